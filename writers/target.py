@@ -1,6 +1,6 @@
 """The target of a write: the table's schema, options and paths, fixed when the write begins.
 
-An operation can override options of the table; the target that it writes to then has the other options.
+An operation can override options of the table, which gives it a target with these options.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from morrow.engine.structs import replace
 class WriteTarget:
     """A table at one schema, as writers see it. `commit_user` names the writer in snapshots.
 
-    `begun` is the newest snapshot as the target was made, for the first that asks; None: ask the table.
+    `begun` is the newest snapshot when the target was created, to save the first request for it; None: unknown.
     """
 
     metadata: TableMetadata
@@ -50,7 +50,7 @@ class WriteTarget:
         """Return the target at the newest schema of the table.
 
         Raises:
-            TableNotFound, CorruptFile. Unsupported, InvalidArgument: options that Morrow cannot honour.
+            TableNotFound, CorruptFile. Unsupported, InvalidArgument: options that Morrow cannot apply.
         """
         schema, begun = load_newest_schema(metadata, list_manifests)
         refuse_unreadable(schema, metadata.where)
@@ -98,7 +98,7 @@ class WriteTarget:
         return build_bucket_dir(self.metadata.root, self._folders[partition], bucket, self.options.data_directory)
 
     def find_folders(self, partitions: Iterable[bytes]) -> None:
-        """Decode many partitions at once whose folders are about to be asked for."""
+        """Decode many partitions at once before their folders are requested."""
         unknown = [partition for partition in dict.fromkeys(partitions) if partition not in self._folders]
         if unknown and self.partition_fields:
             rows = decode_rows(unknown, [f.type for f in self.partition_fields], where=self.where)
@@ -106,7 +106,7 @@ class WriteTarget:
 
     @cached_property
     def _folders(self) -> dict[bytes, str]:
-        """Cache of the folders of partitions: each file asks for its own several times."""
+        """Cache of the folders of partitions, each of which is requested several times per file."""
         return {}
 
     def _partition_folder(self, partition: bytes) -> str:
@@ -131,11 +131,11 @@ WRITE_OPTION_KEYS = frozenset(
     )
     if not option.idle and not option.immutable
 )
-"""Options that may be others for one write: how files are written, compacted, committed, not what rows mean."""
+"""Options that a single write may override: how files are written, compacted and committed, not what rows mean."""
 
 
 def check_write_options(options: Iterable[str]) -> None:
-    """Raise `Unsupported` for an option that a single write does not heed."""
+    """Raise `Unsupported` for an option that a single write cannot override."""
     for key in options:
         name = find_present_key(key)
         if name not in WRITE_OPTION_KEYS:

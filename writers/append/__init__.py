@@ -1,1 +1,1 @@
-"""Append tables: write rows, compact small files, sort files, delete and update rows."""
+"""Append tables: writing of rows, compaction of small files, sorting of files, deletes and updates of rows."""

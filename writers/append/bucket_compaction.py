@@ -2,9 +2,9 @@
 
 Files are picked exactly as Paimon does:
 
-* on every flush, the window of adjacent files that has ``compaction.min.file-num`` files while it stays below twice
-  the target size: a file that makes it larger pushes the first one out, for good;
-* on request, all files but the large ones at the start of the bucket, if more of them are small than large.
+* on every flush, a window of ``compaction.min.file-num`` adjacent files below twice the target size. If a file makes
+  the window larger, the first file leaves the window and is not considered again;
+* on request, all files except the large ones at the start of the bucket, if there are more small files than large ones.
 
 Files are small below 70 % of the target size. With deletion vectors a requested compaction always happens.
 """
@@ -30,13 +30,13 @@ LEAST_FULL_FILES = 3
 
 
 def compute_small_size(options: WriteOptions) -> int:
-    """Return the bytes below which files are compacted: a compacted file may be a little below the target size."""
+    """Return the size in bytes below which files are compacted: output files may be a little below the target size."""
     return int(options.target_file_size * options.small_file_ratio)
 
 
 @dataclass(frozen=True)
 class FilePick:
-    """Files to compact (none: nothing to do), and files left for the next time."""
+    """Files to compact (empty: nothing to do), and files left for the next pick."""
 
     files: tuple[DataFileMeta, ...]
     waiting: tuple[DataFileMeta, ...]
@@ -59,7 +59,7 @@ def pick_window(waiting: Sequence[DataFileMeta], options: WriteOptions) -> FileP
 def pick_full(
     waiting: Sequence[DataFileMeta], options: WriteOptions, vectors: DeletionMaintainer | None
 ) -> tuple[DataFileMeta, ...]:
-    """Return the files of a requested compaction; none when it is not worthwhile. `waiting` is as in `pick_window`."""
+    """Return the files of a requested compaction, or none if it is not worthwhile. `waiting` is as in `pick_window`."""
     files = list(waiting)
     if options.force_rewrite_all:
         return tuple(files)
@@ -85,11 +85,11 @@ class CompactionResult:
 
 
 class BucketCompaction:
-    """Compacts a bucket while it is written.
+    """Compactor of a bucket during a write.
 
     Args:
         files: the files of the bucket.
-        vectors: its deletion vectors, if the table has any.
+        vectors: the deletion vectors of the bucket, if the table has any.
     """
 
     def __init__(
@@ -109,13 +109,13 @@ class BucketCompaction:
         self._waiting += files
 
     def step(self) -> None:
-        """Compact one window of files, if there is one to compact."""
+        """Compact one window of files, if a window is full."""
         picked = pick_window(self._in_order(), self._target.write)
         self._waiting = list(picked.waiting)
         self._compact(picked.files)
 
     def full(self) -> None:
-        """Compact all files of a requested compaction."""
+        """Run a requested compaction."""
         picked = pick_full(self._in_order(), self._target.write, self._vectors)
         if picked or len(self._waiting) >= LEAST_FULL_FILES:
             self._waiting = []
@@ -151,7 +151,7 @@ class BucketCompaction:
         own = [file for file in files if file in self._after]
         self._before += [file for file in files if file not in own]
         self._after = [file for file in self._after if file not in own] + written
-        delete_files(self._target, self._place, own)  # no snapshot will ever name them
+        delete_files(self._target, self._place, own)  # snapshots will never name them
         if written and written[-1].file_size < compute_small_size(self._target.write):
             self._waiting.append(written[-1])
 
@@ -161,7 +161,7 @@ BATCH_ROWS = 1 << 18
 
 
 class AppendFiles(StoredFiles):
-    """Reads data files in the table's columns, without dead rows."""
+    """Reader of data files in the table's columns, without dead rows."""
 
     @cached_property
     def fields(self) -> tuple[DataField, ...]:
@@ -171,7 +171,7 @@ class AppendFiles(StoredFiles):
         """Yield the live rows of all files in their order, with one batch in memory at a time.
 
         Raises:
-            CorruptFile: a file does not hold as many rows as its entry says: a rewrite would lose rows for good.
+            CorruptFile: a file has fewer or more rows than its entry says, so a rewrite would lose rows forever.
         """
         for file in self.files:
             step = self.step(file, BATCH_ROWS)
@@ -192,10 +192,10 @@ def rewrite_files(
     files: Sequence[DataFileMeta],
     vectors: DeletionMaintainer | None = None,
 ) -> list[DataFileMeta]:
-    """Write the live rows of these files to new files; their sequence numbers begin with those of the first file.
+    """Write the live rows of these files to new files, with sequence numbers starting as in the first file.
 
     Raises:
-        CorruptFile, FileMissing: a file that cannot be read. StorageError: nothing new stays.
+        CorruptFile, FileMissing: a file cannot be read. StorageError. After any error, no new file is left.
         Unsupported: a table that tracks rows.
     """
     check_rewritable(target)
@@ -205,7 +205,7 @@ def rewrite_files(
 
 
 def check_rewritable(target: WriteTarget) -> None:
-    """Refuse tables whose rows have ids, which rewritten files would have to carry along.
+    """Refuse tables whose rows have ids, which rewritten files would have to keep.
 
     Raises:
         Unsupported: ``row-tracking.enabled`` or ``data-evolution.enabled``.

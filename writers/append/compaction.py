@@ -1,10 +1,10 @@
-"""Compaction of append tables on request: picks the files to compact and makes the messages.
+"""Compaction of append tables on request, which picks the files to compact and returns the messages.
 
 Tables without buckets: files below 70 % of the target size, and files with more dead rows than
 ``compaction.delete-ratio-threshold``, are packed partition by partition, the smallest first. A pack is complete when it
-holds two files and twice the target size (each file counts for ``source.split.open-file-cost`` more); the remaining
-files make a pack of their own if there are ``compaction.min.file-num`` of them. Files whose deletion vectors lie in one
-index file go into one pack, which is always compacted.
+holds two files and twice the target size (each file counts for ``source.split.open-file-cost`` more). The remaining
+files make another pack if there are ``compaction.min.file-num`` of them. Files whose deletion vectors are in the same
+index file go into the same pack, which is always compacted.
 
 Fixed buckets: see `bucket_compaction`.
 """
@@ -46,14 +46,14 @@ def compact_append(
     partitions: Sequence[bytes] | None = None,
     buckets: Sequence[range] | None = None,
 ) -> list[CommitMessage]:
-    """Compact the small files of an append table, whatever ``write-only`` says.
+    """Compact the small files of an append table, even if it is ``write-only``.
 
     Args:
-        snapshot: the state to compact.
-        full: tables without buckets: every small file and every file with dead rows, however few, and with
-            ``compaction.force-rewrite-all-files`` all files. Fixed buckets: a requested compaction in each.
-        partitions: compact only these (BinaryRows); None: all.
-        buckets: compact only those with these numbers; None: all.
+        snapshot: the snapshot to compact.
+        full: in tables without buckets, compact every small file and every file with dead rows, or all files with
+            ``compaction.force-rewrite-all-files``. In fixed buckets, run a requested compaction in each.
+        partitions: the partitions to compact (BinaryRows); None: all.
+        buckets: the numbers of the buckets to compact; None: all.
 
     Returns: one message for each rewrite; none when no rewrite is worthwhile. All new files are durable.
 
@@ -75,7 +75,7 @@ def compact_append(
 
 
 def enable_compaction(target: WriteTarget) -> WriteTarget:
-    """Return the table as if not ``write-only``, for compaction. Raises `Unsupported` as `compact_append`."""
+    """Return the table without ``write-only``, for compaction. Raises `Unsupported` as `compact_append`."""
     check_rewritable(target)
     if target.write.incremental_clustering:
         raise Unsupported("compaction of an incrementally clustered table", where=target.where)
@@ -109,7 +109,7 @@ def _compact_partitions(
 def load_vectors(
     target: WriteTarget, place: Placement, index_files: Iterable[IndexFileMeta]
 ) -> DeletionMaintainer | None:
-    """Return the deletion vectors of a partition of a table without buckets, None where the table has none."""
+    """Return the deletion vectors of a partition in a table without buckets, None if the table does not use them."""
     if not target.write.deletion_vectors:
         return None
     return DeletionMaintainer(target, place.partition, place.bucket, index_files, rolling=True)
@@ -118,7 +118,7 @@ def load_vectors(
 def compact_pack(
     target: WriteTarget, place: Placement, files: Sequence[DataFileMeta], vectors: DeletionMaintainer | None
 ) -> CommitMessage:
-    """Rewrite one pack. `vectors` has those of these files, and all others of the index files that hold them."""
+    """Rewrite one pack. `vectors` has all deletion vectors of the index files that hold the vectors of these files."""
     written = rewrite_files(target, place, files, vectors)
     changes = IndexChanges()
     try:
@@ -145,7 +145,7 @@ def compact_pack(
 
 @dataclass
 class _Bin:
-    """A pack of files that are rewritten into one file, or a few."""
+    """Files that are rewritten together into one file, or a few."""
 
     options: WriteOptions
     open_file_cost: int

@@ -1,8 +1,8 @@
 """Row-level deletes and updates of append tables.
 
 With ``deletion-vectors.enabled`` a row is deleted by its position: the data file stays and its deletion vector grows.
-Without it, a file with deleted rows is replaced by one with the other rows. An update is a delete and new rows.
-The matching live rows are found file by file, with their positions.
+Without it, a file with deleted rows is replaced by a file with the remaining rows. An update is a delete followed by an
+append. The matching live rows are found file by file, with their positions.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ from morrow.writers.files.deletion_vectors import DeletionMaintainer, IndexChang
 from morrow.writers.target import WriteTarget
 
 Assign = Callable[[pl.DataFrame], pl.DataFrame]
-"""Returns new rows for old ones: frames of the table's columns, checked, with the same number of rows."""
+"""A function that returns new rows for old ones: checked frames of the table's columns with equal heights."""
 
 
 def delete_where(
     target: WriteTarget, snapshot: Snapshot | None, filter: Filter, tell: Callable[[int], None] = lambda _rows: None
 ) -> list[CommitMessage]:
-    """Delete the rows for which the filter is true, and tells how many there are of each batch.
+    """Delete the rows for which the filter is true; call `tell` with the number of rows of each batch.
 
-    Returns: messages to commit, none when no row matches. All new files are durable.
+    Returns: messages to commit, empty if no row matches. All new files are durable.
 
     Raises:
         Unsupported: a table whose rows have ids.
@@ -77,14 +77,14 @@ def update_where(target: WriteTarget, snapshot: Snapshot | None, assign: Assign,
 
 
 class RowChanges:
-    """Changes to single rows of one snapshot: find rows, delete and append some, take the messages.
+    """Changes to single rows of one snapshot: find rows, delete and append some, then take the messages.
 
-    A context manager that removes, on exit, files that no message names. Not safe for use by several threads at once.
+    A context manager that, on exit, removes files that no message names. Not thread-safe.
     """
 
     def __init__(self, target: WriteTarget, snapshot: Snapshot | None) -> None:
         check_rewritable(target)
-        # Compaction could pick files that these changes replace.
+        # Without compaction, which could pick files that these changes replace.
         self._target = replace(target, write=replace(target.write, write_only=True))
         self._snapshot = snapshot
         self._router = make_router(self._target, snapshot)
@@ -105,7 +105,8 @@ class RowChanges:
         return sum(len(part) for files in self._dead.values() for parts in files.values() for part in parts)
 
     def matching(self, filter: Filter, columns: Sequence[str] = ()) -> Iterator[MatchingRows]:
-        """Yield the live rows for which the filter is true, file by file in batches; skips files without a match."""
+        """Yield the live rows for which the filter is true, file by file in batches, without files that have no
+        match."""
         target = self._target
         request = ScanRequest(target.schema, target.options, self._snapshot, tuple(columns), filter)
         with self._reading():
@@ -117,9 +118,9 @@ class RowChanges:
                     yield MatchingRows(*known[_name(file)], rows)
 
     def delete_at(self, positions: Mapping[str, Positions], filter: Filter) -> None:
-        """Delete rows by their positions in files, which are named by their paths and in the plan of the filter.
+        """Delete rows by file path and position. The files must be in the plan of the filter.
 
-        A position may be given several times. Raises `InvalidArgument`: a file that is not in the plan.
+        A position may be given several times. Raises `InvalidArgument` for a file that is not in the plan.
         """
         target = self._target
         with self._reading():
@@ -133,12 +134,12 @@ class RowChanges:
             self._dead[place].setdefault(file.file_name, []).append(np.unique(dead))
 
     def delete(self, rows: MatchingRows) -> None:
-        """Delete these rows. A row may be deleted once."""
+        """Delete these rows. A row may be deleted only once."""
         if rows.rows.height:
             self._dead[rows.place].setdefault(rows.file.file_name, []).append(rows.positions)
 
     def append(self, rows: pl.DataFrame) -> None:
-        """Add rows: frames of the table's columns, as `writers.ingest.conversion` returns them."""
+        """Add rows: frames from `writers.ingest.conversion`."""
         with self._reading():
             for place, part in self._router.route(rows):
                 self._check_buckets(place)
@@ -169,7 +170,7 @@ class RowChanges:
     def close(self) -> None:
         """Remove files that no message names."""
         for writer in self._writers.values():
-            with suppress(MorrowError):  # an undeletable file becomes an orphan, the error at hand counts more
+            with suppress(MorrowError):  # an undeletable file becomes an orphan; the original error matters more
                 writer.close()
         TableCommit(self._target).abort(list(self._prepared.values()))
         self._writers.clear()
@@ -190,7 +191,7 @@ class RowChanges:
         return self._writers[place]
 
     def _check_buckets(self, place: Placement) -> None:
-        """Check that the partition has the table's number of buckets: rows cannot be routed otherwise."""
+        """Check that the partition has the table's number of buckets. Otherwise rows cannot be routed."""
         known, wanted = self._state(place).total_buckets, self._target.options.bucket
         if known not in (None, wanted):
             raise InvalidArgument(
@@ -243,14 +244,14 @@ def _name(file: DataFile) -> str:
 
 
 MAX_SEARCH_ROWS, MAX_SEARCH_FILES = 1 << 20, 64
-"""The most rows, and the most files, of the files that are searched at once."""
+"""Maximum rows, and maximum number, of files that are searched together."""
 
 Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class MatchingRows:
-    """Matching live rows of a data file: the columns asked for, then their `POSITION` in the file (Int64)."""
+    """Matching live rows of a data file: the requested columns, then the `POSITION` in the file (Int64)."""
 
     place: Placement
     file: DataFileMeta
@@ -308,7 +309,7 @@ def _group_files(files: Sequence[DataFile]) -> Iterator[list[int]]:
 def _collect_rows(
     group: Sequence[int], frames: Sequence[pl.LazyFrame], files: Sequence[DataFile]
 ) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Yield the rows of these files; those of a large file in batches."""
+    """Yield the rows of these files, large files in batches."""
     if len(group) > 1 or files[group[0]].row_count <= MAX_SEARCH_ROWS:
         yield from zip(group, pl.collect_all([frames[number] for number in group]))
         return

@@ -1,16 +1,15 @@
-"""Sort compaction: rewrites the rows of whole partitions in a clustering order, such as a space-filling curve.
+"""Sort compaction, which rewrites whole partitions in a clustering order such as a space-filling curve.
 
 A partition that fits into memory is sorted there. A larger one is split, by a sample of its rows, into ranges of the
 sort key that each fit (about equal numbers of rows or of bytes, ``sort-compaction.range-strategy``). One pass writes
 every row to the temporary file of its range, then the ranges are sorted and written one after another.
 
-The messages delete the files that were read and add the sorted ones, which makes an OVERWRITE snapshot as Paimon's own
-sort compaction does. Unlike Paimon's, rows added or changed concurrently are not overwritten: added files stay, and a
-changed file is a conflict.
+The messages delete the files that were read and add the sorted ones, in an OVERWRITE snapshot as in Paimon. Unlike in
+Paimon, rows added or changed concurrently are not overwritten: added files stay, and a changed file is a conflict.
 
-Space-filling curves map rows to positions on a line that keeps rows close which are close in several columns. Every
-column becomes bytes that compare as its values do, the most significant first, nulls least. Numbers, times and BOOLEAN
-take 8 bytes, text and binary their first ``zorder.var-length-contribution`` (Hilbert: 8). A position is
+Space-filling curves map rows to positions on a line, so that rows with close values in several columns are close. Every
+column is converted to bytes that compare as its values, the most significant first, nulls least. Numbers, times and
+BOOLEAN take 8 bytes, text and binary their first ``zorder.var-length-contribution`` (Hilbert: 8). A position is
 
 * z-order: the bits of the columns in turns; columns of fewer bytes drop out when theirs are used up
 * Hilbert: the same after Skilling's transform (J. Skilling, "Programming the Hilbert curve", 2004)
@@ -58,13 +57,13 @@ WORD_BYTES = 8
 WORD_BITS = 64
 SIGN = np.uint64(1 << 63)
 TEXT_BYTES = 8
-"""The default of ``zorder.var-length-contribution``."""
+"""Default of ``zorder.var-length-contribution``."""
 CHUNK_ROWS = 1 << 13
-"""Rows whose bits are unpacked at once: every bit takes a byte then, and all should stay in the cache."""
+"""Rows whose bits are unpacked at once. Every bit then takes a byte, and all should fit into the cache."""
 
 
 def check_sortable(fields: Sequence[t.DataField], where: str) -> None:
-    """Refuse columns whose values have no order. Raises `Unsupported`."""
+    """Raise `Unsupported` for columns whose values cannot be ordered."""
     for field in fields:
         if type(field.type) not in KINDS:
             raise Unsupported(f"sorting by the column {field.name!r} of type {field.type}", where=where)
@@ -101,7 +100,7 @@ CURVES: Mapping[str, Callable[[Sequence[pl.Series], Sequence[t.DataType], int], 
 
 
 def interleave_bits(columns: Sequence[U8]) -> U8:
-    """Interleave the bits of matrices with a row of bytes each: all first bits, then all second bits and so on."""
+    """Interleave the bits of matrices, row by row: all first bits, then all second bits and so on."""
     unpacked = [np.unpackbits(column, axis=1) for column in columns]
     if len({column.shape[1] for column in columns}) == 1:
         return np.packbits(np.stack(unpacked, axis=2).reshape(len(columns[0]), -1), axis=1)
@@ -113,7 +112,7 @@ def interleave_bits(columns: Sequence[U8]) -> U8:
 
 
 def transpose_axes(axes: Sequence[U64]) -> list[U64]:
-    """Return Skilling's transform of coordinates: the bits of the Hilbert index are those of the results in turns."""
+    """Return Skilling's transform of coordinates. Interleaving the bits of the results gives the Hilbert index."""
     x = [axis.copy() for axis in axes]
     for bit in range(WORD_BITS - 1, 0, -1):
         x[0] ^= _mask_bits_below(x[0], bit)
@@ -131,7 +130,7 @@ def transpose_axes(axes: Sequence[U64]) -> list[U64]:
 
 
 def _mask_bits_below(words: U64, bit: int) -> U64:
-    """Return all bits below `bit` where it is set in a word, else none."""
+    """Return for each word all bits below `bit` if that bit is set, otherwise 0."""
     is_set = words >> np.uint64(bit) & np.uint64(1)
     mask: U64 = (np.uint64(0) - is_set) & np.uint64((1 << bit) - 1)
     return mask
@@ -173,13 +172,13 @@ STRATEGIES = (ORDER, *CURVES)
 MIN_CURVE_COLUMNS = {"zorder": 1, "hilbert": 2}
 SIZE, QUANTITY = "size", "quantity"
 MAX_SAMPLES = 16
-"""Positions sampled in a partition before it is sorted in ranges: each costs the decoding of a row group."""
+"""Maximum positions sampled in a partition that is sorted in ranges. Each costs the decoding of a row group."""
 MAX_SAMPLES_IN_MEMORY = 2
-"""Row groups held in memory while sampling."""
+"""Maximum row groups in memory during sampling."""
 SAMPLE_ROWS = 4096
 """Rows taken from each sampled row group."""
 RANGES_PER_WRITE_BUFFER = 4
-"""A range is one part in this many of the write buffer: sorting and encoding take as much memory again, and more."""
+"""The write buffer divided by this is the size of a range: sorting and encoding take more memory than its rows."""
 
 Numbers = npt.NDArray[np.int64]
 
@@ -198,12 +197,12 @@ def sort_compact(
         order_by: columns, none of them a partition key.
         strategy: ``order`` (by the first column, then the second, ...), ``zorder``, or ``hilbert`` (two columns at
             least).
-        partitions: sort only these (BinaryRows); None: all.
+        partitions: the partitions to sort (BinaryRows); None: all.
 
     Returns: one message for each partition. All new files are durable.
 
     Raises:
-        InvalidArgument: an unknown strategy, or one that does not suit the columns. ColumnNotFound.
+        InvalidArgument: an unknown strategy, or a strategy that does not fit the columns. ColumnNotFound.
         Unsupported: tables with keys, with fixed buckets, or whose rows have ids; columns without order.
         CorruptFile, FileMissing: a file that cannot be read. StorageError: after any error nothing new stays.
     """
@@ -221,7 +220,7 @@ def sort_compact(
 
 @dataclass(frozen=True)
 class Sorter:
-    """The order of rows: `key` makes the columns that are compared, nulls first."""
+    """Order of rows by the columns that `key` returns, nulls first."""
 
     fields: tuple[DataField, ...]
     strategy: str
@@ -264,7 +263,7 @@ class Sorter:
         return places.rename(CURVE).to_frame()
 
     def sorted(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows sorted, stably."""
+        """Return the rows, sorted stably."""
         order = pl.Series(_order(self.key(rows)))
         return rows.select(pl.all().gather(order))
 
@@ -290,14 +289,14 @@ def open_partition_rows(target: WriteTarget, place: Placement, state: BucketStat
 
 
 def write_sorted(target: WriteTarget, place: Placement, frames: Iterable[pl.DataFrame]) -> list[DataFileMeta]:
-    """Write files of these rows, which arrive sorted."""
+    """Write these sorted rows to files."""
     return write_files(target, place, frames, level=0, source=FileSource.APPEND, first_sequence=0)
 
 
 def build_sorted_message(
     target: WriteTarget, place: Placement, state: BucketState, written: Iterable[DataFileMeta]
 ) -> CommitMessage:
-    """Return the message that replaces all files of the partition by these."""
+    """Return the message that replaces all files of the partition with these."""
     dead = tuple(file for file in state.index_files if file.index_type == INDEX_TYPE)
     return CommitMessage(
         partition=place.partition,
@@ -310,7 +309,7 @@ def build_sorted_message(
 
 
 def _sort_in_memory(stored: AppendFiles, sorter: Sorter) -> Iterator[pl.DataFrame]:
-    """Yield all live rows, sorted, in frames that are sorted one after another."""
+    """Yield all live rows, sorted, in several frames."""
     bounds = choose_range_bounds(stored, sorter)
     if bounds is None:
         frames = list(stored.frames())
@@ -321,7 +320,7 @@ def _sort_in_memory(stored: AppendFiles, sorter: Sorter) -> Iterator[pl.DataFram
 
 
 def choose_range_bounds(stored: AppendFiles, sorter: Sorter) -> pl.DataFrame | None:
-    """Return the keys between adjacent ranges, each of which fits into memory; None: all rows fit."""
+    """Return the bounds between ranges that each fit into memory; None if all rows fit."""
     rows = sum(file.row_count for file in stored.files)
     sample = _sample(stored)
     bytes_per_row = max(sample.estimated_size() / max(sample.height, 1), 1)
@@ -345,7 +344,7 @@ def _sample(stored: AppendFiles) -> pl.DataFrame:
 
 
 def _pick_bounds(sample: pl.DataFrame, sorter: Sorter, ranges: int) -> pl.DataFrame:
-    """Return the keys between adjacent ranges, ascending: one less than there are ranges."""
+    """Return the ascending bounds between `ranges` ranges: one less than there are ranges."""
     key = sorter.key(sample)
     order = _order(key)
     weights = _estimate_row_bytes(sample) if sorter.by_size else np.ones(sample.height)
@@ -356,7 +355,7 @@ def _pick_bounds(sample: pl.DataFrame, sorter: Sorter, ranges: int) -> pl.DataFr
 
 
 def _estimate_row_bytes(rows: pl.DataFrame) -> npt.NDArray[np.float64]:
-    """Return the approximate size of each row in bytes: texts by their length."""
+    """Return the approximate size of each row in bytes, with the length of texts."""
     texts = [name for name, dtype in rows.schema.items() if dtype in (pl.String, pl.Binary)]
     others = 8 * (rows.width - len(texts)) + 1
     if not texts:
@@ -371,7 +370,7 @@ def _estimate_row_bytes(rows: pl.DataFrame) -> npt.NDArray[np.float64]:
 
 
 def _sort_by_range(stored: AppendFiles, sorter: Sorter, bounds: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Yield the rows range by range, each sorted, by way of temporary files."""
+    """Yield the rows range by range, each sorted, using temporary files."""
     with tempfile.TemporaryDirectory(prefix="morrow-sort-") as name:
         folder = Path(name)
         files: list[list[Path]] = [[] for _ in range(bounds.height + 1)]
@@ -389,7 +388,7 @@ def _sort_by_range(stored: AppendFiles, sorter: Sorter, bounds: pl.DataFrame) ->
 
 
 def split_by_range(rows: pl.DataFrame, sorter: Sorter, bounds: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Yield the rows of each range: those up to the first bound, those after it up to the second, and so on."""
+    """Yield the rows of each range: up to the first bound, from there to the second, and so on."""
     if not rows.height:
         return
     key = sorter.key(rows)

@@ -1,4 +1,4 @@
-"""The writer of one bucket of an append table, and the buffer of its rows.
+"""Writer of one bucket of an append table, and the buffer of its rows.
 
 Rows wait in memory or on local disk, or stream into data files: a thread encodes the frames while more arrive.
 """
@@ -36,7 +36,7 @@ from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.target import WriteTarget
 
 UNAWARE = -1
-"""The value of the option ``bucket`` of tables without buckets."""
+"""Value of the option ``bucket`` of tables without buckets."""
 
 log = get_logger(__name__)
 
@@ -45,7 +45,7 @@ class AppendWriter:
     """A `BucketWriter` of append tables.
 
     Tables without buckets do not order rows: sequence numbers begin with 0 in every writer, and small files are
-    compacted apart from writing. In fixed buckets numbers continue from the existing ones, and each flush may compact.
+    compacted separately. In fixed buckets numbers continue from the existing ones, and each flush may compact.
 
     Args:
         state: the state of the bucket when writing begins; empty when it is overwritten.
@@ -77,7 +77,7 @@ class AppendWriter:
         self._buffer.put(rows)
 
     def spill(self) -> None:
-        """Frees the memory of the buffer."""
+        """Free the memory of the buffer."""
         self._buffer.spill()
 
     def few_rows(self) -> pl.DataFrame | None:
@@ -89,7 +89,8 @@ class AppendWriter:
         self._buffer.prepare(prepared)
 
     def compact(self, full: bool) -> None:
-        """Write buffered rows and compacts: all that is worthwhile, or one step. Without buckets, does nothing."""
+        """Write buffered rows, then compact: everything worthwhile, or one step. Do nothing in tables without
+        buckets."""
         self._flush()
         if self._compaction is not None:
             self._compaction.full() if full else self._compaction.step()
@@ -112,7 +113,7 @@ class AppendWriter:
         return message
 
     def close(self) -> None:
-        """Drop buffered rows, and remove the files that no message names."""
+        """Drop buffered rows, and remove files that no message names."""
         self._buffer.close()
         delete_files(self._target, self._place, self._new)
         self._new = []
@@ -120,7 +121,8 @@ class AppendWriter:
             self._compaction.close()
 
     def _compacted(self) -> CompactionResult:
-        """Compact one step; nothing where files of the bucket have gone, which others have compacted and expired."""
+        """Compact one step; do nothing if files of the bucket are gone, since others have compacted and expired
+        them."""
         compaction = self._compaction
         if compaction is None:
             return CompactionResult()
@@ -149,7 +151,7 @@ class AppendWriter:
 
 
 def _is_numbered(target: WriteTarget) -> bool:
-    """Return whether sequence numbers continue from those in the bucket."""
+    """Return whether sequence numbers continue from the bucket's greatest one."""
     if target.options.bucket == UNAWARE:
         return False
     return target.write.bucket_append_ordered or not target.write.write_only
@@ -165,17 +167,17 @@ def _make_compaction(target: WriteTarget, place: Placement, state: BucketState) 
 
 
 MIN_STREAM_BYTES = 32 << 20
-"""The size of buffered rows from which a bucket writes its files while rows still arrive."""
+"""Minimum bytes of buffered rows for a bucket to write files while rows still arrive."""
 MAX_STREAMS = 4
-"""The most buckets of this process that do so at once: each holds blocks of a file and an encoder."""
+"""Maximum buckets of this process that write files while rows arrive. Each holds several blocks and an encoder."""
 _STREAMS = BoundedSemaphore(MAX_STREAMS)
 
 
 class RowBuffer:
-    """Buffers the rows of a bucket in their order.
+    """Buffer of the rows of a bucket in their order.
 
-    Few rows wait in memory. Many rows go straight into files as long as few buckets do so; those of other buckets are
-    put into temporary files by `spill`. Not safe for use by several threads at once.
+    Few rows wait in memory. Many rows go directly into files in up to `MAX_STREAMS` buckets. In other buckets, `spill`
+    moves them to temporary files. Not thread-safe.
     """
 
     def __init__(self, target: WriteTarget, place: Placement) -> None:
@@ -241,9 +243,9 @@ class RowBuffer:
         self._prepared = prepared
 
     def flush(self) -> list[DataFileMeta]:
-        """Write all rows since the last flush to durable data files; return none when there were no rows.
+        """Write all rows since the last flush to durable data files; return these, or an empty list without rows.
 
-        Raises: as `put`; the rows are lost then, and none of their files stays.
+        Raises: as `put`; then the rows are lost and their files are removed.
         """
         try:
             if self._stream is not None:
@@ -257,7 +259,7 @@ class RowBuffer:
             self._reset()
 
     def close(self) -> None:
-        """Drop all rows, and removes unfinished files."""
+        """Drop all rows, and remove unfinished files."""
         if self._stream is not None:
             self._stream.abandon()
         self._reset()
@@ -308,14 +310,14 @@ POLL_SECONDS = 0.05
 
 
 class _Abandoned(Exception):
-    """Ends the writer's iteration without a result."""
+    """Signal to end the writer's iteration without a result."""
 
 
 class FrameStream(Generic[Result]):
-    """Runs ``write(frames)`` in a thread of its own and feeds it.
+    """Thread that runs ``write(frames)`` on the frames passed to `put`.
 
-    At most a few frames wait: `put` blocks until the writer has taken others. Errors of the writer are raised by the
-    next call.
+    Only a few frames wait: `put` blocks until the writer has taken the previous ones. Errors of the writer are raised
+    by the next call.
     """
 
     def __init__(self, write: Callable[[Iterator[pl.DataFrame]], Result]) -> None:
@@ -344,7 +346,7 @@ class FrameStream(Generic[Result]):
         return self._result[0]
 
     def abandon(self) -> None:
-        """Make the writer fail, and waits for it."""
+        """Make the writer fail, and wait for it."""
         self._abandoned.set()
         self._thread.join()
 
@@ -355,7 +357,7 @@ class FrameStream(Generic[Result]):
     def _run(self) -> None:
         try:
             self._result.append(self._write(self._taken()))
-        except BaseException as error:  # noqa: BLE001  # raised again in the thread that feeds
+        except BaseException as error:  # noqa: BLE001  # raised again in the feeding thread
             self._error = error
 
     def _taken(self) -> Iterator[pl.DataFrame]:

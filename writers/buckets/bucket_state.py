@@ -1,4 +1,4 @@
-"""The state of buckets when writing begins: their live data files and index files in the newest snapshot."""
+"""State of buckets when writing begins: their live data files and index files in the newest snapshot."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ BUCKET = ["_PARTITION", "_BUCKET"]
 class BucketState:
     """The files of one bucket in one snapshot, in the order in which they were committed.
 
-    `total_buckets` is the number of buckets its partition was written with, None when the bucket holds no file.
-    `version` names the snapshot as `CommitMessage.based_on` does.
+    `total_buckets` is the number of buckets with which the partition was written, None if the bucket is empty.
+    `version` identifies the snapshot like `CommitMessage.based_on`.
     """
 
     files: tuple[DataFileMeta, ...] = ()
@@ -41,12 +41,12 @@ class BucketState:
 
     @property
     def max_sequence_number(self) -> int:
-        """The greatest sequence number in the bucket, -1 when it is empty."""
+        """The greatest sequence number in the bucket, -1 if it is empty."""
         return max((file.max_sequence_number for file in self.files), default=-1)
 
 
 class _StoredState(BucketState):
-    """A state that decodes its files from their entries on first use: many writers only need sequence numbers."""
+    """State that decodes its files from their entries on first use: many writers only need sequence numbers."""
 
     _entries: pl.DataFrame
     _drop_stats: bool
@@ -106,7 +106,7 @@ def restore_buckets(
 
 
 def _filter_buckets(frame: pl.DataFrame, places: Sequence[Placement]) -> pl.DataFrame:
-    """Return the entries of these buckets, among those of their partitions."""
+    """Return the entries of these buckets from the entries of their partitions."""
     if len(places) == 1:
         return frame.filter(frame["_BUCKET"] == places[0].bucket)
     wanted = pl.DataFrame(
@@ -117,7 +117,7 @@ def _filter_buckets(frame: pl.DataFrame, places: Sequence[Placement]) -> pl.Data
 
 
 def count_buckets(target: WriteTarget, snapshot: Snapshot | None, partitions: Sequence[bytes]) -> dict[bytes, int]:
-    """Return the number of buckets of each of these partitions that has any. Raises as `restore_buckets`."""
+    """Return the number of buckets of each of these partitions, without empty ones. Raises as `restore_buckets`."""
     return (
         {}
         if snapshot is None
@@ -188,6 +188,6 @@ def _read_index_files(
 
 
 def _count_partition_buckets(frame: pl.DataFrame) -> dict[bytes, int]:
-    """Return the number of buckets of each partition: that of its newest file in a bucket, None for postponed ones."""
+    """Return the number of buckets of each partition, from its newest file that is not postponed."""
     counted = frame.filter(frame["_BUCKET"] != POSTPONE_BUCKET)
     return dict(zip(counted["_PARTITION"].to_list(), counted["_TOTAL_BUCKETS"].to_list(), strict=True))

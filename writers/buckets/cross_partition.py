@@ -1,9 +1,9 @@
-"""Cross-partition upsert: the primary key lacks a partition key, so a key may come again in another partition.
+"""Cross-partition upsert: the primary key lacks a partition key, so new rows of a key may be in another partition.
 
-A key is in one partition only. When a row has a known key but another partition, the merge engine decides. If the
-newest version wins, the old row is deleted and the new one inserted. If versions are folded, the new one is written to
-the old partition. If the first version wins, the old row stays. The partition and bucket of every key is read from the
-whole table when writing begins.
+A key is in only one partition. If a row has a known key but another partition, the merge engine decides. If it keeps
+the newest version, the old row is deleted and the new one inserted. If it combines versions, the new one is written to
+the old partition. If it keeps the first version, the old row stays. The partition and bucket of every key are read from
+the whole table when writing begins.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOWHERE = -1
 
 
 class CrossPartitionRouter:
-    """Routes by the present place of each key."""
+    """Router by the current partition and bucket of each key."""
 
     def __init__(self, target: WriteTarget, snapshot: Snapshot | None) -> None:
         assert target.merge is not None
@@ -68,7 +68,7 @@ def _number_keys(rows: pl.DataFrame, names: list[str]) -> tuple[Codes, pl.DataFr
 
 @dataclass(frozen=True)
 class _Batch:
-    """Incoming rows: the partition code and key number of each, and by key number the keys and their places."""
+    """Incoming rows with their partition codes and key numbers, and the keys and their places by key number."""
 
     rows: pl.DataFrame
     partition: Codes
@@ -87,7 +87,7 @@ class _Moved:
 
 
 def _delete_and_insert(batch: _Batch, places: KeyPlaces) -> _Moved:
-    """Put a ``-D`` before each row whose key was elsewhere: the new row with the old partition's columns."""
+    """Put a ``-D`` before each row whose key has moved: the new row with the old partition's columns."""
     order = np.argsort(batch.ids, kind="stable")
     ids, partition = batch.ids[order], batch.partition[order]
     first = np.concatenate([np.ones(1, bool), ids[1:] != ids[:-1]])
@@ -115,7 +115,7 @@ def _delete_and_insert(batch: _Batch, places: KeyPlaces) -> _Moved:
 
 
 def _settle_batch(batch: _Batch, places: KeyPlaces) -> tuple[Codes, Codes]:
-    """Return partition and bucket of each key: the known place, else that of its first row."""
+    """Return partition and bucket of each key: the known place, or that of its first row."""
     _, first = np.unique(batch.ids, return_index=True)
     new = batch.old_partition == NOWHERE
     partition = np.where(new, batch.partition[first], batch.old_partition)
@@ -148,11 +148,11 @@ _MOVES: Mapping[Rule, Callable[[_Batch, KeyPlaces], _Moved]] = {
 }
 
 REBUILD_RATIO = 4
-"""Moved keys are kept apart until they are one part in this many of all keys."""
+"""Moved keys are stored separately until there are more than one in this many keys."""
 
 
 class KeyPlaces:
-    """The place of each key. Partitions are coded as numbers from 0."""
+    """Partition and bucket of each key. Partitions are coded as numbers from 0."""
 
     def __init__(self, target: WriteTarget, snapshot: Snapshot | None) -> None:
         self.key_names = list(target.schema.primary_keys)
@@ -168,7 +168,7 @@ class KeyPlaces:
 
     @property
     def partitions(self) -> list[bytes]:
-        """Partition in the order of their codes."""
+        """The partitions in the order of their codes."""
         return list(self._codes)
 
     def partition_code(self, partition: bytes, rows: pl.DataFrame) -> int:
@@ -184,7 +184,7 @@ class KeyPlaces:
         for known in (self._settled, self._moved):
             if known.height:
                 found = keys.join(known, on=cols(self.key_names), how="left", maintain_order="left")
-                if found.height > keys.height:  # where deletions are ignored, keys that moved stayed where they were
+                if found.height > keys.height:  # if deletions are ignored, moved keys stay in the old partition too
                     found = found.filter(pl.struct(cols(self.key_names)).is_last_distinct())
                 here = found[PARTITION].is_not_null().to_numpy()
                 partition[here] = found[PARTITION].drop_nulls().to_numpy()
@@ -200,7 +200,7 @@ class KeyPlaces:
             self._moved = self._moved.clear()
 
     def take_room(self, partition: Codes) -> Codes:
-        """Return a bucket with room for each of these rows: the first that is not full, else a new one."""
+        """Return a bucket with room for each of these rows: the first that is not full, or a new one."""
         buckets = np.full(len(partition), NOWHERE)
         for code in np.unique(partition).tolist():
             rows = np.flatnonzero(partition == code)
@@ -208,7 +208,7 @@ class KeyPlaces:
         return buckets
 
     def give_back(self, partition: Codes, bucket: Codes) -> None:
-        """Frees the room of rows that left their buckets."""
+        """Free the room of rows that left their buckets."""
         left, count = np.unique(np.stack([partition, bucket]), axis=1, return_counts=True)
         for code, number, rows in zip(*left.tolist(), count.tolist()):
             counts = self._counts.setdefault(code, {})
@@ -236,8 +236,9 @@ class KeyPlaces:
         """Yield the keys of each bucket of the table, with their places."""
         if snapshot is None:
             return
-        # Keys on level 0 count as well, which batch reads of some tables do not see. With deletion vectors, rows marked
-        # above it live elsewhere by now, and writers that compact nothing leave theirs on it.
+        # Keys in level 0 count as well, although batch reads of some tables do not see them. With deletion vectors,
+        # keys of rows marked as dead above level 0 are elsewhere, and writers that do not compact leave rows in level
+        # 0.
         merge = target.merge
         if merge is not None and merge.hides_level_zero:
             rule = Rule.NEWEST if merge.rule is Rule.FIRST else merge.rule

@@ -1,8 +1,8 @@
-"""Dynamic buckets: keys fill bucket after bucket, and HASH index files record the bucket of each key.
+"""Dynamic buckets: keys fill one bucket after another, and HASH index files record the bucket of each key.
 
 The bucket of a key must never change, or its versions would not be merged. So the hash codes of a partition's keys are
-recorded in the HASH index files of the buckets. New keys fill the buckets that have room, in order of their number,
-then new buckets.
+recorded in the HASH index files of the buckets. New keys go to the buckets with room, in order of their number, then to
+new buckets.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from morrow.writers.target import WriteTarget
 
 
 class DynamicRouter:
-    """Routes by the hash codes of primary keys, partition by partition.
+    """Router by the hash codes of primary keys, partition by partition.
 
-    With ``dynamic-bucket.initial-buckets`` keys are spread over that many assigners, each with buckets of its own, as
-    engines that write in parallel do; else there is one.
+    With ``dynamic-bucket.initial-buckets``, keys are spread over that number of assigners, each with separate buckets,
+    as in engines that write in parallel. Otherwise there is one assigner.
     """
 
     def __init__(self, target: WriteTarget, snapshot: Snapshot | None) -> None:
@@ -52,7 +52,7 @@ class DynamicRouter:
                 yield Placement(place.partition, one[BUCKET][0]), one.drop(HASH, BUCKET)
 
     def index_files(self) -> Mapping[Placement, tuple[IndexFileMeta, IndexFileMeta | None]]:
-        """Write and return new index files of the buckets that got new keys. They hold all keys of their bucket."""
+        """Write and return new index files for buckets with new keys. Each holds all keys of its bucket."""
         made: dict[Placement, tuple[IndexFileMeta, IndexFileMeta | None]] = {}
         try:
             for partition, codes in self._partitions.items():
@@ -120,7 +120,7 @@ class _Partition:
 
 
 def _hash_row(row: bytes) -> int:
-    """Return Paimon's hash code of one row as metadata stores it."""
+    """Return Paimon's hash code of a BinaryRow (arity first)."""
     words = np.frombuffer(row[ARITY_WIDTH:], "<i8")
     return int(EncodedRows(words, np.array([0, len(words)])).hash_codes()[0])
 
@@ -148,17 +148,17 @@ def _write(target: WriteTarget, place: Placement, hashes: HashCodes) -> IndexFil
 
 
 MAX_BUCKET_NUMBER = 2**15 - 2
-"""The greatest bucket number of a dynamic table: Java keeps them as shorts."""
+"""Maximum bucket number of a dynamic table: Java stores bucket numbers as shorts."""
 
 Assigned = npt.NDArray[np.int16]
 
 
 class HashCodeBuckets:
-    """Hash code -> bucket, for one partition and one assigner.
+    """Map from hash codes to buckets, for one partition and one assigner.
 
     Args:
         room: rows per bucket (``dynamic-bucket.target-row-num``).
-        most: the most buckets of a partition, -1 for no limit (``dynamic-bucket.max-buckets``).
+        most: maximum buckets of a partition, -1 for no limit (``dynamic-bucket.max-buckets``).
         step: buckets are numbered `first`, `first` + `step`, ...: several assigners share a partition.
     """
 
@@ -171,14 +171,14 @@ class HashCodeBuckets:
         self._changed: set[int] = set()
 
     def restore(self, bucket: int, hashes: HashCodes, mine: npt.NDArray[np.bool_]) -> None:
-        """Take the codes of an index file; `mine` marks those that this assigner owns."""
+        """Add the codes of an index file; `mine` marks the codes that this assigner owns."""
         if bucket % self._step == self._first % self._step and len(hashes):
             self._count(bucket, len(hashes))
         self._add(hashes[mine], np.full(int(mine.sum()), bucket, np.int16))
 
     def assign(self, hashes: HashCodes) -> Assigned:
-        """Return the bucket of each code, assigning one to new codes."""
-        # Each code once and in order: looking up a million codes at random misses the processor's cache each time.
+        """Return the bucket of each code; assign buckets to new codes."""
+        # Look up each code once and in order: random lookups of a million codes miss the processor's cache each time.
         codes, first, row = np.unique(hashes, return_index=True, return_inverse=True)
         at = np.searchsorted(self._hashes, codes)
         known = np.zeros(len(codes), bool)
@@ -196,7 +196,7 @@ class HashCodeBuckets:
         return given
 
     def take_changed(self) -> dict[int, HashCodes]:
-        """Return all codes of each bucket that got new ones since the last call."""
+        """Return all codes of each bucket that got new codes since the last call."""
         changed, self._changed = sorted(self._changed), set()
         return {bucket: self._hashes[self._buckets == bucket] for bucket in changed}
 

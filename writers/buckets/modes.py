@@ -22,24 +22,25 @@ class BucketMode(StrEnum):
     """The way in which a table assigns rows to buckets."""
 
     UNAWARE = "unaware"
-    """Append tables with ``bucket`` = -1: there are no buckets."""
+    """Append tables with ``bucket`` = -1, which are not divided into buckets."""
     FIXED = "fixed"
-    """``bucket`` > 0: the hash of the bucket key."""
+    """``bucket`` > 0: buckets by the hash of the bucket key."""
     DYNAMIC = "dynamic"
-    """Keyed tables with ``bucket`` = -1: buckets fill up in turn, hash indexes record the bucket of each key."""
+    """Keyed tables with ``bucket`` = -1: buckets are filled one by one, and hash indexes record the bucket of each
+    key."""
     CROSS_PARTITION = "cross-partition"
-    """The same where the primary key lacks a partition key: keys may move between partitions."""
+    """As `DYNAMIC`, if the primary key lacks a partition key: keys may move between partitions."""
     POSTPONE = "postpone"
     """``bucket`` = -2: rows wait in bucket -2 until compaction assigns one."""
     PARTITION_BUCKETS = "partition-buckets"
-    """The same in batch writes, unless ``postpone.batch-write-fixed-bucket`` is false: rows go to a bucket at once."""
+    """As `POSTPONE`, for batch writes (see ``postpone.batch-write-fixed-bucket``): rows go to a bucket at once."""
 
 
 def determine_bucket_mode(target: WriteTarget) -> BucketMode:
     """Return the mode of a table.
 
     Raises:
-        InvalidArgument: a value of the option ``bucket`` that no mode has.
+        InvalidArgument: the option ``bucket`` is not valid for any mode.
     """
     bucket = target.options.bucket
     if bucket == POSTPONE_BUCKET and target.keyed:
@@ -58,8 +59,8 @@ def make_router(target: WriteTarget, snapshot: Snapshot | None, *, overwrite: bo
     """Return the router of a table.
 
     Args:
-        snapshot: the state that rows are added to, whose keys may already have buckets.
-        overwrite: ignore the state.
+        snapshot: the snapshot to which rows are added, whose keys may already have buckets.
+        overwrite: ignore the snapshot.
     """
     mode = determine_bucket_mode(target)
     if mode is BucketMode.PARTITION_BUCKETS:

@@ -1,7 +1,7 @@
-"""Routers of incoming rows to partitions and buckets: the protocol, and the routers that need no keys of the table.
+"""Routers of incoming rows to partitions and buckets: the protocol, and routers that do not read the table's keys.
 
 A router assigns a partition and a bucket to each row, and splits a frame by both. Buckets are fixed by the bucket
-function of the bucket key, or there is a single one.
+function of the bucket key, or there is only one.
 
 Batch writes to tables with ``bucket`` = -2 write rows to the buckets at once: a partition that has buckets keeps their
 number, a new one gets ``postpone.default-bucket-num``. An overwrite gives that number to every partition that it writes
@@ -36,19 +36,19 @@ Buckets: TypeAlias = npt.NDArray[np.int32]
 
 
 class Router(Protocol):
-    """Splits incoming rows by partition and bucket. Frames are those of `writers.ingest.conversion`."""
+    """Router that splits incoming rows, as frames from `writers.ingest.conversion`, by partition and bucket."""
 
     def route(self, rows: pl.DataFrame) -> Iterator[Routed]:
         """Yield the rows of each bucket, in their order."""
         ...
 
     def index_files(self) -> Mapping[Placement, tuple[IndexFileMeta, IndexFileMeta | None]]:
-        """Write and return new index files since the last call, each with the one it replaces."""
+        """Write new index files since the last call; return each with the file that it replaces."""
         ...
 
 
 class StatelessRouter:
-    """A router that depends on the row alone. Subclasses define `buckets`."""
+    """Router that only depends on the row itself. Subclasses define `buckets`."""
 
     def __init__(self, partition_fields: Sequence[DataField]) -> None:
         self._partition_fields = tuple(partition_fields)
@@ -87,14 +87,14 @@ def _split_by_partition(
     dtypes = rows.schema
     if not any(dtypes[name].is_float() for name in names):
         return rows.partition_by(names, maintain_order=True)
-    # Polars groups 0.0 with -0.0, and NaNs of any bits, but these are separate partitions.
+    # Polars groups 0.0 with -0.0, and all NaNs, but these are separate partitions.
     keys = pl.DataFrame([_to_bits(get_series(rows, name)).alias(str(i)) for i, name in enumerate(names)])
     groups = keys.with_row_index("row").group_by(keys.columns, maintain_order=True).agg("row")["row"]
     return [rows[numbers] for numbers in groups]
 
 
 def _to_bits(column: pl.Series) -> pl.Series:
-    """Return floats as integers of the same bits, null for null; other columns as they are."""
+    """Return floats as integers of the same bits, null for null; other columns unchanged."""
     if not column.dtype.is_float():
         return column
     values = column.fill_null(0.0).to_numpy()
@@ -103,7 +103,7 @@ def _to_bits(column: pl.Series) -> pl.Series:
 
 
 def _encode_partitions(parts: Sequence[pl.DataFrame], partition_fields: Sequence[DataField]) -> list[bytes]:
-    """Return the partition of each of these frames, as metadata stores them (BinaryRow, arity first)."""
+    """Return the partition of each frame as a BinaryRow (arity first)."""
     if not partition_fields or not parts:
         return [encode_partition_row(part[:1], ()) for part in parts]
     firsts = pl.concat([part[:1] for part in parts])
@@ -125,7 +125,7 @@ def encode_rows(rows: pl.DataFrame, fields: Sequence[DataField]) -> list[bytes]:
 
 
 class FixedRouter(StatelessRouter):
-    """Routes by ``bucket-function.type`` over ``bucket-key``, else over the primary key without partition keys.
+    """Router by ``bucket-function.type`` over ``bucket-key``, or else over the primary key without partition keys.
 
     `count` is the number of buckets of a partition, `keys` are the arguments of `function`.
     """
@@ -149,7 +149,7 @@ class FixedRouter(StatelessRouter):
 
 
 class SingleRouter(StatelessRouter):
-    """Routes by partition only: append tables without buckets, and postponed rows."""
+    """Router by partition only, for append tables without buckets and for postponed rows."""
 
     def __init__(self, partition_fields: Sequence[DataField], bucket: int) -> None:
         super().__init__(partition_fields)
@@ -160,7 +160,7 @@ class SingleRouter(StatelessRouter):
 
 
 class PartitionBucketsRouter:
-    """Routes by the bucket key, among the buckets of the row's partition."""
+    """Router by the bucket key among the buckets of the row's partition."""
 
     def __init__(self, target: WriteTarget, snapshot: Snapshot | None, *, overwrite: bool) -> None:
         self._target = target
@@ -209,5 +209,5 @@ def set_bucket_count(target: WriteTarget, count: int) -> WriteTarget:
 
 
 def postpone_rows(target: WriteTarget) -> WriteTarget:
-    """Return the table for a stream of commits, whose rows are postponed where ``bucket`` is -2."""
+    """Return the table for a stream of commits, which postpones rows if ``bucket`` is -2."""
     return replace(target, write=replace(target.write, postpone_fixed=False))

@@ -1,1 +1,1 @@
-"""Atomic commits: the messages of writers become manifests and a snapshot, or nothing at all."""
+"""Atomic commits, which turn the messages of writers into manifests and a snapshot."""

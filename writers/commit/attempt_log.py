@@ -1,13 +1,13 @@
-"""The log of the files that the attempts of a job write, to find and remove those of attempts that do not count.
+"""Log of the files that task attempts write, used to remove the files of failed and duplicate attempts.
 
-Spark runs a task again when it failed, or twice at once when it is slow, and takes the result of one attempt; it does
-not notify the others. So each attempt logs the path of every file *before* it makes it, as a small file in the folder
-of the job: ``<table>/.morrow-write-<job>/<attempt>-<n>``. When the job has ended, the driver removes the files of all
+Spark repeats a failed task, may run a slow task twice at once, and takes the result of one attempt without notifying
+the others. So each attempt logs the path of every file *before* it creates the file, as a small file in the folder of
+the job: ``<table>/.morrow-write-<job>/<attempt>-<n>``. When the job has ended, the driver removes the files of all
 attempts whose result it did not take, then the folder.
 
-An attempt may outlive its job. The file ``open`` in the folder means that the job is running; an attempt that does not
-find it before it makes a file, or when the file is complete, removes the file and fails. A killed driver leaves the
-folder behind: its files are orphans as those of any writer.
+An attempt may outlive its job. The file ``open`` in the folder means that the job is running. An attempt looks for it
+before and after it writes a file; if ``open`` is missing, the attempt removes its file and fails. A killed driver
+leaves the folder behind. Its files are then orphans.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class AttemptLog:
         self._store.write(f"{self.folder}/{OPEN}", b"")
 
     def close(self, taken: Collection[str]) -> int:
-        """End the job: removes the files of attempts other than those `taken`. Returns the number of files logged.
+        """End the job: remove the files of attempts not in `taken`; return the number of logged files.
 
         Files that cannot be removed stay as orphans, which is not an error.
         """
@@ -59,12 +59,12 @@ class AttemptLog:
     def _named(self, name: str) -> str:
         try:
             return self._store.read(f"{self.folder}/{name}").decode()
-        except FileMissing:  # removed by an attempt that has found the job closed
+        except FileMissing:  # removed by an attempt that found the job closed
             return ""
 
 
 class AttemptLogStore:
-    """A `FileStore` that logs the paths of the files that are made through it. Made by `log_attempt_files`."""
+    """A `FileStore` that logs the paths of the files created through it. See `log_attempt_files`."""
 
     def __init__(self, store: FileStore, folder: str, attempt: str) -> None:
         self._store, self._folder, self._attempt = store, folder, attempt
@@ -95,7 +95,7 @@ class AttemptLogStore:
         self._check_open(entry, path)
 
     def local_target(self, _path: str) -> None:
-        """Return None: the end of a file written by native code goes unnoticed, so the file could not be removed."""
+        """Return None: native code does not report the end of a file, so the file could not be removed."""
 
     def _record(self, path: str) -> str:
         if not self._store.exists(f"{self._folder}/{OPEN}"):

@@ -1,4 +1,4 @@
-"""The live entries of the partitions that a commit changes, updated from snapshot to snapshot.
+"""Live entries of the partitions that a commit changes, updated from snapshot to snapshot.
 
 A commit that checks for conflicts needs the live files of the partitions it changes. Reading all manifests each time
 would make the thousandth commit slower than the first, so the entries are kept and updated with the changes (delta
@@ -31,19 +31,19 @@ SIMPLE_COLUMNS = (
     *("_MAX_SEQUENCE_NUMBER", "_CREATION_TIME"),
     *IDENTITY,
 )
-"""The columns that conflict checks read: no statistics, which are most of an entry."""
+"""The columns that conflict checks read. Statistics, most of an entry's size, are left out."""
 
 MAX_PRUNED_PARTITIONS = 64
-"""Manifests are not pruned by more partitions than this: testing each would take longer than reading them."""
+"""Maximum partitions by which manifests are pruned. Testing more would take longer than reading the manifests."""
 
 MAX_SNAPSHOT_STEPS = 64
-"""Snapshots since the known one up to which their changes are read one by one, rather than all manifests anew."""
+"""Maximum snapshots since the known one whose changes are read. Beyond it, all manifests are read again."""
 
 MIN_FILTERED_ENTRIES = 1000
-"""Entries below which a manifest is not worth a filter of its own."""
+"""Minimum entries of a manifest to filter it separately."""
 
 MAX_CHUNKS = 32
-"""Polars chunks of a frame above which it is rechunked."""
+"""Maximum Polars chunks of a frame. Beyond it, the frame is rechunked."""
 
 _DTYPES = {**ENTRY_COLUMNS, **FILE_COLUMNS}
 _NO_ENTRIES = pl.DataFrame(schema={name: _DTYPES[name] for name in SIMPLE_COLUMNS})
@@ -64,15 +64,15 @@ def read_live_entries(
     frames = read_manifest_entries(metadata, listed)
     if not frames:
         return pl.DataFrame(schema=_DTYPES)
-    # Small manifests, of which there are many, are filtered as one; large ones before the copy of the concatenation.
+    # Small manifests are many, and are filtered together; large ones are filtered before they are concatenated.
     parts = [frame if frame.height < MIN_FILTERED_ENTRIES else _filter_partitions(frame, wanted) for frame in frames]
     return cancel_entries(_filter_partitions(pl.concat(parts), wanted))
 
 
 def cancel_entries(entries: pl.DataFrame) -> pl.DataFrame:
-    """Drop pairs of entries that add a file and delete it again; the entries are in the order of commits.
+    """Drop pairs of an ADD and a DELETE entry of the same file from entries in commit order.
 
-    A DELETE whose ADD is not among them stays.
+    A DELETE without its ADD stays.
     """
     deleted = entries["_FILE_NAME"].filter(entries["_KIND"] == DELETE)
     if not len(deleted):
@@ -94,7 +94,7 @@ def _filter_partitions(entries: pl.DataFrame, partitions: Set[bytes] | None) -> 
 def mark_relevant_manifests(
     metadata: TableMetadata, listed: pl.DataFrame, schema: TableSchema, partitions: Set[bytes]
 ) -> pl.Series:
-    """Return for each manifest whether it may hold entries of these partitions, by its statistics."""
+    """Return for each manifest whether, by its statistics, it may hold entries of these partitions."""
     if not schema.partition_keys or len(partitions) > MAX_PRUNED_PARTITIONS or not listed.height:
         return pl.repeat(True, listed.height, eager=True)
     return mask_manifests(
@@ -142,7 +142,7 @@ class BaseEntries:
         return _filter_partitions(self._entries, partitions)
 
     def committed(self, snapshot: Snapshot, before: Snapshot | None, delta: pl.DataFrame) -> None:
-        """Apply the changes by which `snapshot` followed `before`, so that they need not be read again."""
+        """Apply the changes between `before` and `snapshot`, so that they need not be read again."""
         if self._partitions and self._snapshot == before:
             self._apply(snapshot, delta)
 
@@ -151,7 +151,7 @@ class BaseEntries:
             return
         try:
             steps = self._steps(snapshot)
-        except NotFound:  # expired meanwhile, or rolled back
+        except NotFound:  # expired or rolled back meanwhile
             steps = None
         if steps is None:
             self._partitions = frozenset()
@@ -162,7 +162,7 @@ class BaseEntries:
         self._snapshot = snapshot
 
     def _steps(self, snapshot: Snapshot) -> list[tuple[Snapshot, pl.DataFrame]] | None:
-        """Return the snapshots after the known one with their changes, None when they do not lead to `snapshot`."""
+        """Return the snapshots after the known one with their changes, None if they do not lead to `snapshot`."""
         known = self._snapshot
         if known is None or not self._partitions or known.id >= snapshot.id:
             return None

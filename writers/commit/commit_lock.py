@@ -1,13 +1,13 @@
-"""The commit lock of one machine, and retries of operations that meet a conflict, on the newest snapshot.
+"""The commit lock of one machine, and retries of operations after a conflict, on the newest snapshot.
 
-The lock is advisory: no committer of this machine prepares a snapshot whose id another is taking. It saves work and is
-not needed for safety: a snapshot file is created only if none exists, with or without the lock. Races with committers
-that do not lock (other machines, other tools, tables in object stores) are settled by retries. If a store cannot create
-a file atomically, the table's catalog has a lock, which is held as well.
+The lock is advisory. It saves work, since committers of this machine do not compete for a snapshot id. It is not needed
+for safety: a snapshot file is created only if it does not exist, with or without the lock. Races with committers that
+do not lock (other machines, other tools, tables in object stores) are settled by retries. If a store cannot create a
+file atomically, the table's catalog has a lock, which is held as well.
 
-From the second try on an operation holds the lock, so that others of this machine that commit to the table wait for it:
-an operation that takes longer to compute than others take to commit would never succeed. A compaction, which may take
-long and changes no row, makes nobody wait.
+From the second try on, an operation holds the lock, and other committers of this machine wait for it. Otherwise an
+operation that takes longer to compute than others take to commit would never succeed. A compaction does not hold the
+lock, since it may take long and does not change rows.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ except ImportError:  # a system without locks on folders
     fcntl = None  # type: ignore[assignment]  # checked before use
 
 MAX_WAIT_SECONDS = 10.0
-"""After this a committer goes on without the lock: its holder may have been stopped."""
+"""Seconds after which a committer continues without the lock, since its holder may have been suspended."""
 POLL_SECONDS = 0.002
 _OF_THREAD = threading.local()
 
 
 @contextmanager
 def hold_commit_lock(metadata: TableMetadata) -> Iterator[None]:
-    """Hold the commit lock of the table within the block, or goes on without it after `MAX_WAIT_SECONDS`.
+    """Hold the commit lock of the table within the block, or continue without it after `MAX_WAIT_SECONDS`.
 
-    The lock of the table's catalog is held too, however long that takes.
+    The lock of the table's catalog is held too; the wait for that lock is unlimited.
     The lock is reentrant within a thread.
     """
     folder = metadata.store.url(metadata.paths.snapshot_dir)
@@ -68,7 +68,7 @@ def _find_held_folders() -> set[str]:
 
 
 def _open_folder(metadata: TableMetadata) -> int | None:
-    """Return a descriptor of the snapshot folder, None where there is none to lock."""
+    """Return a descriptor of the snapshot folder, None if it cannot be locked."""
     if fcntl is None or not metadata.store.is_local:
         return None
     try:
@@ -104,15 +104,15 @@ def retry_on_conflict(
     most: int | None = None,
     after: type[CommitConflict] = CommitConflict,
 ) -> Done:
-    """Call `attempt` again as long as it meets conflicts.
+    """Call `attempt`, and repeat it after conflicts.
 
     Args:
         locks: hold the commit lock from the second try on.
-        most: the most retries, no more than ``commit.max-retries``; None: as many as that.
-        after: the conflicts that a second try may settle.
+        most: maximum retries, if less than ``commit.max-retries``; None: ``commit.max-retries``.
+        after: the type of conflicts that a second try may resolve.
 
     Raises:
-        CommitConflict: each try met one (``commit.max-retries``, ``commit.timeout``). Others: as `attempt`.
+        CommitConflict: each try had a conflict (``commit.max-retries``, ``commit.timeout``). Others: as `attempt`.
     """
     write = target.write
     deadline = None if write.commit_timeout is None else time.monotonic() + write.commit_timeout.total_seconds()

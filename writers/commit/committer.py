@@ -1,8 +1,8 @@
-"""Creation of a snapshot on top of the newest one: retried when others were faster, cleaned up on failure.
+"""Creation of a snapshot on top of the newest one, with retries if other commits were faster, and cleanup on failure.
 
-The snapshot files of a table are a log. A snapshot is committed when its file exists. The file is created only if none
-exists, so one of several committers gets each id. The newest snapshot is read without listing the folder. Hints are
-written last and may be wrong: they only save a listing.
+The snapshot files of a table are a log. A snapshot is committed when its file exists. The file is created only if it
+does not exist, so only one of several committers gets each id. The newest snapshot is read without listing the folder.
+Hints are written last and may be wrong: they only save a listing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ log = get_logger(__name__)
 
 
 class Committer:
-    """A creator of snapshots of one table, one after the other, which keeps what it read between them."""
+    """Creator of successive snapshots of one table, which caches metadata between commits."""
 
     def __init__(self, target: WriteTarget) -> None:
         self.target = target
@@ -64,8 +64,9 @@ class Committer:
         Afterwards `found` is true if another process had already made the same commit.
 
         Raises:
-            CommitConflict: it cannot follow the newest snapshot, or others were faster each time; no file stays.
-            UnclearOutcome: the store does not tell whether it exists; its manifests stay.
+            CommitConflict: the snapshot cannot follow the newest one, or other commits were faster each time; no file
+                is left.
+            UnclearOutcome: it is unknown whether the snapshot exists; its manifests stay.
         """
         tries, began = _Tries(self, request), time.monotonic()
         try:
@@ -110,7 +111,7 @@ def _log_snapshot(where: str, snapshot: Snapshot, seconds: float) -> None:
 
 
 class _Tries:
-    """The tries to create one snapshot, and the metadata files that they have written."""
+    """Attempts to create one snapshot, and the metadata files that they have written."""
 
     def __init__(self, committer: Committer, request: SnapshotRequest) -> None:
         self._committer = committer
@@ -122,13 +123,13 @@ class _Tries:
         self.found = False
 
     def ahead(self) -> None:
-        """Do the slow work that depends little on which snapshot is the newest, while others may commit.
+        """Do slow work that depends little on the newest snapshot before the commit lock is taken.
 
-        On a local disk that is also to write the manifests of changes that are the same on top of any snapshot.
+        On a local disk, this includes writing manifests that are the same on top of any snapshot.
         """
         log, changes, preparer = self._committer.log, self._request.changes, self._committer.preparer
         if isinstance(changes, SequenceNumbering):
-            with suppress(FileMissing, SnapshotExpired):  # a try meets them again, and can handle them
+            with suppress(FileMissing, SnapshotExpired):  # the next try raises them again, and handles them
                 changes.ahead(log.latest() if self._looks_back else log.known())
         elif isinstance(changes, Changes) and self._delta is None and self._is_settled:
             self.discard()
@@ -137,15 +138,15 @@ class _Tries:
 
     @property
     def _is_settled(self) -> bool:
-        """Whether nothing about the newest snapshot changes or stop the delta, and the store is near."""
+        """Whether the delta is independent of the newest snapshot, cannot conflict with it, and the store is local."""
         committer = self._committer
         return committer.preparer.lasting and not self._request.check and committer.target.store.is_local
 
     def once(self) -> Snapshot | None:
-        """Make one try on top of the newest snapshot; return None when another committer took the next id.
+        """Make one try on top of the newest snapshot; return None if another committer took the next id.
 
-        The first one prepares its snapshot on top of the newest that is known, while it looks whether that is still
-        the newest; if it is not, what was prepared is made anew.
+        The first try prepares its snapshot on top of the newest known one while it checks that no newer one exists. If
+        one does, the snapshot is prepared again.
         """
         log = self._committer.log
         latest, look = (log.latest(), None) if self._looks_back else log.begin()
@@ -161,7 +162,7 @@ class _Tries:
             self._committer.manifests.settle()
         except BaseException as error:
             self._committer.manifests.discard(written)
-            self._delta = None  # its files may not be there
+            self._delta = None  # its files may be missing
             if look is not None and isinstance(error, MorrowError) and look() != latest:
                 return self.once()
             if isinstance(error, (FileMissing, SnapshotExpired)) and log.latest() != latest:
@@ -193,7 +194,7 @@ class _Tries:
         return self._delta
 
     def _added(self, snapshot: Snapshot, written: list[str]) -> bool:
-        """Create the snapshot. Its metadata files are removed only when it certainly does not exist."""
+        """Create the snapshot. Its metadata files are only removed if it certainly does not exist."""
         lasting, self._lasting = self._lasting, []
         try:
             added = self._committer.log.add(snapshot)
@@ -209,7 +210,7 @@ class _Tries:
 
     def _done_by_other(self, latest: Snapshot) -> Snapshot | None:
         """Return the snapshot of the same user, identifier and kind: the same commit, made by another process."""
-        if self._request.identifier == BATCH_COMMIT_IDENTIFIER:  # no identity: every batch commit has it
+        if self._request.identifier == BATCH_COMMIT_IDENTIFIER:  # not an identity: all batch commits share it
             return None
         own = (self._committer.target.commit_user, self._request.identifier, self._request.kind)
         for snapshot in self._committer.log.between(self._before, latest):
@@ -220,7 +221,7 @@ class _Tries:
 
 MAX_UNCLEAR_TRIES = 5
 UNCLEAR_WAIT_SECONDS = 0.1
-"""Pause before a request to a store that gave no answer is repeated; doubled each time."""
+"""Seconds before a request is repeated after an unclear outcome. Doubled each time."""
 
 
 class SnapshotLog:
@@ -229,30 +230,30 @@ class SnapshotLog:
     def __init__(self, metadata: TableMetadata) -> None:
         self._metadata = metadata
         self.newest: Snapshot | None = None
-        """The newest snapshot that is known; others may have followed it."""
+        """The newest known snapshot; newer ones may exist."""
         self._hinting: Callable[[], None] | None = None
 
     def go_on_from(self, snapshot: Snapshot | None) -> None:
-        """Have the search for the newest snapshot begin here, where none is known yet."""
+        """Begin the search for the newest snapshot here, if none is known yet."""
         self.newest = self.newest or snapshot
 
     def known(self) -> Snapshot | None:
-        """Return the newest snapshot that is known, which others may have followed; asks for it the first time."""
+        """Return the newest known snapshot, which others may have followed; ask the store the first time."""
         return self.newest or self.latest()
 
     def begin(self) -> tuple[Snapshot | None, Callable[[], Snapshot | None] | None]:
-        """Return the newest snapshot, and None; or the newest that is known, and what waits for `latest`.
+        """Return the newest snapshot and None, or the newest known snapshot and a function that waits for `latest`.
 
-        The latter in a store far away: what is written for a snapshot is written while the question is under way.
+        In a remote store the function is returned, so that metadata can be written while the request is running.
         """
         if self.newest is None or self._metadata.store.is_local or Owned.SNAPSHOTS in self._metadata.owner.owns:
             return self.latest(), None
         return self.newest, start_request(self._metadata.store, self.latest)
 
     def latest(self) -> Snapshot | None:
-        """Return the newest snapshot, None when there is none yet.
+        """Return the newest snapshot, None if there is none yet.
 
-        The search goes up id by id from the newest known one: ids have no gaps above a snapshot that exists.
+        The search goes up id by id from the newest known one, since ids above an existing snapshot are consecutive.
         """
         known = self.newest
         if Owned.SNAPSHOTS in self._metadata.owner.owns:
@@ -272,7 +273,7 @@ class SnapshotLog:
             newest += 1
             is_passed = self._exists(newest + 1)
         if newest != known.id:
-            # Where it has expired meanwhile, the committer was suspended for long.
+            # If it has expired meanwhile, the committer was suspended for a long time.
             self.newest = self._metadata.snapshot_or_none(newest) or self._metadata.latest_snapshot()
         return self.newest
 
@@ -280,14 +281,14 @@ class SnapshotLog:
         return self._metadata.store.exists(self._metadata.paths.snapshot(snapshot_id))
 
     def _still_there(self, snapshot: Snapshot) -> bool:
-        """Return whether the snapshot is unchanged: it may have expired, or have been rolled back."""
+        """Return whether the snapshot still exists, neither expired nor rolled back."""
         try:
             return self._metadata.snapshot(snapshot.id) == snapshot
         except NotFound:
             return False
 
     def between(self, after: Snapshot | None, until: Snapshot) -> Iterator[Snapshot]:
-        """Yield the snapshots after `after` up to `until`, without those that have expired."""
+        """Yield the snapshots after `after` up to `until`, leaving out expired ones."""
         for snapshot_id in range(after.id + 1 if after else FIRST_SNAPSHOT_ID, until.id):
             try:
                 yield self._metadata.snapshot(snapshot_id)
@@ -297,7 +298,7 @@ class SnapshotLog:
             yield until
 
     def latest_of(self, user: str) -> Snapshot | None:
-        """Return the newest snapshot of this commit user; None when there is none, or all have expired."""
+        """Return the newest snapshot of this commit user; None if there is none or all have expired."""
         newest = self.latest()
         for snapshot_id in range(newest.id if newest else 0, 0, -1):
             try:
@@ -309,12 +310,12 @@ class SnapshotLog:
         return None
 
     def add(self, snapshot: Snapshot) -> bool:
-        """Create the snapshot file; return False when another snapshot has this id. True means it is durable.
+        """Create the snapshot file; return False if another snapshot has this id. True means that the file is durable.
 
-        Where the catalog owns snapshots, it commits: on top of the one that `latest` returned.
+        If the catalog owns snapshots, the catalog commits the snapshot on top of the one that `latest` returned.
 
         Raises:
-            UnclearOutcome: the store did not tell in any of the tries whether the file exists.
+            UnclearOutcome: no try could find out whether the file exists.
             StorageError: the file does not exist.
         """
         path = self._metadata.paths.snapshot(snapshot.id)
@@ -324,11 +325,11 @@ class SnapshotLog:
         wait, unclear = UNCLEAR_WAIT_SECONDS, False
         for tries_left in reversed(range(MAX_UNCLEAR_TRIES)):
             try:
-                # The same bytes under the same name: whichever of several tries succeeds, the commit is the same.
+                # All tries write the same bytes under the same name, so the commit is the same whichever succeeds.
                 if owned:
                     if owner.commit_snapshot(self._metadata.branch, base, snapshot):
                         break
-                    # An earlier try may have been the commit, which others have followed since.
+                    # An earlier try may have succeeded, and newer snapshots may have followed.
                     return unclear and self._was_added(snapshot)
                 if self._metadata.store.create(path, data):
                     break
@@ -350,7 +351,7 @@ class SnapshotLog:
         return True
 
     def _was_added(self, snapshot: Snapshot) -> bool:
-        """Return whether an earlier try with an unclear outcome is the commit. Raises `UnclearOutcome` as `add`."""
+        """Return whether an earlier try with an unclear outcome succeeded. Raises `UnclearOutcome` as `add`."""
         there = self._metadata.snapshot_or_none(snapshot.id)
         if there is None:
             latest = self._metadata.latest_snapshot()
@@ -374,10 +375,10 @@ class SnapshotLog:
         return own
 
     def hint(self, snapshot: Snapshot) -> None:
-        """Write the LATEST hint, in a store far away while `settle` has not been called.
+        """Write the LATEST hint. In a remote store the write runs in the background until `settle`.
 
         Without it readers list the folder, so a failure is ignored.
-        A snapshot that was rolled back already gets no hint: Java trusts a hint to a missing snapshot.
+        If the snapshot was rolled back meanwhile, no hint is written, since Java trusts a hint to a missing snapshot.
         """
         if Owned.SNAPSHOTS in self._metadata.owner.owns:
             return
@@ -397,7 +398,7 @@ class SnapshotLog:
                 self._write_hint(snapshot)
 
     def _hint_and_look(self, snapshot: Snapshot) -> None:
-        """Write the hint and looks at the same time; a hint that should not be there is removed."""
+        """Write the hint and check the snapshot at the same time; remove the hint if the snapshot is gone."""
         with suppress(StorageError):
             is_there, _ = call_both(
                 self._metadata.store, partial(self._exists, snapshot.id), partial(self._write_hint, snapshot)
@@ -421,9 +422,9 @@ def _make_unclear_error(path: str, error: StorageError) -> UnclearOutcome:
 
 
 def compact_manifests(target: WriteTarget) -> Snapshot | None:
-    """Merge the small manifests, and those that delete files, of the newest snapshot, in a COMPACT snapshot.
+    """Merge the newest snapshot's small manifests and its manifests with DELETE entries, in a COMPACT snapshot.
 
-    Returns: the snapshot, None where no manifest is worth merging. No maintenance follows.
+    Returns: the snapshot, or None if no manifest is worth merging. Maintenance does not run.
 
     Raises:
         CommitConflict, UnclearOutcome: as `TableCommit.commit`. CorruptFile, FileMissing: a manifest cannot be read.
@@ -441,5 +442,5 @@ def compact_manifests(target: WriteTarget) -> Snapshot | None:
 
 
 def _force_manifest_merges(target: WriteTarget) -> WriteTarget:
-    """Return the table with thresholds that merge whatever manifests can be merged."""
+    """Return the table with thresholds at which all manifests that can be merged are merged."""
     return replace(target, write=replace(target.write, manifest_merge_count=1, manifest_full_compaction=1))

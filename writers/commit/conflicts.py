@@ -1,13 +1,13 @@
 """Checks of a commit for conflicts with concurrent commits, as in Java's ConflictDetection.
 
-* a file that is deleted (or gets a deletion vector) must still be there, one that is added must be new;
+* a file that is deleted (or gets a deletion vector) must still be in the table, and an added file must be new;
 * above level 0 the key ranges of a bucket's files must not overlap;
-* the number of buckets of a partition changes only by overwriting;
+* the number of buckets of a partition only changes by overwriting it;
 * the files in which a compaction looked up keys must still be all files above level 0, and the rows that it moves from
   bucket -2 must be newer than all rows of their bucket. (Java has neither check.)
 
-All checks work on frames, of the changed partitions only. The index files of a table after a commit follow the rules of
-Java's IndexManifestFileHandler:
+All checks work on frames, of the changed partitions only. The index files of a table after a commit are determined as
+in Java's IndexManifestFileHandler:
 
 ==========================================  ==================================================================
 index                                       new files replace
@@ -48,7 +48,7 @@ LEVEL = ["_PARTITION", "_BUCKET", "_LEVEL"]
 
 
 class AlreadyCommitted(InvalidArgument):
-    """The error for messages that were committed before: their files belong to the table, and must not be removed."""
+    """Error for messages that were committed before. Their files belong to the table, and must not be removed."""
 
     def __init__(self, where: str, file: str) -> None:
         super().__init__(
@@ -66,14 +66,14 @@ def check_conflicts(
     base_index: pl.DataFrame | None,
     delta_index: pl.DataFrame | None,
 ) -> None:
-    """Raise `CommitConflict` when `delta` cannot follow `base`, `AlreadyCommitted` when `base` contains it.
+    """Raise `CommitConflict` if `delta` cannot follow `base`, `AlreadyCommitted` if `base` contains it.
 
     Args:
         base: live entries (`SIMPLE_COLUMNS`) of the changed partitions in the newest snapshot.
         delta: the entries to commit, the same columns.
         overwrite: whether to commit an OVERWRITE snapshot, which may change the number of buckets.
-        base_index, delta_index: index entries before, and changed ones (columns of `decode_index_manifest`); given for
-            tables without buckets that have deletion vectors, where vectors of a file must not be lost either.
+        base_index, delta_index: previous and changed index entries (columns of `decode_index_manifest`). They are given
+            for tables without buckets that have deletion vectors, since vectors must not be lost either.
     """
     if delta_index is not None:
         base = _join_vectors(base, base_index)
@@ -90,7 +90,7 @@ def check_conflicts(
 def check_lookup_files(target: WriteTarget, base: pl.DataFrame, looked_at: Sequence[LookupFiles]) -> None:
     """Check that the compaction looked up keys in all current files above level 0.
 
-    Otherwise a key may be in a file that the lookup missed: it would be read twice, or its changelog would be wrong.
+    Otherwise a key may be in a file that the lookup missed. It would be read twice, or its changelog would be wrong.
 
     Raises:
         CommitConflict: another commit compacted a bucket meanwhile.
@@ -109,7 +109,7 @@ def check_lookup_files(target: WriteTarget, base: pl.DataFrame, looked_at: Seque
 
 
 def check_numbers(target: WriteTarget, base: pl.DataFrame, numbered_from: Sequence[FirstSequenceNumber]) -> None:
-    """Check that postponed rows, numbered by a compaction, are newer than all rows in their bucket.
+    """Check that postponed rows that a compaction numbered are newer than all rows in their bucket.
 
     Raises:
         CommitConflict: another commit wrote to the bucket meanwhile.
@@ -123,7 +123,7 @@ def check_numbers(target: WriteTarget, base: pl.DataFrame, numbered_from: Sequen
 
 
 def check_buckets(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) -> None:
-    """Raise `CommitConflict` when a partition would have files with different numbers of buckets."""
+    """Raise `CommitConflict` if a partition would have files with different numbers of buckets."""
     columns = ["_PARTITION", "_TOTAL_BUCKETS"]
     totals = pl.concat([frame.select(columns).unique(maintain_order=True) for frame in (base, delta)])
     totals = totals.filter(totals["_TOTAL_BUCKETS"] > 0).unique(maintain_order=True)
@@ -173,7 +173,7 @@ def _check_files(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) -
 
 
 def _check_key_ranges(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) -> None:
-    """Check that files of a level above 0 do not overlap; only levels that get a file need a check."""
+    """Check that files of a level above 0 do not overlap. Only levels that get a file are checked."""
     columns = [*LEVEL, "_FILE_NAME", "_MIN_KEY", "_MAX_KEY"]
     added = delta.filter((delta["_KIND"] == ADD) & (delta["_LEVEL"] > 0)).select(columns)
     if not added.height:
@@ -209,7 +209,7 @@ def _find_overlap(target: WriteTarget, living: pl.DataFrame) -> tuple[dict[str, 
 
 
 def _join_vectors(base: pl.DataFrame, index: pl.DataFrame | None) -> pl.DataFrame:
-    """Return the live files, each with the index file that holds its vector."""
+    """Return the live files, each with the index file that holds its deletion vector."""
     if index is None:
         return base.with_columns(pl.lit(None, pl.String).alias(VECTOR))
     vectors = list_vector_files(index).select(
@@ -223,9 +223,9 @@ def _join_delta_vectors(
 ) -> pl.DataFrame:
     """Return the changes of files together with their vectors.
 
-    A deleted file loses its vector with it; one that is added again, with other metadata, keeps it. For a file that
-    stays and gets another vector, the pair of the file and its old vector (or none) is deleted and that of the file
-    and the new one added, so that both must be unchanged.
+    A deleted file loses its vector, and a file that is added again with other metadata keeps it. If a file stays and
+    gets another vector, the pair of file and old vector (or none) is deleted, and the pair of file and new vector is
+    added. So the commit requires that both are unchanged.
     """
     vectors = list_vector_files(index)
     named = vectors.select(pl.col("data_file").alias("_FILE_NAME"), pl.col("index_file").alias(VECTOR))
@@ -282,13 +282,13 @@ def combine_index_files(previous: pl.DataFrame | None, changes: Sequence[IndexEn
     """Return the index files after these changes, columns of `decode_index_manifest`.
 
     Args:
-        previous: the index files before, None for none.
-        unaware: whether the table has no buckets (an append table with ``bucket = -1``).
+        previous: the index files before, None if there are none.
+        unaware: whether the table is without buckets (an append table with ``bucket = -1``).
 
     Raises:
-        CommitConflict: an index file to delete is gone, a data file would get a second deletion vector, or a bucket
-            has an index file that the commit does not name: another commit wrote it, from changes not seen here.
-        InvalidArgument: two index files for one bucket, of which Java would keep one.
+        CommitConflict: an index file to delete is gone, a data file would get a second deletion vector, or a bucket has
+            an index file that the commit does not name, since another commit wrote it meanwhile.
+        InvalidArgument: two index files for one bucket (Java would keep only one of them).
     """
     changed = index_frame(changes)
     if previous is None:

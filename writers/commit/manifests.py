@@ -1,11 +1,11 @@
-"""Manifests: writes, merges and discards manifests, manifest lists and index manifests.
+"""Writing, merging and discarding of manifests, manifest lists and index manifests.
 
-File names are those of Java: ``manifest-<uuid>-<n>``, ``manifest-list-<uuid>-<n>``, ``index-manifest-<uuid>-<n>``.
+Files are named as in Java: ``manifest-<uuid>-<n>``, ``manifest-list-<uuid>-<n>``, ``index-manifest-<uuid>-<n>``.
 
 Manifests of the previous snapshot are merged into its successor's base list as Java's ManifestFileMerger does. A minor
 merge joins small manifests when there are many of them. A full merge rewrites all manifests that are small or delete
-files, once their total size reaches a threshold. An entry that adds a file and one that deletes it cancel out.
-Manifests that need no change are listed again as they are.
+files, once their total size reaches a threshold. An ADD and a DELETE entry of the same file cancel out. Unchanged
+manifests are listed again.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ ROLLING_CHECK_ENTRIES = 1000
 
 
 class ManifestWriter:
-    """A writer of the metadata files of one table; `discard` removes those that no snapshot names.
+    """Writer of the metadata files of one table. `discard` removes files that no snapshot names.
 
-    Files are there once `settle` has returned; no snapshot may name them before.
+    Files are durable once `settle` has returned; snapshots may name them only then.
     """
 
     def __init__(self, target: WriteTarget) -> None:
@@ -55,14 +55,14 @@ class ManifestWriter:
         self._under_way: list[Callable[[], None]] = []
         self._unsynced: list[str] = []
         self._unnamed: list[str] = []
-        """Files whose bytes are durable, and whose names are not yet."""
+        """Files whose bytes are durable, but whose names are not yet."""
 
     def settle(self) -> None:
-        """Wait until all files that were begun are durable.
+        """Wait until all started files are durable.
 
-        In a store far away they are on their way together; on a local disk their folder is synced once.
+        Uploads to a remote store run in parallel; on a local disk the folder is synced once.
 
-        Raises: the first error of them.
+        Raises: the first error of a write.
         """
         under_way, self._under_way = self._under_way, []
         failures: list[MorrowError] = []
@@ -73,14 +73,14 @@ class ManifestWriter:
                 failures.append(failure)
         if failures:
             raise failures[0]
-        # All of them lie in one folder: with any of them it is synced.
+        # All of them are in one folder, which is synced through any of them.
         unsynced = self._unsynced or self._unnamed[-1:]
         self._unsynced, self._unnamed = [], []
         if unsynced:
             self._target.store.sync(unsynced)
 
     def sync_files(self) -> None:
-        """Make the bytes of files on a local disk durable, before the base list is written; `settle` their names."""
+        """Make the bytes of local files durable before the base list is written; `settle` makes their names durable."""
         for path in self._unsynced:
             with translate_system_errors(path):
                 sync_file(Path(path))
@@ -97,7 +97,7 @@ class ManifestWriter:
         rows: list[dict[str, Any]] = []
         if frame.height:
             data = self._encoded(encode_manifest, frame)
-            # Seldom is there more than one manifest: the bytes encoded to learn the size are usually those to write.
+            # There is seldom more than one manifest, so the bytes encoded to learn the size can usually be written.
             target_size = self._target.write.manifest_target_size
             pieces = [frame] if len(data) <= target_size else _split_frame(frame, len(data), target_size)
             for piece in pieces:
@@ -139,7 +139,7 @@ class ManifestWriter:
         path = self._target.metadata.paths.manifest(name)
         native = self._target.store.local_target(path)
         if native is not None:
-            # No reader knows the name yet, so that nobody can meet a part of the file.
+            # Readers do not know the name yet, so they cannot read a partial file.
             with translate_system_errors(path), Path(native).open("xb") as stream:
                 stream.write(data)
             self._unsynced.append(path)
@@ -148,7 +148,7 @@ class ManifestWriter:
         return name
 
     def _summary(self, entries: pl.DataFrame) -> dict[str, Any]:
-        """Return the statistics of a manifest that its manifest list holds."""
+        """Return the statistics of a manifest for its manifest list."""
         added = int((entries["_KIND"] == ADD).sum())
         first, rows = entries["_FIRST_ROW_ID"], entries["_ROW_COUNT"]
         tracked = not first.null_count()
@@ -170,7 +170,7 @@ class ManifestWriter:
         if not types:
             return {"_MIN_VALUES": EMPTY_ROW, "_MAX_VALUES": EMPTY_ROW, "_NULL_COUNTS": []}
         columns = decode_columns(partitions.unique(), types, where=self._target.where)
-        # Java does not compare byte arrays, so their bounds stay unknown.
+        # Java does not compare byte arrays, so their bounds are unknown.
         ordered = [
             column.clear() if column.dtype == pl.Binary else _sort_as_java(column.drop_nulls()) for column in columns
         ]
@@ -191,7 +191,7 @@ def _sort_as_java(column: pl.Series) -> pl.Series:
 
 
 def _encode_row(values: Sequence[pl.Series], types: Sequence[DataType]) -> bytes:
-    """Return the BinaryRow (arity first) of columns of one value each, null where a column is empty."""
+    """Return the BinaryRow (arity first) of columns with one value each; an empty column is null."""
     columns = [column if len(column) else column.extend_constant(None, 1) for column in values]
     return ARITY.pack(len(types)) + encode_columns(columns, types).row(0)
 
@@ -210,7 +210,7 @@ def merge_manifests(
     Names of new manifests are added to `written`.
 
     Raises:
-        CorruptFile, FileMissing: a manifest cannot be read. InvalidArgument: a threshold of zero.
+        CorruptFile, FileMissing: a manifest cannot be read. InvalidArgument: a threshold is zero.
     """
     if target.write.manifest_full_compaction <= 0:
         raise InvalidArgument(f"{target.where}: 'manifest.full-compaction-threshold-size' must be greater than 0")
@@ -219,7 +219,7 @@ def merge_manifests(
 
 
 def _merge_small(target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, written: list[str]) -> pl.DataFrame:
-    """Merge manifests in list order whenever they reach the target size, and the remaining ones if they are many."""
+    """Merge manifests in list order whenever they reach the target size, and the rest if there are many."""
     parts: list[pl.DataFrame] = []
     begin = size = 0
     for end, file_size in enumerate(listed["_FILE_SIZE"].to_list(), start=1):
@@ -246,12 +246,12 @@ def _join_manifests(
 def _merge_all(
     target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, written: list[str]
 ) -> pl.DataFrame | None:
-    """Return the base list after a full merge, None where there is too little to rewrite."""
+    """Return the base list after a full merge, None if there is too little to rewrite."""
     changing = (listed["_NUM_DELETED_FILES"] > 0) | (listed["_FILE_SIZE"] < target.write.manifest_target_size)
     if listed["_FILE_SIZE"].filter(changing).sum() < target.write.manifest_full_compaction:
         return None
     deletes = _find_deleted(target, listed)
-    # Large manifests are opened only where they may hold a file that was deleted later.
+    # Large manifests are only opened if they may hold a file that was deleted later.
     partitions = frozenset(deletes["_PARTITION"].unique().to_list())
     opened = changing | (
         mark_relevant_manifests(target.metadata, listed, target.schema, partitions) if partitions else False
@@ -273,7 +273,7 @@ def _merge_all(
 
 
 def _find_deleted(target: WriteTarget, listed: pl.DataFrame) -> pl.DataFrame:
-    """Return the identity of every file that some manifest deletes."""
+    """Return the identity of every file with a DELETE entry in the manifests."""
     frames = read_manifest_entries(target.metadata, listed.filter(listed["_NUM_DELETED_FILES"] > 0))
     parts = [frame.filter(frame["_KIND"] == DELETE).select(IDENTITY) for frame in frames]
     return pl.concat(parts) if parts else _make_empty_identity(target, listed)

@@ -1,4 +1,4 @@
-"""Commit messages: plain data about the files written in one bucket, and the manifest entries made of them.
+"""Commit messages: plain data about the files written in one bucket, and conversions to manifest entries.
 
 Messages go from the writing process to the committing one. A commit turns them into changes: manifest entries of writes
 and of compactions. The changes of an overwrite replace all files and index files of the chosen partitions.
@@ -36,7 +36,7 @@ from morrow.writers.commit.base_entries import read_live_entries
 from morrow.writers.target import WriteTarget
 
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
-"""The commit identifier of batch writes, which are never repeated (Java's Long.MAX_VALUE)."""
+"""Commit identifier of batch writes, which are never repeated (Java's Long.MAX_VALUE)."""
 
 
 class CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,9 +45,9 @@ class CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
     The first group becomes the APPEND snapshot of the commit, the second (``compact_*``) its COMPACT snapshot.
     `deleted_index_files` and `compact_deleted_index_files` are the index files that the new ones replace.
     `compact_seen` are the names of the files above level 0 that the bucket had when keys were looked up for its
-    compaction (None: no keys were looked up). `based_on` names the snapshot, by its delta manifest list, whose
-    greatest sequence number the rows continue (None: not known); `routed_on` names the snapshot by which keys were
-    assigned to buckets one by one ("": a table without snapshots; None: buckets follow from the hash).
+    compaction (None: no keys were looked up). `based_on` identifies, by its delta manifest list, the snapshot whose
+    greatest sequence number the rows continue (None: unknown). `routed_on` identifies the snapshot that was read to
+    assign keys to buckets one by one ("": a table without snapshots; None: buckets are computed from the hash).
     `compact_numbered_from` is the least sequence number that compaction has assigned to rows without one.
     """
 
@@ -78,7 +78,7 @@ class CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class LookupFiles:
-    """The files above level 0 of a bucket, by name, in which a compaction looked up keys, and its results."""
+    """Names of a bucket's files above level 0 in which a compaction looked up keys, and of the files it changed."""
 
     partition: bytes
     bucket: int
@@ -98,7 +98,7 @@ class LookupFiles:
 
 @dataclass(frozen=True)
 class FirstSequenceNumber:
-    """The least sequence number that a compaction assigned to rows of a bucket."""
+    """Least sequence number that a compaction assigned to rows of a bucket."""
 
     partition: bytes
     bucket: int
@@ -107,7 +107,7 @@ class FirstSequenceNumber:
 
 @dataclass(frozen=True)
 class Changes:
-    """The entries of one snapshot, and the state of the table that they rely on."""
+    """The entries of one snapshot, and the conditions that the previous snapshot must meet."""
 
     files: tuple[ManifestEntry, ...] = ()
     changelog: tuple[ManifestEntry, ...] = ()
@@ -132,14 +132,15 @@ class Changes:
 
     @property
     def replaces_rows(self) -> bool:
-        """Whether rows are removed, by deleted files or by deletion vectors, so that it is more than an append."""
+        """Whether rows are removed, by deleted files or deletion vectors, so that the changes are more than an
+        append."""
         return any(entry.kind == EntryKind.DELETE for entry in self.files) or any(
             entry.file.index_type == DELETION_VECTORS_INDEX for entry in self.index
         )
 
 
 def make_append_changes(messages: Iterable[CommitMessage]) -> Changes:
-    """Return the written files and changelog, for the APPEND snapshot."""
+    """Return the entries of written files and their changelog, for the APPEND snapshot."""
     files: list[ManifestEntry] = []
     changelog: list[ManifestEntry] = []
     index: list[IndexEntry] = []
@@ -153,7 +154,7 @@ def make_append_changes(messages: Iterable[CommitMessage]) -> Changes:
 
 
 def make_compact_changes(messages: Sequence[CommitMessage]) -> Changes:
-    """Return the compacted files and changelog, for the COMPACT snapshot."""
+    """Return the entries of compacted files and their changelog, for the COMPACT snapshot."""
     files: list[ManifestEntry] = []
     changelog: list[ManifestEntry] = []
     index: list[IndexEntry] = []
@@ -205,7 +206,7 @@ def _index(kind: EntryKind, message: CommitMessage, files: Sequence[IndexFileMet
 
 
 Partitions: TypeAlias = "Literal['all'] | Sequence[bytes] | Sequence[Mapping[str, Value]]"
-"""All partitions, those with these BinaryRows, or those with these values in (some of) their columns."""
+"""All partitions, partitions by BinaryRow, or partitions by the values of (some of) their columns."""
 
 
 def make_overwrite_changes(
@@ -214,7 +215,7 @@ def make_overwrite_changes(
     """Return the changes of an OVERWRITE snapshot, as a function of the snapshot that it follows.
 
     Raises:
-        InvalidArgument: a new file outside of the partitions, or a column that is no partition key.
+        InvalidArgument: a new file is outside of the partitions, or a column is not a partition key.
     """
     chosen = _make_partition_chooser(target, partitions)
     for entry in new.files:
@@ -248,7 +249,7 @@ def make_overwrite_changes(
 
 
 Chosen: TypeAlias = Callable[[Set[bytes]], Set[bytes]]
-"""Returns the chosen ones of some partitions."""
+"""A function that returns the chosen ones of some partitions."""
 
 
 def _make_partition_chooser(target: WriteTarget, partitions: Partitions) -> Chosen:
@@ -279,7 +280,7 @@ def _make_partition_chooser(target: WriteTarget, partitions: Partitions) -> Chos
 def _delete_live_files(
     target: WriteTarget, latest: Snapshot, partitions: Partitions, chosen: Chosen
 ) -> list[ManifestEntry]:
-    """Return DELETE entries for the live files; those of the postponed bucket only in tables with ``bucket = -2``."""
+    """Return DELETE entries for the live files, including the postponed bucket only in tables with ``bucket = -2``."""
     named = partitions != "all" and all(isinstance(row, bytes) for row in partitions)
     exact = {row for row in partitions if isinstance(row, bytes)} if named else None
     frame = read_live_entries(target.metadata, latest, target.schema, exact)
@@ -295,9 +296,9 @@ def _delete_live_files(
 
 
 def upgrade_levels(target: WriteTarget, entries: Sequence[ManifestEntry]) -> tuple[ManifestEntry, ...]:
-    """Move new level-0 files of an overwritten keyed table to the bottom level where those of a bucket do not overlap.
+    """Move new level-0 files of an overwritten keyed table to the bottom level if they do not overlap in their bucket.
 
-    They then need no compaction (``overwrite-upgrade``).
+    Such files need no compaction (``overwrite-upgrade``).
     """
     wanted = target.keyed and target.write.overwrite_upgrade
     if not wanted or not entries or any(entry.file.level > 0 or entry.bucket < 0 for entry in entries):

@@ -1,13 +1,12 @@
-"""The premise of a commit: the rows that it was computed from are unchanged.
+"""Premise of a commit: the rows from which it was computed are unchanged.
 
-An operation that reads rows and writes results computed from them (update, merge, delete by a condition) is right on
-the snapshot that it has read, and on a later one if no snapshot in between changed what the read sees. Its premise is
-checked against every snapshot between the two, on each try of the commit.
+An operation that reads rows and writes results computed from them (update, merge, delete by a condition) may follow the
+snapshot that it has read. It may also follow a later one, if no snapshot in between changed the rows that it read. The
+premise is checked against every snapshot between the two, on each try of the commit.
 
-If buckets are assigned key by key, a writer knows the buckets of keys as of the snapshot that it read. Another commit
-that adds keys, moves them to another partition or overwrites them would put a key into two buckets, so `Routes` checks
-this at commit. A base snapshot may also expire while a writer reads it: its files were compacted or replaced, then
-removed.
+If buckets are assigned key by key, a writer knows the buckets of keys from the snapshot that it read. If another commit
+added keys, moved them to another partition or overwrote them, a key could end up in two buckets. `Routes` checks this
+at commit. A base snapshot may also expire while a writer reads it: its files were compacted or replaced, then removed.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ ADVICE = "nothing was changed: do it again"
 
 @dataclass(frozen=True)
 class Premise:
-    """The condition that the rows for which `filter` is true are those of the snapshot `read` (None: no snapshot)."""
+    """The condition that the rows matching `filter` have not changed since the snapshot `read` (None: no snapshot)."""
 
     read: Snapshot | None
     filter: Filter = NO_FILTER
@@ -100,7 +99,7 @@ class Premise:
         keys = project_predicate(self.filter.predicate, frozenset(target.schema.primary_keys))
         if keys == ALWAYS or not entries.height:
             return entries
-        waiting = entries["_BUCKET"] < 0  # postponed: without the buckets and statistics of other files
+        waiting = entries["_BUCKET"] < 0  # postponed: their final buckets and statistics are unknown
         known = entries.filter(~waiting)
         if known.height:
             known = known.filter(mask_by_bucket(target.schema, target.options, keys, known))
@@ -136,33 +135,33 @@ class Premise:
 
 
 NO_VERSION = ""
-"""The version of a table without snapshots."""
+"""The version string of a table without snapshots."""
 ONE_BY_ONE = -1
-"""The option ``bucket`` of keyed tables that assign buckets key by key."""
+"""Value of the option ``bucket`` of keyed tables that assign buckets key by key."""
 
 
 class Misplaced(CommitConflict):
-    """The error for rows assigned to buckets by outdated knowledge of keys; their files are still there."""
+    """Error for rows assigned to buckets by an outdated key index. Their files still exist."""
 
 
 def identify_version(snapshot: Snapshot | None) -> str:
-    """Return an identity of a snapshot, different even from that of a rolled back snapshot with the same id."""
+    """Return an identity of a snapshot that differs even from a rolled back snapshot with the same id."""
     return NO_VERSION if snapshot is None else snapshot.delta_manifest_list
 
 
 class Routes:
-    """The snapshots that one committer has checked since rows were assigned to buckets."""
+    """Snapshots that one committer has checked since rows were assigned to buckets."""
 
     def __init__(self, target: WriteTarget) -> None:
         self._target = target
         self._changing: tuple[str, ...] = ()
         if target.keyed and target.options.bucket == ONE_BY_ONE:
-            # Within a partition, keys that others add show in the index files.
+            # Within a partition, conflict checks of index files find keys that others add.
             self._changing = (OVERWRITE, APPEND) if target.schema.cross_partition else (OVERWRITE,)
         self._seen: dict[str, Snapshot] = {}
 
     def check(self, messages: Sequence[CommitMessage], latest: Snapshot | None) -> None:
-        """Raise `Misplaced` when another commit may have changed the places of keys."""
+        """Raise `Misplaced` if another commit may have changed the buckets or partitions of keys."""
         if not self._changing:
             return
         for version in {message.routed_on for message in messages if message.routed_on is not None}:
@@ -176,7 +175,7 @@ class Routes:
             self._seen[version] = latest
 
     def _since(self, version: str, latest: Snapshot) -> Iterator[Snapshot]:
-        """Yield the snapshots since this version that were not checked yet, the newest first."""
+        """Yield the snapshots since this version that are not checked yet, the newest first."""
         seen = self._seen.get(version)
         known = {version} if seen is None else {version, identify_version(seen)}
         snapshot, metadata = latest, self._target.metadata
@@ -202,7 +201,7 @@ def is_living(metadata: TableMetadata, snapshot: Snapshot) -> bool:
 
 
 def is_living_version(metadata: TableMetadata, snapshot_id: int, version: str) -> bool:
-    """Return `is_living` of the snapshot with this id and version (`routes.version_of`)."""
+    """Return `is_living` of the snapshot with this id and version (see `identify_version`)."""
     earliest = metadata.earliest_snapshot_id()
     there = metadata.snapshot_or_none(snapshot_id)
     return there is not None and identify_version(there) == version and earliest is not None and earliest <= snapshot_id

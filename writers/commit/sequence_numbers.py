@@ -1,11 +1,11 @@
 """Sequence numbers at commit: the rows of a commit must be newer than all rows committed before it.
 
-A writer continues from the greatest sequence number that a bucket has when it begins. If others have committed to
-the bucket since, its rows would be older than theirs, or as old, key by key. A committer checks this against each
-snapshot that the commit may follow, and rewrites the files of such a bucket with greater numbers. Compactions of the
-old files are left out: the rows stay in level 0 until the next compaction.
+A writer continues from the greatest sequence number that a bucket has when the write begins. If others have committed
+to the bucket since, the writer's rows might not be newer than theirs. A committer checks this against each snapshot
+that the commit may follow, and rewrites the files of such a bucket with greater numbers. Compactions of the old files
+are dropped: the rows stay in level 0 until the next compaction.
 
-Rows in the postponed bucket have no numbers: there the creation time of files decides.
+Rows in the postponed bucket are without numbers, and are ordered by the creation time of their files.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from morrow.writers.files.data_files import Placement, delete_files, write_files
 from morrow.writers.target import WriteTarget
 
 MAX_LOCKED_BYTES = 32 << 20
-"""Files of up to so many bytes are rewritten under the commit lock; larger ones before it is taken, with a gap."""
+"""Files up to this size are rewritten under the commit lock. Larger ones are rewritten before, with a gap."""
 MIN_NUMBER_GAP = 1 << 12
-"""Numbers left out for concurrent commits; multiplied each time that they were too few."""
+"""Sequence numbers left free for concurrent commits. Multiplied each time the gap was too small."""
 MAX_NUMBER_GAP = 1 << 40
 
 BUCKET = ["_PARTITION", "_BUCKET"]
@@ -46,7 +46,7 @@ BUCKET = ["_PARTITION", "_BUCKET"]
 class SequenceNumbering:
     """The APPEND changes of messages, as a function of the snapshot that they follow.
 
-    `messages` are the resulting messages: for renumbered buckets they name other files, and no compaction.
+    `messages` are the resulting messages: for renumbered buckets they name other files, without a compaction.
     """
 
     target: WriteTarget
@@ -62,13 +62,13 @@ class SequenceNumbering:
         self._changes = make_append_changes(self.messages)
 
     def __call__(self, latest: Snapshot | None) -> Changes:
-        """Return the changes on top of `latest`, renumbered where its buckets have greater sequence numbers.
+        """Return the changes on top of `latest`, renumbered in buckets that have greater sequence numbers.
 
         Raises:
             AlreadyCommitted: a file of the messages is in the table.
             CommitConflict: the number of buckets of a partition has changed.
-            Misplaced: keys are in other places than when rows were assigned to buckets.
-            FileMissing, CorruptFile, StorageError: files that cannot be rewritten.
+            Misplaced: keys have moved since rows were assigned to buckets.
+            FileMissing, CorruptFile, StorageError: files cannot be rewritten.
         """
         self._follow(latest, MIN_NUMBER_GAP * 16**self._rounds if self._rounds else 0)
         return self._changes
@@ -85,7 +85,7 @@ class SequenceNumbering:
 
     @property
     def replaced(self) -> list[CommitMessage]:
-        """The given messages that are not committed as they are: with their rewritten files and dropped compactions."""
+        """The given messages that are not committed unchanged, with files to discard: rewritten and compacted ones."""
         return [
             msgspec.structs.replace(old, new_index_files=())
             for old, new in zip(self.given, self.messages, strict=True)
@@ -126,7 +126,8 @@ class SequenceNumbering:
             raise AlreadyCommitted(self.target.where, found[0])
 
     def _moved(self, newest: dict[Placement, tuple[int, object]], gap: int) -> dict[Placement, int]:
-        """Return by how much the numbers (postponed rows: the times, in milliseconds) of each bucket have to grow."""
+        """Return how much to add to the sequence numbers of each bucket (postponed rows: to the times in
+        milliseconds)."""
         first: dict[Placement, int] = {}
         for message in self.messages:
             place = Placement.of(message)
@@ -172,7 +173,7 @@ class SequenceNumbering:
             self._discard(old, message)
 
     def _discard(self, old: CommitMessage, new: CommitMessage) -> None:
-        """Remove the files of `new` that are not of `old`."""
+        """Remove the files of `new` that are not in `old`."""
         if _is_postponed(new):
             return
         kept = {file.file_name for file in (*old.new_files, *old.changelog_files)}
@@ -182,14 +183,14 @@ class SequenceNumbering:
 
 
 def _is_based_on(message: CommitMessage, latest: Snapshot) -> bool:
-    """Return whether the writer continued the numbers of this very snapshot, or assigned none."""
+    """Return whether the writer continued the numbers of exactly this snapshot, or assigned none."""
     if not message.new_files:
         return True
     return message.based_on is not None and message.based_on == identify_version(latest)
 
 
 def _find_rewritten_files(message: CommitMessage) -> list[DataFileMeta]:
-    """Return the files that compaction wrote, without those it only moved to another level."""
+    """Return the files that compaction wrote, without files that it only moved to another level."""
     before = {file.file_name for file in message.compact_before}
     return [file for file in message.compact_after if file.file_name not in before]
 
@@ -205,7 +206,7 @@ def _to_millis(created: object) -> int:
 def renumber_files(
     target: WriteTarget, place: Placement, files: Sequence[DataFileMeta], by: int, *, changelog: bool = False
 ) -> list[DataFileMeta]:
-    """Write the rows of these files to new ones, every sequence number greater by `by`. Rows are streamed.
+    """Copy the rows of these files to new files, with `by` added to every sequence number. Rows are streamed.
 
     Args:
         files: files of the bucket that no snapshot names yet; they stay unchanged.
@@ -214,7 +215,7 @@ def renumber_files(
     Returns: the new files in the order of the old ones, durable.
 
     Raises:
-        FileMissing, CorruptFile: a file that cannot be read. StorageError: after any error nothing new stays.
+        FileMissing, CorruptFile: a file cannot be read. StorageError. After any error, no new file is left.
     """
     made: list[DataFileMeta] = []
     try:
@@ -235,7 +236,7 @@ def renumber_files(
 
 
 def restore_written_schema(target: WriteTarget, schema_id: int) -> WriteTarget:
-    """Return the table at the schema that files were written with, without columns added since."""
+    """Return the table at the schema with which files were written, without columns added since."""
     if schema_id == target.schema.id:
         return target
     metadata = target.metadata

@@ -1,4 +1,4 @@
-"""A writer of the metadata files of a snapshot: delta and changelog first, then the base list and the index manifest.
+"""Writer of the metadata files of a snapshot: delta and changelog first, then the base list and the index manifest.
 
 Delta and changelog are the same for every newest snapshot (unless the changes depend on it), so they are written once
 for all tries. Between reading the newest snapshot and creating the next one, a try writes little: one manifest list,
@@ -40,7 +40,7 @@ from morrow.writers.commit.tally import Tally, find_running_tally
 from morrow.writers.target import WriteTarget
 
 AnyChanges: TypeAlias = Changes | Callable[[Snapshot | None], Changes]
-"""The changes of a snapshot, or a function that returns them for the snapshot before: overwriting depends on it."""
+"""The changes of a snapshot, or a function of the previous snapshot, on which an overwrite depends."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,8 @@ class SnapshotRequest:
     `recognised`: whether another process may have created it already, after `known`, the newest snapshot known to
     precede it.
     `premise`: the condition that must hold on the previous snapshot.
-    `only_manifests`: the snapshot differs from the previous one by its manifests alone: without merged manifests there
-    is nothing to create.
-    `statistics`: the file that takes the place of the previous snapshot's statistics.
+    `only_manifests`: the snapshot only merges manifests, and is not created if there are none to merge. `statistics`:
+    the file that replaces the previous snapshot's statistics.
     """
 
     kind: str
@@ -71,7 +70,7 @@ class SnapshotRequest:
 
 
 class NothingMerged(Exception):
-    """No manifest of the newest snapshot is worth merging."""
+    """Signal that no manifest of the newest snapshot is worth merging."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class Delta:
 
 
 class Preparer:
-    """A writer of the metadata files of one table's snapshots. Names of new files are added to lists `written`."""
+    """Writer of the metadata files of one table's snapshots. Names of new files are added to the lists `written`."""
 
     def __init__(self, target: WriteTarget, manifests: ManifestWriter, base: BaseEntries) -> None:
         self._target = target
@@ -95,11 +94,11 @@ class Preparer:
 
     @property
     def lasting(self) -> bool:
-        """Whether the delta depends on the changes alone, not on the newest snapshot."""
+        """Whether the delta is independent of the newest snapshot."""
         return not self._target.options.row_tracking
 
     def check(self, request: SnapshotRequest, changes: Changes, latest: Snapshot | None) -> None:
-        """Raise `CommitConflict` when the changes cannot follow `latest`."""
+        """Raise `CommitConflict` if the changes cannot follow `latest`."""
         if request.premise is not None:
             request.premise.check(self._target, latest)
         if latest is None or not request.check:
@@ -168,12 +167,12 @@ class Preparer:
             statistics=request.statistics or self._statistics(latest, schema_id),
             properties=_build_properties(request, latest),
             operation=None if done is None else done.operation,
-            # A delta that is written once for all tries assigns no row ids.
+            # A delta written once for all tries does not assign row ids.
             next_row_id=delta.next_row_id if self._target.options.row_tracking else _read_next_row_id(latest),
         )
 
     def _records(self, latest: Snapshot | None) -> int:
-        """Return the rows of the files of `latest`, also where its writer did not count them."""
+        """Return the number of rows in the files of `latest`, even if its writer did not count them."""
         if latest is None:
             return 0
         if latest.total_record_count is not None:
@@ -216,7 +215,7 @@ def _count_added_rows(entries: pl.DataFrame) -> int:
 
 
 def _find_operation(request: SnapshotRequest) -> Tally | None:
-    """Return the operation that the snapshot records; a compaction after its rows is none of it."""
+    """Return the operation that the snapshot records, None for a compaction after written rows."""
     return None if request.kind == COMPACT else find_running_tally()
 
 
@@ -245,10 +244,11 @@ def assign_row_ids(
     """Return the entries with their row ids, and the next free row id.
 
     Files without sequence numbers take the id of the snapshot. Appended files get the next row ids in their order,
-    unless they carry ids; a blob file shares those of the data file before it, each blob column from its first row.
+    unless they already have ids. A blob file shares the row ids of the preceding data file, from the first row for each
+    blob column.
 
     Raises:
-        InvalidArgument: a file of unknown source, or a blob file that belongs to no data file.
+        InvalidArgument: a file of unknown source, or a blob file that does not belong to a data file.
     """
     result: list[ManifestEntry] = []
     start = next_row_id

@@ -1,4 +1,4 @@
-"""Atomic commits to one table: all messages of a commit become visible at once, or none does.
+"""Atomic commits to one table: either all messages of a commit become visible at once, or none.
 
 The files of messages that were not committed are removed. Maintenance of the table runs around its commits.
 """
@@ -53,15 +53,15 @@ class TableCommit:
         self.uncompacted: list[Placement] = []
 
     def latest_snapshot(self) -> Snapshot | None:
-        """Return the newest snapshot of the table, by two small reads once one is known."""
+        """Return the newest snapshot of the table. If one is known already, this takes two small reads."""
         return self._committer.log.latest()
 
     def known_snapshot(self) -> Snapshot | None:
-        """Return the newest snapshot that is known, at the cost of a request when none is."""
+        """Return the newest known snapshot; ask the store if none is known."""
         return self._committer.log.known()
 
     def go_on_from(self, snapshot: Snapshot | None) -> None:
-        """Have the first commit look at what follows this snapshot."""
+        """Let the first commit search for newer snapshots from this one on."""
         self._committer.log.go_on_from(snapshot)
 
     def commit(
@@ -77,27 +77,27 @@ class TableCommit:
     ) -> Snapshot | None:
         """Commit the written files (an APPEND snapshot), then the compacted ones (a COMPACT snapshot).
 
-        Written files that replace rows (deleted files, deletion vectors) make an OVERWRITE snapshot instead.
-        In keyed tables the rows are newer than all rows committed before: where others added rows to a bucket since its
-        writer read it, files with greater sequence numbers replace those of the messages.
-        A compaction that conflicts with another one, or with such rows, is dropped with its files once the rows
-        themselves are committed: they stay in the table for a later compaction. `uncompacted` names these buckets.
+        Written files that replace rows (deleted files, deletion vectors) make an OVERWRITE snapshot instead. In keyed
+        tables the rows become newer than all rows committed before. If others added rows to a bucket since its writer
+        read it, the files of the messages are rewritten with greater sequence numbers.
+        A compaction that conflicts with another one, or with such rows, is dropped with its files after the rows are
+        committed, and is left to a later compaction. `uncompacted` names these buckets.
 
         Args:
-            identifier: numbers the commits of a commit user; it identifies a repeated commit.
-            watermark: of the rows, epoch milliseconds; the snapshot keeps the greatest so far.
+            identifier: number of the commit for this commit user, which identifies a repeated commit.
+            watermark: watermark of the rows, epoch milliseconds; the snapshot keeps the greatest so far.
             check_append_files: check appended files for conflicts too.
-            keep_empty: create a snapshot even when there is nothing to commit (None: ``commit.force-create-snapshot``,
-                or when a numbered commit has to carry a tag that is due).
+            keep_empty: create a snapshot even if there is nothing to commit (None: if ``commit.force-create-snapshot``
+                is set, or a numbered commit has to carry a tag that is due).
             premise: the rows that the messages were computed from; a change to them is a conflict.
 
         Returns:
-            The last snapshot created (see its `commit_kind`), None when there was nothing to commit.
+            The last snapshot created (see its `commit_kind`), None if there was nothing to commit.
 
         Raises:
             CommitConflict: nothing was committed; call `abort`.
             UnclearOutcome: the store gave no answer. Call `filter_and_commit` with the same identifier later.
-            AlreadyCommitted: files of the messages are in the table.
+            AlreadyCommitted: files of the messages are already in the table.
         """
         recognised = identifier != BATCH_COMMIT_IDENTIFIER
         known = self.latest_snapshot() if recognised else None
@@ -164,8 +164,8 @@ class TableCommit:
     ) -> Snapshot | None:
         """Replace partitions by the written files, in an OVERWRITE snapshot (then COMPACT, as in `commit`).
 
-        Where batch reads see compacted files only, both are one snapshot (Java makes two, and shows neither the old
-        nor the new rows in between). Changelog files of the messages are not committed.
+        If batch reads see only compacted files, both are one snapshot. (Java makes two, and shows neither the old nor
+        the new rows in between.) Changelog files of the messages are not committed.
 
         Args:
             partitions: "all", BinaryRows, or mappings of (some) partition columns to values. For a dynamic overwrite
@@ -215,7 +215,7 @@ class TableCommit:
         """Commit statistics of the table, in an ANALYZE snapshot of the same rows.
 
         Raises:
-            CommitConflict, UnclearOutcome: as `commit`; no file stays after the former.
+            CommitConflict, UnclearOutcome: as `commit`; after a conflict no file is left.
         """
         name = f"stat-{uuid.uuid4()}-0"
         path = self.target.metadata.paths.statistics(name)
@@ -245,7 +245,7 @@ class TableCommit:
         Identifiers of a user grow, so every batch up to the identifier of its newest snapshot is committed.
 
         Raises:
-            FileMissing: a file of a batch is gone, so that the batch cannot be committed any more.
+            FileMissing: a file of a batch is gone, so the batch can no longer be committed.
             CommitConflict, UnclearOutcome: as `commit`.
         """
         known = self.latest_snapshot() if batches else None
@@ -261,7 +261,7 @@ class TableCommit:
         return len(waiting)
 
     def check_first(self, messages: Sequence[CommitMessage]) -> None:
-        """Raise `FileMissing` where the files of messages are gone, by the first of them."""
+        """Raise `FileMissing` if the first file of the messages is gone."""
         self._files.check_first(messages)
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
@@ -314,7 +314,7 @@ class TableCommit:
 
 @dataclass(frozen=True)
 class CommonAttributes:
-    """The attributes that all snapshots of one commit share."""
+    """Attributes that all snapshots of one commit share."""
 
     identifier: int
     watermark: int | None
@@ -324,7 +324,7 @@ class CommonAttributes:
     premise: Premise | None = None
 
     def request(self, kind: str, changes: AnyChanges, *, check: bool) -> SnapshotRequest:
-        """Return the request for one of them. Only the first has the premise: the one after it is a compaction."""
+        """Return the request for one snapshot. Only the first has the premise, since the second is a compaction."""
         return SnapshotRequest(
             kind,
             self.identifier,
@@ -342,17 +342,17 @@ class Maintenance(Protocol):
     """Maintenance of a table around its commits, by its options; see `writers.history.commit_maintenance`."""
 
     def wants_snapshot(self) -> bool:
-        """Return whether a stream without changes should commit an empty snapshot all the same."""
+        """Return whether a stream without changes should still commit an empty snapshot."""
 
     def before_commit(self, newest: Snapshot | None) -> None:
-        """Take a snapshot that was the newest a moment ago, if one is known."""
+        """Prepare, given the newest known snapshot if there is one."""
 
     def after_commit(self, snapshot: Snapshot) -> None:
-        """Take the last snapshot of a commit. It is durable by then: an error raised here does not undo it."""
+        """Run after a commit, given its last snapshot. An error raised here does not undo the commit."""
 
 
 class NoMaintenance:
-    """Does nothing around commits: others maintain the table."""
+    """Maintenance that does nothing, for tables maintained elsewhere."""
 
     def wants_snapshot(self) -> bool:
         return False
@@ -374,7 +374,7 @@ class MessageFiles:
         """Remove the files of messages that will not be committed. Files that cannot be removed stay as orphans."""
         for message in messages:
             written = {file.file_name for file in message.new_files}
-            # A file that compaction only moved to another level belongs to the table, unless it is new itself.
+            # A file that compaction only moved to another level belongs to the table, unless the file itself is new.
             moved = {file.file_name for file in message.compact_before} - written
             files = (*message.new_files, *message.changelog_files, *message.compact_after, *message.compact_changelog)
             self.remove(
@@ -396,11 +396,11 @@ class MessageFiles:
             )
 
     def remove(self, message: CommitMessage, files: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta]) -> None:
-        """Remove these files of a message; those that cannot be removed stay as orphans."""
+        """Remove these files of a message. Files that cannot be removed stay as orphans."""
         self._target.store.discard([*self._data_paths(message, files), *self._index_paths(message, indexes)])
 
     def _new_extras(self, message: CommitMessage) -> list[str]:
-        """Return the paths of new files beside data files that belong to the table."""
+        """Return the paths of new extra files of data files that already belong to the table."""
         before = {file.file_name: file.extra_files for file in message.compact_before}
         folder = self._target.bucket_folder(message.partition, message.bucket)
         return [
@@ -411,7 +411,7 @@ class MessageFiles:
         ]
 
     def check_there(self, messages: Sequence[CommitMessage]) -> None:
-        """Raise `FileMissing` where a file that these messages add is gone."""
+        """Raise `FileMissing` if a file that these messages add is gone."""
         paths: list[str] = []
         for message in messages:
             files = (*message.new_files, *message.changelog_files, *message.compact_after)
@@ -424,9 +424,9 @@ class MessageFiles:
                 )
 
     def check_first(self, messages: Sequence[CommitMessage]) -> None:
-        """Raise `FileMissing` where the first file that these messages add is gone.
+        """Raise `FileMissing` if the first file that these messages add is gone.
 
-        All of them are where the table was dropped: what another one made in its place would name files that it lacks.
+        If the table was dropped, all files are gone, and a table created again at this path must not name them.
         """
         for message in messages:
             for path in self._data_paths(message, message.new_files[:1]):

@@ -1,11 +1,11 @@
-"""Tallies: the name of an operation, its counts of rows and its start, while it runs.
+"""Tallies of running operations: name, counts of rows, and start.
 
     with count_rows_of(Operation.UPDATE) as tally:
         table.update({"amount": "0"}, "id = 1")
     tally.updated  # 1
 
-The snapshots of the operation record the tally (`record_operation`). If an operation is repeated after a conflict, it
-is counted again, so that the counts are those of its commit.
+The snapshots of the operation record the tally (`record_operation`). If an operation is repeated after a conflict, its
+rows are counted again from zero.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 
 class Operation(StrEnum):
-    """The operations that snapshots name: Paimon's ``Snapshot.Operation``."""
+    """Names of operations in snapshots: Paimon's ``Snapshot.Operation``."""
 
     WRITE = "WRITE"
     OVERWRITE = "OVERWRITE"
@@ -38,7 +38,7 @@ class Operation(StrEnum):
 
 @dataclass
 class Tally:
-    """An operation and its numbers of rows; None: nobody counted them, as where whole partitions are dropped."""
+    """An operation and its numbers of rows. None: not counted, as when whole partitions are dropped."""
 
     operation: Operation | None = None
     inserted: int | None = None
@@ -47,7 +47,7 @@ class Tally:
     began: float = field(default_factory=time.monotonic)
 
     def properties(self) -> dict[str, str]:
-        """Return the properties of the operation's snapshots: counts of rows, and milliseconds up to now."""
+        """Return the properties of the operation's snapshots: counts of rows, and milliseconds since its start."""
         duration = round((time.monotonic() - self.began) * 1000)
         counts = {ROWS_INSERTED: self.inserted, ROWS_UPDATED: self.updated, ROWS_DELETED: self.deleted}
         return {DURATION: str(duration), **{name: str(rows) for name, rows in counts.items() if rows is not None}}
@@ -58,7 +58,8 @@ _current: ContextVar[Tally | None] = ContextVar("morrow_tally", default=None)
 
 @contextmanager
 def count_rows_of(operation: Operation | None = None) -> Iterator[Tally]:
-    """Count the rows of the operations of a block, on this thread. The block of a caller that counts goes on."""
+    """Count the rows of the operations in a block, on this thread. Inside another such block, that one keeps
+    counting."""
     outer = _current.get()
     if outer is not None:
         outer.operation = outer.operation or operation
@@ -73,7 +74,7 @@ def count_rows_of(operation: Operation | None = None) -> Iterator[Tally]:
 
 
 def record_operation(operation: Operation) -> Callable[[Callable[Args, Result]], Callable[Args, Result]]:
-    """Make a function an operation, which its snapshots record."""
+    """Decorate a function as an operation that its snapshots record."""
 
     def decorate(function: Callable[Args, Result]) -> Callable[Args, Result]:
         @functools.wraps(function)
@@ -87,12 +88,12 @@ def record_operation(operation: Operation) -> Callable[[Callable[Args, Result]],
 
 
 def find_running_tally() -> Tally | None:
-    """Return the operation that runs on this thread, if one does."""
+    """Return the tally of the operation that runs on this thread, None if there is none."""
     return _current.get()
 
 
 def begin_tally() -> None:
-    """Forget what an attempt has counted."""
+    """Reset the counts before another attempt."""
     if (tally := _current.get()) is not None:
         tally.inserted = tally.updated = tally.deleted = None
 

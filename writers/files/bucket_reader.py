@@ -1,4 +1,4 @@
-"""Reads the data files of one bucket as version frames, in batches of some rows."""
+"""Reader of the data files of one bucket as version frames, in batches."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from morrow.writers.target import WriteTarget
 
 @dataclass(frozen=True)
 class StoredFiles:
-    """Reads the data files `files` of one bucket, without the rows that `vectors` mark as dead.
+    """Reader of the data files `files` of one bucket, without the rows that `vectors` mark as dead.
 
-    With `leveled`, frames have one more column: `RUN_LEVEL` (Int32).
+    With `leveled`, frames have the additional column `RUN_LEVEL` (Int32).
     """
 
     target: WriteTarget
@@ -91,7 +91,7 @@ class StoredFiles:
         )
 
     def lazy(self, file: DataFileMeta) -> pl.LazyFrame:
-        """Return all rows of a file, dead ones too, as a version frame."""
+        """Return all rows of a file, including dead ones, as a version frame."""
         data_file = self._by_name[file.file_name]
         frame = scan_files(self.plan, self.section, [data_file], self.fields, self.target.store, live=self._live(file))
         return frame.with_columns(pl.lit(file.level, pl.Int32).alias(RUN_LEVEL)) if self.leveled else frame
@@ -115,18 +115,18 @@ class StoredFiles:
                 yield self._alive(file, self.collect([frame.slice(start, step)])[0], start)
 
     def step(self, file: DataFileMeta, rows: int) -> int:
-        """Return how many rows of a file are read at once: `rows`, or all where they cannot be read apart."""
+        """Return how many rows of a file are read at once: `rows`, or all if the format cannot be read in parts."""
         data_file = self._by_name[file.file_name]
         return rows if is_scanned(data_file.format, data_file.path) else file.row_count
 
     def _alive(self, file: DataFileMeta, rows: pl.DataFrame, start: int) -> pl.DataFrame:
-        """Return the live rows among rows of a file that begin at position `start`."""
+        """Return the live rows among consecutive rows of a file, starting at position `start`."""
         if start == 0 and rows.height > file.row_count:
             raise CorruptFile(self._by_name[file.file_name].path, f"more rows than the {file.row_count} of its entry")
         live = self._live(file)
         return rows if live is None else rows.filter(live[start : start + rows.height])
 
     def _live(self, file: DataFileMeta) -> pl.Series | None:
-        """Return which rows of a file are live, None if all are."""
+        """Return a mask of the live rows of a file, None if all are live."""
         vector = None if self.vectors is None else self.vectors.vector(file.file_name)
         return None if vector is None else pl.Series(np.asarray(vector.live(file.row_count)))

@@ -1,8 +1,8 @@
-"""Data files of a bucket: encoded by block, rolled at the target file size, durable, with metadata.
+"""Writing of a bucket's data files: encoded by block, rolled at the target file size, durable, with metadata.
 
-The frames come from buffers and merges and are written as they arrive: the current frame and a block or two for each
-thread are in memory. `Placement` is a partition and a bucket. `FileKind` has the format and layout of the files of one
-call, and the metadata of their rows.
+The frames come from buffers and merges and are written as they arrive. Memory holds the current frame and one or two
+blocks per thread. `Placement` is a partition and a bucket. `FileKind` is the format and layout of the files of one
+call, and computes the metadata of their rows.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NO_COLUMNS = pl.DataFrame()
 class FileDescription:
     """A block and the metadata of its rows.
 
-    `ends` are the keys of the first and the last row (BinaryRows), `indexed` the columns that the file indexes.
+    `ends` are the keys of the first and the last row (BinaryRows), `indexed` the columns for file indexes.
     """
 
     block: Block
@@ -62,18 +62,18 @@ class FileDescription:
     sequences: tuple[int, int] = (0, 0)
     retractions: int = 0
     value_stats: tuple[SimpleStats, tuple[str, ...] | None] | None = None
-    """The statistics of a file of this block alone, if they were computed together with those of other blocks."""
+    """The statistics of a file with only this block, if they were computed together with other blocks."""
     key_stats: SimpleStats | None = None
-    """As `value_stats`, of the key."""
+    """As `value_stats`, for the key."""
 
     def without_body(self) -> FileDescription:
-        """Return the part that is needed after the rows are in the file."""
+        """Return the metadata that is still needed after the rows are in the file."""
         return replace(self, block=replace(self.block, body=b""))
 
 
 @dataclass(frozen=True)
 class FileKind:
-    """The layout, format and statistics of files, as the options set them for their level."""
+    """Layout, format and statistics of files, as the options set them for a level."""
 
     layout: FileLayout
     format: FileFormat
@@ -88,7 +88,7 @@ class FileKind:
 
     @classmethod
     def of(cls, target: WriteTarget, level: int, *, changelog: bool, prefix: str | None = None) -> FileKind:
-        """Return the kind of a level. Raises `Unsupported`, `InvalidArgument`: options that the format rejects."""
+        """Return the kind of a level. Raises `Unsupported`, `InvalidArgument` for options that the format rejects."""
         write, where, layout = target.write, target.where, FileLayout.of(target)
         name = (changelog and write.changelog_format) or write.format_of(level)
         writer, format_ = find_file_writer(name, where), get_format(name, where)
@@ -131,12 +131,12 @@ class FileKind:
         return replace(found, sequences=(low, high), retractions=retractions)
 
     def describe_each(self, frames: Sequence[pl.DataFrame]) -> list[Callable[[], FileDescription]]:
-        """Return `describe` of each of these frames, none of them empty, for a file each.
+        """Return functions that `describe` each of these non-empty frames, with one file per frame.
 
-        The metadata of all frames comes from common queries, since with few rows a query costs more than its work. The
-        returned functions only encode, which several threads may do.
+        The metadata of all frames is computed by common queries, since a query of few rows is mostly overhead. The
+        returned functions only encode, and several threads may call them.
 
-        Raises: as `describe`, here or when they are called.
+        Raises: as `describe`, here or when the functions are called.
         """
         frame, heights, columns = pl.concat(frames), [each.height for each in frames], self.layout.columns
         groups = stats.collect_each(frame, heights, columns, self._bounded, self.format)
@@ -177,11 +177,11 @@ class FileKind:
                 raise InvalidArgument(f"the column {column.name!r} is {column.type} and would get a null")
 
     def index(self, blocks: Sequence[FileDescription]) -> bytes | None:
-        """Return the container with the indexes of a file; None where the table has none."""
+        """Return the container with the indexes of a file; None if the table does not define indexes."""
         return build_container(pl.concat([b.indexed for b in blocks]), self.indexes) if self.indexes else None
 
     def metadata(self, blocks: Sequence[FileDescription], first_sequence: int) -> dict[str, Any]:
-        """Return members of `DataFileMeta` about the rows of a file, and in append tables their sequence numbers."""
+        """Return the members of `DataFileMeta` for the rows of a file, in append tables with their sequence numbers."""
         rows = sum(block.block.rows for block in blocks)
         value_stats, covered = (len(blocks) == 1 and blocks[0].value_stats) or self._value_stats(blocks)
         common = {
@@ -218,7 +218,8 @@ class FileKind:
 
     @cached_property
     def _key_modes(self) -> tuple[StatsMode, ...]:
-        """The statistics modes of the key: without columns of their own, keys have those of the columns they copy."""
+        """The statistics modes of the key. Without key columns in the file, these are the modes of the table's
+        columns."""
         if not self.layout.thin:
             return self.modes[: len(self.layout.keys)]
         by_name = dict(zip((f.name for f in self.layout.columns), self._value_modes, strict=True))
@@ -226,7 +227,7 @@ class FileKind:
 
     @cached_property
     def _bounded(self) -> frozenset[str]:
-        """The columns whose bounds are kept, for themselves or as part of the key."""
+        """The columns whose bounds are kept, as columns or as part of the key."""
         pairs = [*zip(self.layout.columns, self._value_modes), *zip(self.layout.keys, self._key_modes)]
         return frozenset(field.name for field, mode in pairs if mode.bounds)
 
@@ -246,7 +247,7 @@ def write_files(
     first_sequence: int = 0,
     prefix: str | None = None,
 ) -> list[DataFileMeta]:
-    """Write rows to data files of a bucket, rolled at the target file size; no rows, no files.
+    """Write rows to data files of a bucket, rolled at the target file size. Without rows, no file is written.
 
     Args:
         frames: keyed tables: version frames sorted by key over all frames, one row per key (changelogs may have more).
@@ -254,14 +255,14 @@ def write_files(
         level: the level in the metadata; format, codec and statistics depend on it.
         changelog: use the prefix, format, codec and statistics of changelog files.
         first_sequence: append tables: the sequence number of the first row; the others follow.
-        prefix: prefix of file names, instead of that of the options.
+        prefix: prefix of file names; None: as the options say.
 
     Returns:
         The files in the order of their rows, durable.
 
     Raises:
         Unsupported, InvalidArgument: options or values that the file format does not accept.
-        StorageError: the store failed. After any error nothing written here stays.
+        StorageError: the store failed. After any error, no new file is left.
     """
     kind = FileKind.of(target, level, changelog=changelog, prefix=prefix)
     with closing(encode_in_threads(kind.describe, cut_blocks(frames, kind.block_bytes))) as blocks:
@@ -269,10 +270,10 @@ def write_files(
 
 
 MIN_DESCRIBED_ROWS = 1000
-"""Fewer rows than this are described together with those of other buckets."""
+"""Minimum rows of a bucket to describe them alone. Fewer rows are described together with other buckets."""
 
 PreparedRows: TypeAlias = tuple[FileKind, Callable[[], FileDescription]]
-"""Rows of one file, described together with those of other files (`FileKind.describe_each`)."""
+"""Rows of one file, described together with other files (`FileKind.describe_each`)."""
 
 
 def write_prepared(
@@ -291,7 +292,7 @@ def write_blocks(
     source: FileSource,
     first_sequence: int,
 ) -> list[DataFileMeta]:
-    """Write blocks that `kind` made of the rows, as `write_files`; errors from making them are raised here."""
+    """Write blocks that `kind` makes, as `write_files`. Errors from the iterator are raised too."""
     unique, numbers = uuid.uuid4(), count()
     files: list[DataFileMeta] = []
     try:
@@ -315,7 +316,8 @@ def _write_file(
     source: FileSource,
     first_sequence: int,
 ) -> DataFileMeta:
-    """Write blocks to one file until it is large enough, and its index beside it if too large for metadata."""
+    """Write blocks to one file until it is large enough, and write its index to a file if it is too large for
+    metadata."""
     path, written, beside = build_file_path(target, place, name), list[FileDescription](), False
     try:
         with target.store.output(path) as stream:
@@ -354,12 +356,12 @@ def _write_file(
 
 
 def _read_local_clock() -> int:
-    """Return the wall clock time of this machine in milliseconds, taken as UTC: so Java stores creation times."""
+    """Return the local time of this machine in milliseconds as if it were UTC, as Java stores creation times."""
     return int(datetime.now().replace(tzinfo=UTC).timestamp() * 1000)
 
 
 class InBucket(Protocol):
-    """An object that belongs to one bucket, such as a commit message."""
+    """Object that belongs to one bucket, such as a commit message."""
 
     @property
     def partition(self) -> bytes: ...
@@ -387,10 +389,10 @@ def build_file_path(target: WriteTarget, place: Placement, name: str) -> str:
 
 
 def delete_files(target: WriteTarget, place: Placement, files: Iterable[DataFileMeta]) -> None:
-    """Remove data files that nothing names any more, with their extra files. Missing ones are no error.
+    """Remove data files that metadata no longer names, and their extra files. Missing files are not an error.
 
     Raises:
-        StorageError: the first error of those that could not be removed; all others are removed.
+        StorageError: the first error; all other files are removed.
     """
     folder = target.bucket_folder(place.partition, place.bucket)
     errors: list[StorageError] = []

@@ -1,8 +1,8 @@
-"""The deletion vectors of one bucket during a write: restored, marked, removed, written to index files.
+"""Deletion vectors of one bucket during a write: restored, changed, and written to index files.
 
-A bucket of a primary-key table, and of an append table with fixed buckets, has one index file: Paimon's own writers
-track one per bucket, so a second one would be lost with their next commit. Append tables without buckets have many,
-rolled at ``deletion-vector.index-file.target-size``, and only those that a change touches are rewritten.
+A bucket of a primary-key table, or of an append table with fixed buckets, has one index file: Paimon's writers track
+one per bucket, so their next commit would lose a second one. Append tables without buckets have many index files,
+rolled at ``deletion-vector.index-file.target-size``, and only the index files with changes are rewritten.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from morrow.writers.target import WriteTarget
 
 
 class IndexChanges(NamedTuple):
-    """The index files that were written, and those that they replace."""
+    """The written index files, and the index files that they replace."""
 
     new: tuple[IndexFileMeta, ...] = ()
     replaced: tuple[IndexFileMeta, ...] = ()
@@ -34,12 +34,11 @@ class IndexChanges(NamedTuple):
 class DeletionMaintainer:
     """Deletion vectors of one bucket by the name of their data file.
 
-    Index files are read when one of their vectors is first needed. Not safe for use by several threads at once.
+    Index files are read when one of their vectors is first needed. Not thread-safe.
 
     Args:
-        index_files: those of the bucket in the snapshot that is written upon; kinds other than deletion vectors are
-            ignored.
-        rolling: several index files, of which only the touched ones are rewritten (append tables without buckets).
+        index_files: the index files of the bucket in the base snapshot; kinds other than deletion vectors are ignored.
+        rolling: write several index files, and rewrite only changed ones (append tables without buckets).
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class DeletionMaintainer:
         self._adopt(file for file in index_files if file.index_type == INDEX_TYPE)
 
     def _adopt(self, files: Iterable[IndexFileMeta]) -> None:
-        """Set the stored index files; vectors in memory stay there."""
+        """Set the stored index files; vectors in memory stay in memory."""
         self._stored = tuple(files)
         self._holder = {entry.data_file: file for file in self._stored for entry in file.deletion_ranges or ()}
         self._unread = {name: file for name, file in self._holder.items() if name not in self._vectors}
@@ -71,7 +70,7 @@ class DeletionMaintainer:
         return iter(dict.fromkeys((*self._unread, *self._vectors)))
 
     def vector(self, data_file: str) -> DeletionVector | None:
-        """Return the dead rows of a data file, None when there are none.
+        """Return the dead rows of a data file, None if there are none.
 
         Raises:
             FileMissing, CorruptFile, Unsupported: the index file cannot be read.
@@ -80,7 +79,7 @@ class DeletionMaintainer:
         return self._vectors.get(data_file)
 
     def dead_rows(self, data_file: str) -> int:
-        """Return the number of dead rows of a data file, from metadata where it has the number."""
+        """Return the number of dead rows of a data file, from metadata if possible."""
         file = self._unread.get(data_file)
         for entry in () if file is None else file.deletion_ranges or ():
             if entry.data_file == data_file and entry.cardinality is not None:
@@ -113,7 +112,7 @@ class DeletionMaintainer:
         return bool(self._changed)
 
     def write(self) -> IndexChanges:
-        """Write the changes since the last call; nothing when there are none.
+        """Write the changes since the last call, if there are any.
 
         A bucket whose last vector was removed gets an index file without vectors, as Paimon writes it.
         """
@@ -125,7 +124,7 @@ class DeletionMaintainer:
         return changes
 
     def discard(self, changes: IndexChanges) -> None:
-        """Remove index files that were written and will not be committed."""
+        """Remove written index files that will not be committed."""
         for file in changes.new:
             self._files.delete(file)
 
@@ -135,7 +134,7 @@ class DeletionMaintainer:
         return IndexChanges((self._files.write(self._vectors),), self._stored)
 
     def _touched(self) -> IndexChanges:
-        """Write the index files of changed vectors: first their unchanged vectors, then the changed ones."""
+        """Rewrite the index files that have changed vectors: first their unchanged vectors, then the changed ones."""
         touched = dict.fromkeys(self._holder[name].file_name for name in sorted(self._changed & self._holder.keys()))
         replaced = tuple(file for file in self._stored if file.file_name in touched)
         new: list[IndexFileMeta] = []
@@ -152,7 +151,7 @@ class DeletionMaintainer:
         return IndexChanges(tuple(new), replaced)
 
     def _read(self, data_file: str) -> None:
-        """Read the vectors of the index file that holds this data file's."""
+        """Read the index file that holds the vector of this data file."""
         file = self._unread.get(data_file)
         if file is None:
             return
@@ -167,7 +166,7 @@ INDEX_PREFIX = "index-"
 
 @dataclass(frozen=True)
 class IndexFiles:
-    """The index files of one bucket: their location and encoding."""
+    """Index files of one bucket: their location and encoding."""
 
     target: WriteTarget
     partition: bytes
@@ -175,7 +174,7 @@ class IndexFiles:
     _names: Iterator[str] = field(default_factory=lambda: _generate_names(), repr=False, compare=False)
 
     def path(self, file: IndexFileMeta) -> str:
-        """Return the path of an index file. Raises `UnsafePath` for one outside of the table."""
+        """Return the path of an index file. Raises `UnsafePath` if it is outside of the table."""
         if file.external_path is not None:
             target = self.target
             roots = (target.store.url(target.metadata.root), *target.options.external_roots)
@@ -183,7 +182,7 @@ class IndexFiles:
         return self._path(file.file_name)
 
     def read(self, file: IndexFileMeta, only: frozenset[str] | None = None) -> dict[str, DeletionVector]:
-        """Return the vectors in an index file by data file; only those of `only` when it is given.
+        """Return the vectors in an index file by data file, only for the data files `only` if given.
 
         Raises:
             FileMissing, CorruptFile, Unsupported: the file is missing, damaged, or of an unknown version.
@@ -205,10 +204,10 @@ class IndexFiles:
         }
 
     def write(self, vectors: Mapping[str, DeletionVector]) -> IndexFileMeta:
-        """Write one new index file with these vectors, durable on return. No vectors make a file without any.
+        """Write one new index file with these vectors, durable on return. Without vectors, an empty file is written.
 
         Raises:
-            InvalidArgument: a position that needs ``deletion-vectors.bitmap64``. StorageError: it cannot be written.
+            InvalidArgument: a position needs ``deletion-vectors.bitmap64``. StorageError: the file cannot be written.
         """
         data, ranges = write_index_file(vectors, bitmap64=self.target.write.bitmap64)
         name = next(self._names)
@@ -234,7 +233,7 @@ class IndexFiles:
 
     @contextmanager
     def together(self, written: Sequence[IndexFileMeta]) -> Iterator[None]:
-        """Wrap the writing of several files, and remove all of them when one cannot be written."""
+        """Wrap the writing of several files; remove all of them if one cannot be written."""
         try:
             yield
         except BaseException:
@@ -244,11 +243,11 @@ class IndexFiles:
             raise
 
     def delete(self, file: IndexFileMeta) -> None:
-        """Remove an index file that no snapshot will name."""
+        """Remove an index file that snapshots will never name."""
         self.target.store.delete(self.path(file))
 
     def _one_file(self, vectors: Mapping[str, DeletionVector]) -> Mapping[str, DeletionVector]:
-        """Return the first vectors, up to the one that makes their file larger than the target size."""
+        """Return the first vectors, up to the one with which their file exceeds the target size."""
         _, ranges = write_index_file(vectors, bitmap64=self.target.write.bitmap64)
         most = self.target.write.deletion_file_size
         kept = sum(1 for entry in ranges if entry.offset <= most)
@@ -261,6 +260,6 @@ class IndexFiles:
 
 
 def _generate_names() -> Iterator[str]:
-    """Yield ``index-<uuid>-<n>``: each writer numbers its files."""
+    """Yield names ``index-<uuid>-<n>``, numbered per writer."""
     writer = uuid.uuid4()
     return (f"{INDEX_PREFIX}{writer}-{number}" for number in itertools.count())

@@ -1,21 +1,21 @@
-"""Encoders of the file formats: a file is a head, blocks of rows, and a foot that locates the blocks.
+"""Encoders of the file formats. A file is a head, blocks of rows, and a foot that locates the blocks.
 
-Blocks (row groups, stripes, Avro's blocks) are independent, so several threads encode them, and rolling decides after
-which block a file ends. Frames are cut to the size of blocks.
+Blocks (row groups, stripes, Avro blocks) are independent, so several threads encode them, and a file can end after any
+block. Frames are cut to the size of blocks.
 
 To add a format: declare it in `morrow.engine.format.file_formats`, put a module in `formats` that has a
 `FileWriter` as its `WRITER`, and its name in `BUILT_IN`. In another package, register both by entry points
 (`morrow.engine.plugins`).
 
-The columns of a file, of which those of the merge precede those of the table:
+The columns of a file are the system columns, then the columns of the table:
 
     append      <column>...
     keyed       _KEY_<key>...  _SEQUENCE_NUMBER  _VALUE_KIND  <column>...
     thin mode                  _SEQUENCE_NUMBER  _VALUE_KIND  <column>...
 
-Keys are the trimmed primary key. Partition columns are stored like any other. Members of a ROW have field ids of their
-own. The ids of an ARRAY's element and a MAP's key and value follow from the id of the column (or member) they are in
-and from the number of lists and maps around them: a range of a thousand for each column, up or (keys) down from a base.
+Keys are the trimmed primary key. Partition columns are stored like any other. Members of a ROW have their own field
+ids. The ids of an ARRAY's element and a MAP's key and value are computed from the id of their column (or member) and
+from the number of lists and maps around them: a range of a thousand per column, up or (keys) down from a base.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ from morrow.writers.target import WriteTarget
 
 @dataclass(frozen=True)
 class FileLayout:
-    """`columns` of the table, its trimmed primary key (empty in append tables), and whether keys are stored twice."""
+    """The `columns` of the table, its trimmed primary key (empty in append tables), and whether keys are stored
+    twice."""
 
     columns: tuple[DataField, ...]
     keys: tuple[DataField, ...] = ()
@@ -67,7 +68,7 @@ class FileLayout:
         return (*self.key_fields, *system, *self.columns)
 
     def stored(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the columns of the file from a version frame (keyed) or a plain frame."""
+        """Convert a version frame (keyed) or a plain frame to the columns of the file."""
         if not self.keys and frame.columns == [field.name for field in self.columns]:
             return frame
         copies = () if self.thin else (col(k.name).alias(c.name) for k, c in zip(self.keys, self.key_fields))
@@ -78,7 +79,7 @@ class FileLayout:
 class Block:
     """Encoded rows of `size` bytes; `details` is the information that the foot of the format needs.
 
-    `text_ends` has the least and the greatest value of text columns of which the encoder found them anyway.
+    `text_ends` has the least and the greatest value of text columns, if the encoder computed them.
     """
 
     rows: int
@@ -89,7 +90,7 @@ class Block:
 
 
 class Encoder(Protocol):
-    """Encodes files of one table in one format. Safe for use by several threads."""
+    """Encoder of files of one table in one format. Thread-safe."""
 
     head: bytes
 
@@ -102,9 +103,9 @@ class Encoder(Protocol):
         ...
 
     def blocks(self, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:
-        """Return encoders of the consecutive blocks in `frame`, of these heights; several threads may call them.
+        """Return functions that encode consecutive blocks of these heights in `frame`; several threads may call them.
 
-        Raises: as `block`, here or when they are called.
+        Raises: as `block`, here or when the functions are called.
         """
         ...
 
@@ -123,7 +124,7 @@ class EncoderOptions:
 
 
 def encode_one_by_one(encoder: Encoder, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:
-    """Return `Encoder.blocks` of formats that gain nothing from encoding many blocks at once."""
+    """Implement `Encoder.blocks` for formats without a faster way to encode many blocks."""
     starts = accumulate(heights, initial=0)
     return [partial(encoder.block, frame[start : start + height]) for start, height in zip(starts, heights)]
 
@@ -133,10 +134,10 @@ EncoderFactory = Callable[[FileLayout, EncoderOptions], Encoder]
 
 @dataclass(frozen=True)
 class FileWriter:
-    """The way files of a format are written: the encoder of a layout, and the option that sets the size of a block.
+    """Writer of a file format: a factory of encoders for a layout, and the option that sets the size of a block.
 
-    `encoder` raises `Unsupported` for a codec or column type that the format does not have. ``file.block-size``
-    overrides `block_size`.
+    `encoder` raises `Unsupported` for a codec or column type that the format lacks. ``file.block-size`` overrides
+    `block_size`.
     """
 
     encoder: EncoderFactory
@@ -144,11 +145,11 @@ class FileWriter:
 
 
 BUILT_IN = ("parquet", "orc", "avro")
-"""Formats with a module of their name in `formats`, which has a `FileWriter` as its `WRITER`."""
+"""Formats with a module in `formats` of the same name, which has a `FileWriter` as its `WRITER`."""
 
 
 def find_file_writer(format_: str, where: str) -> FileWriter:
-    """Return the writer of a format, built in or of another package. Raises `Unsupported`: there is none."""
+    """Return the writer of a format, built in or from another package. Raises `Unsupported` if there is none."""
     found = _load_built_in(format_) if format_ in BUILT_IN else load_plugin_of(FILE_WRITERS, format_, FileWriter)
     if found is None:
         hint = f"choose one of {', '.join(BUILT_IN)}"
@@ -166,24 +167,24 @@ def make_encoder(format_: str, layout: FileLayout, options: EncoderOptions) -> E
     """Return the encoder of a format.
 
     Raises:
-        Unsupported: a format, codec or column type that Morrow does not write.
+        Unsupported: Morrow does not write this format, codec or column type.
     """
     return find_file_writer(format_, options.where).encoder(layout, options)
 
 
 MAX_BLOCK_ROWS = 1 << 18
 MIN_BLOCK_ROWS = 1000
-"""The least rows of a block: Java checks the size of a file every thousand rows."""
+"""Minimum rows of a block: Java checks the size of a file every thousand rows."""
 MAX_BLOCK_BYTES = 32 << 20
-"""The most bytes of rows in memory that make one block."""
+"""Maximum bytes of rows in memory that make one block."""
 MAX_ENCODING_THREADS = 4
-"""The most encoding threads: each holds a block, and memory stays bounded on machines of any size."""
+"""Maximum encoding threads. Each holds a block, so this bounds memory on large machines."""
 
 T = TypeVar("T")
 
 
 def cut_blocks(frames: Iterable[pl.DataFrame], block_bytes: int) -> Iterator[pl.DataFrame]:
-    """Yield the same rows in frames that make a block each; small ones wait for more."""
+    """Yield the same rows in frames of one block each; small frames are joined."""
     waiting: list[pl.DataFrame] = []
     rows = 0
     waiting_bytes: float = 0
@@ -208,7 +209,7 @@ def cut_blocks(frames: Iterable[pl.DataFrame], block_bytes: int) -> Iterator[pl.
 
 
 def encode_in_threads(encode: Callable[[pl.DataFrame], T], pieces: Iterator[pl.DataFrame]) -> Generator[T]:
-    """Yield encoded pieces in their order, several at a time; a single one without any thread."""
+    """Yield encoded pieces in order, encoding several in parallel; a single piece is encoded without threads."""
     start = list(islice(pieces, 2))
     if len(start) < 2:
         yield from map(encode, start)
@@ -234,7 +235,7 @@ MAX_DEPTHS = 1 << 10
 
 @dataclass(frozen=True)
 class FieldPlace:
-    """The position of a type: its column, the number of lists and maps around it, and whether it is nested at all."""
+    """Position of a type: its column, the number of lists and maps around it, and whether it is nested."""
 
     field_id: int
     where: str
@@ -247,7 +248,7 @@ class FieldPlace:
         return replace(self, depth=self.depth + 1, nested=True)
 
     def member(self, field_id: int) -> FieldPlace:
-        """Return the place of a ROW's member, where depths start anew."""
+        """Return the place of a ROW's member, with depth 0 again."""
         return FieldPlace(field_id, self.where, nested=True)
 
     @property

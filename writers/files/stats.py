@@ -1,9 +1,9 @@
 """Statistics of data files as metadata stores them, computed on whole columns.
 
 Which columns have bounds depends on the file format, because Java takes them from the footers of Parquet and ORC files
-and from the rows of Avro files. See `has_bounds`. A file keeps of each column nothing, the null count, or bounds in
-full or truncated. In order of precedence: ``fields.<column>.stats-mode``; 128 characters for system columns (and, in
-thin mode, for the columns of the key, whose statistics are those of the key); none behind the first n columns of
+and from the rows of Avro files. See `has_bounds`. For each column, a file keeps nothing, the null count, or full or
+truncated bounds. In order of precedence: ``fields.<column>.stats-mode``; 128 characters for system columns (and, in
+thin mode, for key columns, which also serve as statistics of the key); nothing after the first n columns of
 ``metadata.stats-keep-first-n-columns``; the mode of the level, of the changelog or of the table.
 """
 
@@ -38,7 +38,7 @@ ORDERED = (
     t.BooleanType, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.FloatType, t.DoubleType, t.DecimalType,
     t.CharType, t.VarCharType, t.DateType, t.TimeType, t.TimestampType, t.LocalZonedTimestampType,
 )  # fmt: skip
-"""Types with bounds; bytes and nested types have none in any format."""
+"""Types with bounds. Bytes and nested types are without bounds in all formats."""
 
 NESTED = (t.ArrayType, t.MapType, t.MultisetType, t.RowType, t.VariantType, t.VectorType)
 GROUP = "group"
@@ -47,7 +47,7 @@ GROUP = "group"
 
 @dataclass(frozen=True)
 class CollectedStats:
-    """Statistics of some rows: bounds (frames of one row, null where none) and null counts of the table's columns."""
+    """Statistics of several rows: bounds (frames of one row, null if unknown) and null counts per column."""
 
     minima: pl.DataFrame
     maxima: pl.DataFrame
@@ -56,7 +56,7 @@ class CollectedStats:
 
 @dataclass(frozen=True)
 class GroupStats:
-    """Statistics of several groups of rows: frames with a row of bounds for each, and the null counts of each."""
+    """Statistics of several groups of rows: frames with a row of bounds per group, and null counts per group."""
 
     count: int
     minima: pl.DataFrame
@@ -80,13 +80,13 @@ def collect(
     format_: FileFormat,
     known: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> CollectedStats:
-    """Return the null counts of `fields`, and the bounds of those among `bounded` for which the format has bounds.
+    """Return the null counts of `fields`, and the bounds of the columns `bounded` if the format has bounds for them.
 
-    `known` has the least and the greatest value of text columns that need not be looked for.
+    `known` has the least and the greatest value of text columns that need not be computed.
     """
     names = [f.name for f in fields if f.name in bounded and has_bounds(f.type, format_)]
     columns = [clear_pattern_name(frame[name]) for name in names]
-    # One after another: other threads describe other blocks.
+    # Sequentially, since other threads describe other blocks.
     both = [_to_columns(c, *known[name]) if name in known else _find_ends(c) for name, c in zip(names, columns)]
     if format_.orders_nan:
         both = [_find_float_bounds(c, *ends) if c.dtype.is_float() else ends for c, ends in zip(columns, both)]
@@ -98,8 +98,8 @@ def collect(
 
 
 def _find_ends(column: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Return the least and the greatest value as columns of one, which keep no other value in memory."""
-    # Which zero is the least, the first of them does not tell; and text has no fast search for places.
+    """Return the least and the greatest value as columns of one value, without references to other values."""
+    # Zeros have two signs, so the first one may not be the least; and `arg_min` of text is slow.
     if column.dtype.is_float() or column.dtype == pl.String:
         return _to_columns(column, column.min(), column.max())
     least, greatest = column.arg_min(), column.arg_max()
@@ -109,7 +109,7 @@ def _find_ends(column: pl.Series) -> tuple[pl.Series, pl.Series]:
 
 
 def _to_columns(column: pl.Series, low: object, high: object) -> tuple[pl.Series, pl.Series]:
-    """Return two values of a column as columns of one."""
+    """Return two values of a column as columns of one value."""
     return pl.Series(column.name, [low], column.dtype), pl.Series(column.name, [high], column.dtype)
 
 
@@ -120,7 +120,7 @@ def collect_each(
     bounded: AbstractSet[str],
     format_: FileFormat,
 ) -> GroupStats:
-    """Return `collect` of each of the consecutive groups in `frame`: groups of these heights, none empty."""
+    """Return `collect` of each of the consecutive non-empty groups in `frame`, which have these heights."""
     named = {f.name for f in fields if f.name in bounded and has_bounds(f.type, format_)}
     dtypes = frame.schema
     floats = {name for name in named if dtypes[name].is_float() and format_.orders_nan}
@@ -148,7 +148,7 @@ def combine(parts: Sequence[CollectedStats], format_: FileFormat) -> CollectedSt
         return parts[0]
     lows = pl.concat([part.minima for part in parts])
     highs = pl.concat([part.maxima for part in parts])
-    # Column by column: Polars' `min` of a frame takes names like ``^x$`` for patterns.
+    # Column by column, since Polars' `min` of a frame reads names like ``^x$`` as patterns.
     return CollectedStats(
         pl.DataFrame([_find_extreme(column, 0, format_) for column in lows.iter_columns()]),
         pl.DataFrame([_find_extreme(column, -1, format_) for column in highs.iter_columns()]),
@@ -157,7 +157,7 @@ def combine(parts: Sequence[CollectedStats], format_: FileFormat) -> CollectedSt
 
 
 def _find_extreme(column: pl.Series, rank: int, format_: FileFormat) -> pl.Series:
-    """Return the first or last value, as a column of one of the same name."""
+    """Return the first or last value, as a column of one value with the same name."""
     values = clear_pattern_name(column)
     if column.dtype.is_float() and format_.orders_nan:
         return _find_at_rank(values, rank).alias(column.name)
@@ -179,7 +179,7 @@ def encode_stats(
 ) -> tuple[SimpleStats, tuple[str, ...] | None]:
     """Return statistics of `fields` as metadata stores them, and the names of the columns they cover (None: all).
 
-    With `dense`, columns without statistics are left out, otherwise their values are null.
+    With `dense`, columns without statistics are left out; otherwise their values are null.
     """
     nulls = {name: [count] for name, count in collected.nulls.items()}
     each, covered = encode_each_stats(
@@ -249,7 +249,7 @@ def _omit_long(text: str | None, most_bytes: int) -> str | None:
 
 
 def _round_up_text(text: str, length: int) -> str | None:
-    """Return the least text of `length` characters that is not below `text`; None if there is none."""
+    """Return the least text of `length` characters that is not below `text`; None if it does not exist."""
     if len(text) <= length:
         return text
     for end in range(length, 0, -1):
@@ -280,8 +280,8 @@ def _encode_bounds(
 
 
 def _find_float_bounds(column: pl.Series, low: pl.Series, high: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Return bounds in Java's order: Polars leaves out NaN and equates both zeros; without these its bounds stay."""
-    # A sum is NaN where a value is, and seldom else.
+    """Return bounds in Java's order, unlike Polars, which ignores NaN and equates both zeros."""
+    # The sum is NaN if any value is NaN, and seldom otherwise.
     if math.isnan(column.sum()):
         return _find_lowest(column), _find_highest(column)
     zeros = column.filter(column == 0) if low.item() == 0 or high.item() == 0 else column
@@ -297,31 +297,31 @@ def _find_highest(column: pl.Series) -> pl.Series:
 
 
 def _find_at_rank(column: pl.Series, rank: int) -> pl.Series:
-    """Return the first or last value in Java's order, as a column of one."""
+    """Return the first or last value in Java's order, as a column of one value."""
     values = clear_pattern_name(column).drop_nulls()
     if not len(values):
         return column.clear(1)
     ordered = _to_ordered(values).to_numpy()
     position = int(ordered.argmax() if rank else ordered.argmin())
-    return pl.Series(column.name, [values[position]], column.dtype)  # not a slice, which would keep all of them
+    return pl.Series(column.name, [values[position]], column.dtype)  # a slice would keep all values in memory
 
 
 def _to_ordered(values: pl.Series) -> pl.Series:
-    """Return floats as integers in Java's order, of the same name; null for null."""
+    """Convert floats to integers in Java's order, with the same name; null for null."""
     bits = values.fill_null(0.0).to_numpy().view("<i4" if values.dtype == pl.Float32 else "<i8")
     ordered = pl.Series(values.name, np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits))
     return _copy_nulls(ordered, values)
 
 
 def _from_ordered(ordered: pl.Series, dtype: pl.DataType) -> pl.Series:
-    """Return the floats of `_to_ordered`; null for null."""
+    """Convert the integers of `_to_ordered` back to floats; null for null."""
     bits = ordered.fill_null(0).to_numpy()
     floats = np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits).view("<f4" if dtype == pl.Float32 else "<f8")
     return _copy_nulls(pl.Series(ordered.name, floats), ordered)
 
 
 def _copy_nulls(values: pl.Series, others: pl.Series) -> pl.Series:
-    """Return the values, null where the others are."""
+    """Return the values, with nulls in the same rows as `others`."""
     if not others.null_count():
         return values
     return values.zip_with(others.is_not_null(), pl.Series([None], dtype=values.dtype))
@@ -329,12 +329,13 @@ def _copy_nulls(values: pl.Series, others: pl.Series) -> pl.Series:
 
 TRUNCATE = re.compile(r"truncate\((\d+)\)")
 MAX_KEY_CHARACTERS = 128
-"""Characters kept of the bounds of keys."""
+"""Maximum characters of the bounds of keys."""
 
 
 @dataclass(frozen=True)
 class StatsMode:
-    """`length` is in characters (code points), None for bounds in full; without `bounds` only nulls are counted."""
+    """The statistics to keep of a column. `length` is in characters (code points), None for full bounds. Without
+    `bounds` only nulls are counted."""
 
     counts: bool = True
     bounds: bool = True
@@ -365,7 +366,7 @@ def choose_stats_modes(
 
     Args:
         mode: the mode of columns without a rule of higher precedence.
-        cuts_system_columns: the format's; where it does not, system columns are treated like any other.
+        cuts_system_columns: whether the format truncates system columns; otherwise these are treated like others.
     """
     default, names = parse_mode(mode, where), [field.name for field in layout.fields]
     keys = {key.name for key in layout.keys} if layout.thin else set()

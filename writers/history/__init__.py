@@ -1,1 +1,1 @@
-"""History: tags, branches, rollback, expiry and cleaning of what was committed."""
+"""History of a table: tags, branches, rollback, expiry, and removal of orphan files."""

@@ -1,9 +1,9 @@
 """Automatic tags: creation at the end of a period or of a batch, and expiry.
 
-A snapshot gets the tag of the last period that has ended by its time (the commit time, or the watermark, as local time
-of a zone), once the delay has passed too. The tags themselves show which period was tagged last, so that any later
-committer continues from there. Source: Java's TagAutoCreation and TagBatchCreation. Tags expire, as in Java, by local
-time since their creation.
+A snapshot gets the tag of the last period that ended, with the delay added, before the snapshot's time (its commit time
+or watermark, as local time of a zone). The tags show which period was tagged last, so any later committer continues
+from there. Source: Java's TagAutoCreation and TagBatchCreation. As in Java, tags expire by the local time since their
+creation.
 """
 
 from __future__ import annotations
@@ -49,10 +49,9 @@ AfterCommit: TypeAlias = Callable[[Snapshot], object]
 
 
 def find_tag_actions(target: WriteTarget, *, clock: Clock = read_utc_clock) -> list[AfterCommit]:
-    """Return the tag maintenance of a writer after its commits, by the options of the table; each action takes the
-    last snapshot.
+    """Return a writer's tag maintenance after commits, by the table's options; each action takes the last snapshot.
 
-    The actions raise the errors of storage and of damaged tags; the commit itself is durable by then.
+    The actions raise `StorageError`, and `CorruptFile` for damaged tags; the commit itself is durable by then.
 
     Raises:
         InvalidArgument, Unsupported: the options about tags are wrong.
@@ -71,15 +70,15 @@ def find_tag_actions(target: WriteTarget, *, clock: Clock = read_utc_clock) -> l
 def create_due_tag(metadata: TableMetadata, *, now: dt.datetime | None = None) -> list[Tag]:
     """Create the tags of the periods that have ended; return the tags created.
 
-    Where tags go by process time and nothing was committed since a period ended, an empty snapshot is committed to
-    carry its tag, as Java's streaming jobs do; missing tags that are to be completed get one each. Where tags go by
-    watermark or by batches, a table without commits gets no tags.
+    If tags are created by process time and nothing was committed since a period ended, an empty snapshot is committed
+    to carry its tag, as in Java's streaming jobs. Each missing tag to complete gets an empty snapshot too. If tags are
+    created by watermark or batch, a table without commits gets no tags.
 
     Args:
-        now: the current time; None for the clock.
+        now: the current time; None to read the clock.
 
     Raises:
-        InvalidArgument, Unsupported: the table's options. StorageError: it may be called again.
+        InvalidArgument, Unsupported: the options about tags are wrong. StorageError: call again.
     """
     options = read_tag_options(metadata)
     newest = metadata.latest_snapshot()
@@ -90,7 +89,7 @@ def create_due_tag(metadata: TableMetadata, *, now: dt.datetime | None = None) -
     made = periods.run(newest)
     while options.creation is TagCreation.PROCESS_TIME and periods.ended():
         found = periods.tag(_commit_empty_snapshot(metadata), periods.now())
-        if not found:  # another process has created it, or no name exists for it
+        if not found:  # another process has created it, or it cannot have a name
             break
         made += found
     return made
@@ -99,7 +98,7 @@ def create_due_tag(metadata: TableMetadata, *, now: dt.datetime | None = None) -
 def needs_empty_snapshot(target: WriteTarget, *, clock: Clock = read_utc_clock) -> bool:
     """Return whether a stream without changes should commit an empty snapshot, so that a period can be tagged.
 
-    Raises as `find_tag_actions`, and the errors of storage and of damaged tags.
+    Raises as `find_tag_actions`, `StorageError`, and `CorruptFile` for damaged tags.
     """
     options = parse_tag_options(target.schema.options, where=target.where)
     if target.write.write_only or options.creation not in BY_PERIOD:
@@ -110,35 +109,35 @@ def needs_empty_snapshot(target: WriteTarget, *, clock: Clock = read_utc_clock) 
 
 def _commit_empty_snapshot(metadata: TableMetadata) -> Snapshot:
     snapshot = TableCommit(WriteTarget.of(metadata)).commit((), keep_empty=True)
-    assert snapshot is not None  # it was to be kept
+    assert snapshot is not None  # since empty commits are kept
     return snapshot
 
 
 @dataclass
 class PeriodTags:
-    """The creator of a table's periodic tags, which keeps state between commits."""
+    """Creator of a table's periodic tags, which keeps state between commits."""
 
     metadata: TableMetadata
     options: TagOptions
     clock: Clock = read_utc_clock
     _following: int | None = None
-    """The first snapshot that was not examined; None before the tags were read."""
+    """The first snapshot not examined yet; None before the tags were read."""
     _due: WallTime | None = None
-    """The beginning of the period to tag next; None when there is no tag to follow."""
+    """The beginning of the period to tag next; None if the table has no automatic tags yet."""
 
     def __post_init__(self) -> None:
         self._period = TagPeriod.of(self.options)
 
     def run(self, newest: Snapshot) -> list[Tag]:
-        """Tags the snapshots that are due, up to the newest; return the tags created.
+        """Tag the snapshots that are due, up to the newest; return the tags created.
 
-        Times and watermarks grow with the ids of snapshots. So nothing is read when the newest is not due, and the
-        first that is due is found by bisection.
+        Times and watermarks grow with the ids of snapshots. So if the newest snapshot is not due, nothing is read, and
+        the first due snapshot is found by bisection.
         """
         try:
             return self._run(newest)
         except MorrowError:
-            self._following = self._due = None  # others may have created tags too: read them first
+            self._following = self._due = None  # another process may have created tags too: read them first
             raise
 
     def _run(self, newest: Snapshot) -> list[Tag]:
@@ -152,7 +151,7 @@ class PeriodTags:
         return made
 
     def tag(self, snapshot: Snapshot, time: WallTime | None) -> list[Tag]:
-        """Tags a snapshot of this time if it is due; return the tag, or no tag when it existed already."""
+        """Tag a snapshot of this time if it is due; return the tag, or an empty list if it existed already."""
         if time is None or not self._is_due(time):
             return []
         begin = self._period.last_ended(time)
@@ -170,7 +169,7 @@ class PeriodTags:
         return [] if made is None else [made]
 
     def ended(self) -> bool:
-        """Return whether a period has ended by the clock and is not tagged yet."""
+        """Return whether a period has ended by the clock but is not tagged yet."""
         self._begin()
         return self._is_due(self.now())
 
@@ -205,7 +204,7 @@ class PeriodTags:
         return self._due is None or time - self.options.delay // MICRO >= self._period.next(self._due)
 
     def _time(self, snapshot: Snapshot) -> WallTime | None:
-        """Return the time of a snapshot that decides on its tag; None when it has none, or one in no calendar."""
+        """Return the time that decides on a snapshot's tag; None if it is missing or out of the calendar's range."""
         if self.options.creation is TagCreation.PROCESS_TIME:
             return to_wall_time(snapshot.time_millis, self.options.process_zone)
         if snapshot.watermark is None or snapshot.watermark == NO_WATERMARK:
@@ -213,7 +212,7 @@ class PeriodTags:
         return to_wall_time(snapshot.watermark, self.options.watermark_zone)
 
     def _first_due(self, following: int, newest: Snapshot) -> Snapshot:
-        """Return the first snapshot that is due, up to the newest, which is due."""
+        """Return the first snapshot that is due; the newest one is known to be due."""
         ids = [i for i in self.metadata.living_snapshot_ids() if following <= i < newest.id]
 
         def due(snapshot_id: int) -> bool:
@@ -225,11 +224,11 @@ class PeriodTags:
         return found or newest
 
     def _automatic(self) -> list[TagFile]:
-        """Return the automatic tags, by the ids of their snapshots."""
+        """Return the automatic tags, sorted by the ids of their snapshots."""
         return [file for file in list_tag_files(self.metadata) if self._period.is_automatic(file.tag.name)]
 
     def _delete_oldest(self, most: int) -> None:
-        """Delete the oldest automatic tags, but for those of `most` snapshots; other tags do not count and stay."""
+        """Delete the automatic tags of all but the newest `most` tagged snapshots; other tags do not count and stay."""
         tagged = self._automatic()
         snapshots = sorted({file.tag.snapshot.id for file in tagged})
         old = set(snapshots[: max(len(snapshots) - most, 0)])
@@ -238,19 +237,19 @@ class PeriodTags:
 
 @dataclass(frozen=True)
 class BatchTags:
-    """The creator of a tag at the end of each batch: ``batch-write-<day>``, moved by the next batch of that day."""
+    """Creator of a tag after each batch: ``batch-write-<day>``, which the next batch of that day moves."""
 
     metadata: TableMetadata
     options: TagOptions
     clock: Clock = read_utc_clock
 
     def after(self, snapshot: Snapshot) -> None:
-        """Tags the snapshot of a batch; commits of streams are not tagged."""
+        """Tag the snapshot of a batch; commits of streams are not tagged."""
         if snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER:
             self.run(snapshot)
 
     def run(self, snapshot: Snapshot) -> Tag | None:
-        """Tags this snapshot; returns None when another process created the tag at the same time."""
+        """Tag this snapshot; return None if another process created the tag at the same time."""
         name = self._name(snapshot)
         if name is None:
             return None
@@ -276,8 +275,8 @@ class BatchTags:
         return None if time is None else f"{BATCH_PREFIX}{BATCH_DAYS.name(time)}"
 
     def _oldest(self, most: int) -> list[str]:
-        """Return the names of the oldest tags beyond the limit. All tags of the table count, as in Java: those of the
-        oldest snapshots go, and among the tags of one snapshot those written first."""
+        """Return the names of the tags beyond the limit: oldest snapshots first, then oldest files. All tags of the
+        table count, as in Java."""
         files = sorted(list_tag_files(self.metadata), key=lambda file: (file.tag.snapshot.id, file.modified_millis))
         return [file.tag.name for file in files[: max(len(files) - most, 0)]]
 
@@ -294,8 +293,8 @@ def expire_tags(
     """Delete tags whose retention has passed; return their names.
 
     Args:
-        older_than: delete tags created before this time (with its zone) as well. Tags without a retention are as old
-            as their files.
+        older_than: also delete tags created before this time (with its zone). The age of a tag without a retention is
+            that of its file.
 
     Raises:
         CorruptFile: a tag file is damaged; nothing was deleted. StorageError: as `delete_tag`.

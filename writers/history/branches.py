@@ -2,39 +2,39 @@
 
 Creation copies schemas, a tag and a snapshot; data, manifests and indexes are shared. On a local disk the branch is
 built under another name (``branch/creating-<32 hex>``) and then renamed, so its creation is atomic. An object store
-cannot move folders: there the oldest schema is created first, and only if none exists, so that one of several callers
-creates the branch; then follow the other schemas, the tag, and the snapshot. A run killed before the snapshot leaves a
-branch without rows, to be deleted and created again. Then the creator re-checks the source. Expiry, rollback and tag
-deletion first hide the states that they remove and then read what the branches need: either they find the branch, or
-its creator finds that they were faster, and removes it.
+cannot move folders. There the oldest schema is created first, and only if it does not exist, so that only one of
+several callers creates the branch. The other schemas, the tag, and the snapshot follow. A run killed before the
+snapshot leaves a branch without rows, to be deleted and created again. Finally the creator checks the source again.
+Expiry, rollback and tag deletion first hide the snapshots that they remove and then read which files the branches need.
+So either they find the branch, or its creator finds that they were faster, and removes it.
 
-Removal moves the folder of the branch to a name that no reader lists (`retire`), so the branch is gone at once; then
-the files that only the branch needs are removed (Java leaves them to the orphan files cleaning), then the folder. In an
-object store, its snapshots are retired one by one, the newest first, then its tags and changelogs; then the files are
-removed, and the folder last. Removing the branch again completes a killed removal.
+Removal renames the folder of the branch so that no reader lists it (`retire_file`), and the branch is gone at once.
+Then the files that only the branch needs are removed (Java leaves them to the orphan files cleaning), then the folder.
+In an object store, its snapshots are retired one by one, the newest first, then its tags and changelogs. Then the files
+are removed, and the folder last. Removing the branch again completes a killed removal.
 
-Renaming moves the folder. In an object store it is copied, schemas first, and the old one is deleted: a killed rename
-leaves both branches; they share all files, and either can be removed.
+Renaming moves the folder. In an object store it is copied, schemas first, and the old one is deleted. A killed rename
+leaves both branches. They share all files, and either can be removed.
 
 Fast-forward: main (or the current branch) takes over the state of a branch. From the first snapshot of the branch on,
-its snapshots, tags and schemas replace those of main, as in Java. Earlier snapshots of main stay if that first snapshot
-was committed on top of them: most often it is one of main, which the branch was created from. Otherwise, as when older
-snapshots of the branch have expired, they are removed. (Java keeps them; but expiry takes each snapshot for the
-successor of the one before.) Then files that nothing needs are removed. At every moment readers see a state of main,
-then one of the branch, or an error:
+its snapshots, tags and schemas replace main's, as in Java. Earlier snapshots of main stay if that first snapshot was
+committed on top of them, as usual: it is the snapshot of main from which the branch was created. Otherwise, as when
+older snapshots of the branch have expired, they are removed. (Java keeps them, but expiry assumes that each snapshot
+follows the previous one.) Then unneeded files are removed. At every moment readers see a snapshot of main, then one of
+the branch, or an error:
 
-    1. `rewind` to the first snapshot of the branch
-    2. retire the schemas of main that differ, the newest first, and copy those of the branch, the oldest first
+    1. rewind main to the first snapshot of the branch (`rewind_table`)
+    2. retire the schemas of main that differ, the newest first, and copy the branch's, the oldest first
     3. copy the later snapshots of the branch, the oldest first, then its tags; set the hint LATEST
 
-The first snapshot of a branch whose older ones have expired may use a schema that differs. Main's differing schemas are
-then retired before step 1: states that use them cannot be read until step 2 is done, and are not read with wrong
-columns. The branch is only read, so another call completes a killed run. Snapshots that expire in the branch while it
-is copied are retired in main too.
+If older snapshots of the branch have expired, its first one may use a schema that differs. Main's differing schemas are
+then retired before step 1: snapshots that use them cannot be read until step 2 is done, and are never read with wrong
+columns. The branch itself does not change, so another call completes a killed run. Snapshots that expire in the branch
+while it is copied are retired in main too.
 
-Merging: a branch gets the data files that another branch has and it lacks, in one APPEND snapshot. As in Java, both
-must be tables without a primary key to which rows were only ever appended, with their whole history: then the rows of
-the files of both are the rows of both. Data files are shared by all branches, so none is copied.
+Merging adds the data files of another branch to a branch that lacks them, in one APPEND snapshot. As in Java, the table
+must not have a primary key, rows must only have been appended to both branches, and no snapshot may have expired. Then
+the union of their files has the rows of both. Data files are shared by all branches, so none is copied.
 """
 
 from __future__ import annotations
@@ -89,15 +89,15 @@ def create_branch(
     """Create a branch of the branch that `metadata` is on.
 
     Args:
-        tag: the branch begins with the state of this tag, and has the tag too.
+        tag: the branch begins with the snapshot of this tag, and has the tag too.
         snapshot: the branch begins with this snapshot (or its id), which is alive or kept by a tag. Without tag and
-            snapshot it begins empty.
-        ignore_if_exists: do nothing when there is a branch of this name.
+            snapshot the branch begins empty.
+        ignore_if_exists: do nothing if a branch of this name exists.
 
     Raises:
         InvalidArgument: an invalid name for a branch (``main``, blank, only digits), or both a tag and a snapshot.
-        AlreadyExists: there is a branch of this name.
-        TagNotFound, SnapshotNotFound, SnapshotExpired: there is no such tag or snapshot; no branch was created.
+        AlreadyExists: a branch of this name exists.
+        TagNotFound, SnapshotNotFound, SnapshotExpired: the tag or snapshot does not exist; no branch was created.
     """
     folder = build_branch_folder(metadata, name)
     if ignore_if_exists and metadata.store.is_dir(folder):
@@ -124,7 +124,7 @@ def create_branch(
         metadata.store.delete_folder(folder)
         raise SnapshotExpired(f"{metadata.where}: snapshot {begin.id} was removed while a branch was made of it")
     if begin is not None and (without := drop_lost_changelog(metadata, begin)) != begin:
-        # Checked now: a snapshot alive at the start may have expired before expiry could find the branch.
+        # Checked again: the snapshot may have expired before expiry could find the branch.
         path = TablePaths(metadata.root, name).snapshot(begin.id)
         metadata.store.write(path, format_snapshot(without))
 
@@ -134,7 +134,7 @@ def _find_source(metadata: TableMetadata, tag: str | None, snapshot: int | Snaps
 
 
 def _build_contents(metadata: TableMetadata, tag: str | None, begin: Snapshot | None) -> Mapping[str, bytes]:
-    """Return the files of the branch by their path in it, in the order in which to write them."""
+    """Return the files of the branch by their relative path, in the order in which to write them."""
     last = metadata.latest_schema().id if begin is None else begin.schema_id
     files = {
         f"schema/schema-{i}": metadata.store.read(metadata.paths.schema(i)) for i in metadata.schema_ids() if i <= last
@@ -147,7 +147,7 @@ def _build_contents(metadata: TableMetadata, tag: str | None, begin: Snapshot | 
 
 
 def _write_branch(metadata: TableMetadata, name: str, files: Mapping[str, bytes]) -> bool:
-    """Write the branch; return False when another process created one of this name meanwhile."""
+    """Write the branch; return False if another process created a branch of this name meanwhile."""
     store, folder = metadata.store, TablePaths(metadata.root, name).branch_root
     if not store.is_local:
         first, *others = files
@@ -194,7 +194,7 @@ def delete_branch(metadata: TableMetadata, name: str) -> None:
 
 
 def _empty_branch(branch: TableMetadata) -> None:
-    """Remove all snapshots, tags and changelogs of a branch with the files that only they need."""
+    """Remove all snapshots, tags and changelogs of a branch, and the files that only they need."""
     for path, _ in list_root_files(branch):
         retire_file(branch, path)
     finish_removals(branch)
@@ -227,7 +227,7 @@ def rename_branch(metadata: TableMetadata, name: str, new_name: str) -> None:
 
 
 def _copy_folder(metadata: TableMetadata, source: str, target: str) -> None:
-    """Copy the folder of a branch: schemas before the files that need them."""
+    """Copy the folder of a branch, schemas first."""
     found = [pair for piece in metadata.store.walk(source) for pair in piece]
     inner = [path.removeprefix(source) for path, status in found if not status.is_dir]
     for path in sorted(inner, key=lambda path: (not path.startswith("/schema/"), path)):
@@ -238,11 +238,11 @@ BRANCH_OWNED = Owned.SCHEMAS | Owned.SNAPSHOTS | Owned.TAGS
 
 
 def fast_forward_branch(metadata: TableMetadata, name: str) -> None:
-    """Replace the branch that `metadata` is on by the branch `name`, which stays.
+    """Give the branch that `metadata` is on the snapshots, tags and schemas of the branch `name`, which stays.
 
     Raises:
-        BranchNotFound: there is no such branch.
-        InvalidArgument: it has no snapshot or no schema in common, is the main branch, or the current branch.
+        BranchNotFound: the branch does not exist.
+        InvalidArgument: the branch is without snapshots or a common schema, or is the main or the current branch.
         CommitConflict: another process committed meanwhile. StorageError: it was done in part. Call again.
     """
     find_branch_folder(metadata, name)
@@ -270,7 +270,7 @@ def fast_forward_branch(metadata: TableMetadata, name: str) -> None:
 
 
 def _rewind_to_first(metadata: TableMetadata, branch: TableMetadata, first: Snapshot) -> None:
-    """Make the first snapshot of the branch the newest one, and retires schemas that differ."""
+    """Make the first snapshot of the branch the newest one, and retire schemas that differ."""
     common = min(_find_differing_schemas(metadata, branch), default=None)
     if common is not None and common <= min(branch.schema_ids()):
         raise InvalidArgument(f"{branch.where}: the branch has no schema in common with {metadata.where}")
@@ -294,7 +294,7 @@ def _rewind_to_first(metadata: TableMetadata, branch: TableMetadata, first: Snap
 
 
 def _is_base_of(metadata: TableMetadata, earlier: Sequence[int], snapshot: Snapshot) -> bool:
-    """Return whether the last of these snapshots has the live files on top of which `snapshot` was committed."""
+    """Return whether `snapshot` was committed on top of the live files of the last `earlier` snapshot."""
     before = metadata.snapshot_or_none(earlier[-1]) if earlier and earlier[-1] == snapshot.id - 1 else None
     if before is None:
         return False
@@ -306,7 +306,7 @@ def _is_base_of(metadata: TableMetadata, earlier: Sequence[int], snapshot: Snaps
 
 
 def _find_differing_schemas(metadata: TableMetadata, branch: TableMetadata) -> list[int]:
-    """Return the ids of schemas that only one of the two has, or that differ between them; ascending."""
+    """Return, ascending, the ids of schemas that differ between the two branches or that one of them lacks."""
     ours, theirs = set(metadata.schema_ids()), set(branch.schema_ids())
     return sorted((ours ^ theirs) | {i for i in ours & theirs if metadata.schema(i) != branch.schema(i)})
 
@@ -322,7 +322,7 @@ def _copy_schemas(metadata: TableMetadata, branch: TableMetadata) -> None:
 
 
 def _copy_tags(metadata: TableMetadata, branch: TableMetadata) -> None:
-    """Copy the tags of the branch, replacing others of their names."""
+    """Copy the tags of the branch, replacing tags of the same names."""
     ours = {tag.name: tag for tag in metadata.tags()}
     for tag in branch.tags():
         path = metadata.paths.tag(tag.name)
@@ -340,7 +340,7 @@ def _put(metadata: TableMetadata, path: str, data: bytes) -> None:
 
 
 def _give_up_expired(metadata: TableMetadata, branch: TableMetadata, first: Snapshot) -> None:
-    """Retire copies of snapshots before the oldest one that the branch has now: their files may be gone."""
+    """Retire copies of snapshots that have expired in the branch meanwhile: their files may be gone."""
     earliest = branch.earliest_snapshot_id()
     if earliest is None:
         raise CommitConflict(f"{branch.where}: the branch was removed while it was copied")
@@ -366,12 +366,12 @@ def merge_branch(metadata: TableMetadata, name: str) -> Snapshot | None:
     files = _find_missing_files(source, into, *newest)
     _check_schemas(source, into, {entry.file.schema_id for entry in files})
     messages = [_make_message(entry, into.options.row_tracking) for entry in files]
-    # Not by a function that removes the files of a failed commit: these belong to the other branch.
+    # Not by a function that removes the files of a failed commit: these files belong to the other branch.
     return commit_with_maintenance(into).commit(messages, check_append_files=True) if messages else None
 
 
 def _check_source(target: WriteTarget) -> Snapshot:
-    """Return the newest snapshot of a branch to which rows were only appended, since its first snapshot."""
+    """Return the newest snapshot of a branch; check that rows were only appended since its first snapshot."""
     if target.keyed:
         raise Unsupported("merging branches of a table with a primary key", where=target.where, hint="fast-forward")
     if target.options.data_evolution:
@@ -419,10 +419,10 @@ def _make_message(entry: ManifestEntry, tracked: bool) -> CommitMessage:
 
 
 def check_new_branch(name: str) -> None:
-    """Check the name of a new branch: refuses names that Java refuses, and those that are no name of one folder.
+    """Check the name of a new branch.
 
     Raises:
-        InvalidArgument
+        InvalidArgument: Java refuses the name, or it is not the name of a single folder.
     """
     _check_segment(name)
     if name == MAIN_BRANCH:

@@ -2,7 +2,7 @@
 
 It runs in the thread of the commit, whatever ``snapshot.expire.execution-mode`` says: it is complete when the commit
 returns. The commit is durable by then, so failures are logged, and maintenance is tried again after the next one.
-Inactive consumers expire so that they pin no snapshots any more.
+Inactive consumers expire, so that they no longer pin snapshots.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ log = get_logger(__name__)
 
 
 def commit_with_maintenance(target: WriteTarget) -> TableCommit:
-    """Return commits to a table with the maintenance that its options ask for."""
+    """Return a `TableCommit` that runs the maintenance that the table's options ask for."""
     return TableCommit(target, AutomaticMaintenance(target))
 
 
 class AutomaticMaintenance:
-    """The maintenance that the options of a table ask for around commits; it keeps state from commit to commit."""
+    """Maintenance that the options of a table ask for around commits, which keeps state between commits."""
 
     def __init__(self, target: WriteTarget) -> None:
         self._target = target
@@ -54,7 +54,7 @@ class AutomaticMaintenance:
         return find_maintenance_actions(self._target)
 
     def wants_snapshot(self) -> bool:
-        """Return whether a tag is due that needs a snapshot of its own."""
+        """Return whether a tag is due that needs its own snapshot."""
         try:
             return needs_empty_snapshot(self._target)
         except MorrowError as error:
@@ -62,7 +62,7 @@ class AutomaticMaintenance:
             return False
 
     def before_commit(self, newest: Snapshot | None) -> None:
-        """Begin to ask a store far away what the actions will need to know."""
+        """Prefetch from a remote store what the actions will read."""
         if newest is None or self._target.store.is_local:
             return
         for action in self.actions:
@@ -76,9 +76,9 @@ class AutomaticMaintenance:
 
 
 def find_maintenance_actions(target: WriteTarget) -> list[AfterCommit]:
-    """Return the actions to call with the last snapshot of each commit, in order; none for ``write-only`` tables.
+    """Return the actions to call with the last snapshot of each commit, in order; empty for ``write-only`` tables.
 
-    None of them raises a `MorrowError`: it is logged as a warning.
+    The actions log a `MorrowError` as a warning instead of raising it.
     """
     if target.write.write_only:
         return []
@@ -86,7 +86,7 @@ def find_maintenance_actions(target: WriteTarget) -> list[AfterCommit]:
 
 
 def _find_actions(find: Callable[[WriteTarget], Iterable[Action]], target: WriteTarget) -> list[Action]:
-    """Return the actions of one kind of maintenance; a wrong option of it does not stop the other kinds."""
+    """Return the actions of one kind of maintenance; wrong options of this kind do not stop the other kinds."""
     try:
         return list(find(target))
     except MorrowError as error:
@@ -171,7 +171,8 @@ class _Changelogs:
 
 
 class _Expiry:
-    """Expiry that runs when the earliest known root is due. Others can only have removed that one, so none is missed.
+    """Expiry that runs when the earliest known root is due. Other processes only remove roots, so no due root is
+    missed.
 
     While it is not due, a commit costs nothing here.
     """
@@ -182,7 +183,7 @@ class _Expiry:
         self._looking: Callable[[], Snapshot | None] | None = None
 
     def begin(self, newest: Snapshot) -> None:
-        """Look for the earliest root, with what else a commit asks a store far away."""
+        """Look up the earliest root at the same time as the other requests of a commit to a remote store."""
         if self._earliest is None and self._looking is None and self._may_be_due(newest.id + 1):
             self._looking = start_request(self._roots.metadata.store, self._roots.earliest)
 
@@ -197,7 +198,7 @@ class _Expiry:
             self._earliest = None
 
     def _may_be_due(self, newest_id: int) -> bool:
-        """Return whether there may be more snapshots than are kept in any case: their ids begin at 1."""
+        """Return whether there may be more snapshots than the minimum that is kept: their ids begin at 1."""
         return newest_id > min(self._retention.least, self._retention.most)
 
     def _is_due(self, earliest: Snapshot, newest: Snapshot) -> bool:
@@ -211,7 +212,7 @@ def expire_consumers(metadata: TableMetadata, *, older_than_millis: int | None =
 
     Args:
         older_than_millis: the moment in epoch milliseconds; None: now minus ``consumer.expiration-time`` of the newest
-            schema, and nothing where that is not set.
+            schema, or nothing is removed if the option is not set.
 
     Returns: the names of the removed consumers, sorted.
 
@@ -236,5 +237,5 @@ def expire_consumers(metadata: TableMetadata, *, older_than_millis: int | None =
 
 
 def parse_consumer_expiration(raw: Mapping[str, str], *, where: str) -> timedelta | None:
-    """Return how long a consumer may be inactive; None: for ever. Raises `InvalidArgument` for any other text."""
+    """Return how long a consumer may be inactive; None: forever. Raises `InvalidArgument` if the option is invalid."""
     return Options(raw, where).get(CONSUMER_EXPIRATION_TIME)

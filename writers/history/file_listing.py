@@ -1,6 +1,6 @@
-"""Listings of the files in a table's folders that are old enough to be orphans: names as hashes, 8 bytes per file.
+"""Listings of the files in a table's folders that are old enough to be orphans, as hashes of 8 bytes per name.
 
-`FolderListing` walks the folders in this process; the tasks of `morrow.spark.maintenance.listing` do it elsewhere. The
+`FolderListing` walks the folders in this process; `morrow.spark.maintenance.listing` walks them in Spark tasks. The
 folders that may contain orphan files, and the files that are orphans there:
 
     manifest/*  index/*  statistics/*                             files that no root names
@@ -8,10 +8,10 @@ folders that may contain orphan files, and the files that are orphans there:
     [branch/branch-*/]snapshot/*  changelog/*                     hidden files of killed writers
     [branch/branch-*/]schema/*  tag/*  consumer/*                 hidden temporary files of killed writers
 
-Only files of kinds that roots, manifests or index manifests name when they are in use are orphans, recognized by their
-names: data files and what lies beside them (`BESIDE`), manifests, indexes, statistics. All other files are left alone.
-So are packs of blobs (`PACK`), although they lie among data files: descriptors in rows name them, and no manifest does.
-Partition folders count only with the partition keys of the table in their order.
+Only files that a root, manifest or index manifest would name can be orphans: data files and their extra files
+(`BESIDE`), manifests, indexes, statistics. They are recognized by their names. All other files are left alone. So are
+packs of blobs (`PACK`) in data folders, since descriptors in rows name them and manifests do not. A folder is a
+partition folder only if it has the table's partition keys in their order.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ STRAYS = (
     rf"{BRANCH}(?:schema|tag|consumer)/\.[^/]+\.[0-9a-f]{{32}}\.tmp",
 )
 FORMATS = (*BUILT_IN, "lance", "vortex", "mosaic")
-"""The formats of data files: their names end so, or so and with a codec. Morrow does not read all of them."""
+"""Extensions of data files, perhaps followed by that of a codec. Morrow does not read all of these formats."""
 BESIDE = ("index", "blobref", "lookup", "row")
-"""The ends of names of files that lie beside a data file, whose entry names them."""
+"""Extensions of the extra files of a data file, which the data file's manifest entry names."""
 PACK = ".managed.blob"
-"""The end of names of files with the blobs of tables with a primary key."""
+"""Suffix of the files that hold the blobs of tables with a primary key."""
 BUCKET = r"bucket-(?:[0-9]+|postpone)"
 
 PATH, NAME, SIZE, MODIFIED, IS_FOLDER = "path", "name", "size", "modified", "folder"
@@ -60,7 +60,7 @@ log = get_logger(__name__)
 class Place:
     """A folder to walk, and patterns of whole paths for the entries to examine in it.
 
-    `files` have names that roots may contain, `strays` do not; `folders` are those of buckets and partitions, which are
+    Roots may contain the names of `files`, but not of `strays`. `folders` are bucket and partition folders, which are
     removed when empty.
     """
 
@@ -70,7 +70,7 @@ class Place:
     folders: str | None
 
     def walk(self, store: FileStore, before_millis: int, below: str | None = None) -> Iterator[pl.DataFrame]:
-        """Yield all entries of this folder, or of the folder `below`, in pieces as `to_piece` returns them."""
+        """Yield all entries of this folder, or of its subfolder `below`, in frames made by `to_piece`."""
         for piece in store.walk(self.root if below is None else below):
             yield to_piece(piece, before_millis)
 
@@ -91,15 +91,16 @@ class Place:
 
 
 def to_piece(found: Iterable[tuple[str, FileStatus]], before_millis: int) -> pl.DataFrame:
-    """Return entries as a frame: columns path, name, size, modified, folder, and old (last changed before)."""
+    """Return entries as a frame: columns path, name, size, modified, folder, and old (changed before
+    `before_millis`)."""
     rows = [(path, status.name, status.size, status.modified_millis, status.is_dir) for path, status in found]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row").with_columns(old=pl.col(MODIFIED) < before_millis)
 
 
 def find_places(tables: Iterable[TableMetadata]) -> tuple[list[Place], list[str]]:
-    """Return the table's own folder, and the external paths in options of its branches that the caller named as well.
+    """Return the table's own folder, and external paths from options of its branches that the caller allowed.
 
-    Returns: the places, and the external paths that are not examined: they may belong to others, or to another store.
+    Returns: the places, and the external paths that are not examined. These may belong to other tables or stores.
 
     Raises:
         CorruptFile, Unsupported, InvalidArgument: a schema or option that cannot be read.
@@ -138,7 +139,7 @@ def _build_pattern(root: str, patterns: Iterable[str]) -> str:
 
 
 def _find_named_root(table: TableMetadata, path: str) -> str | None:
-    """Return an external path within the table's store, None unless it is below a root that the caller named."""
+    """Return an external path within the table's store; None unless it is below a root that the caller named."""
     root = to_store_path(table.store, path)
     if root is None or not is_inside(table.store, f"{root}/.", table.removable_roots):
         log.warning("%s: orphan files below %s are not looked for: it is not below allowed_roots", table.where, path)

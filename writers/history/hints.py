@@ -1,8 +1,8 @@
 """Repair of a table's hints from the existing files: LATEST and EARLIEST of snapshots and changelogs.
 
-LATEST is set to the newest file. EARLIEST stays when its file exists, even if older ones exist too: expiry announces
-with it that those are being removed, and the next `expire_snapshots` removes them. Otherwise it is set to the oldest
-file. Hints of an empty folder are removed.
+LATEST is set to the newest file. EARLIEST stays if its file exists, even if older files exist too: these are being
+removed by an expiry, or by the next `expire_snapshots`. Otherwise EARLIEST is set to the oldest file. Hints of an empty
+folder are removed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FOLDERS = ("snapshot", "changelog")
 class RepairedHint:
     """A hint that was changed: `folder` is snapshot or changelog, `name` is LATEST or EARLIEST.
 
-    `before` is its former text (None: there was no file), `after` the id that it has now (None: removed).
+    `before` is its former text (None: the file did not exist), `after` the id that it has now (None: removed).
     """
 
     branch: str
@@ -32,7 +32,7 @@ class RepairedHint:
 
 
 def repair_hints(metadata: TableMetadata) -> list[RepairedHint]:
-    """Rewrite wrong hints of the branch; on the main branch, those of all branches.
+    """Rewrite wrong hints of the branch; on the main branch, rewrite wrong hints of all branches.
 
     Do not call it during expiry of snapshots: an EARLIEST that expiry sets at the same moment may be lost.
 
@@ -51,7 +51,7 @@ def repair_hints(metadata: TableMetadata) -> list[RepairedHint]:
 
 
 def find_wrong_hints(metadata: TableMetadata) -> list[RepairedHint]:
-    """Return what `repair_hints` would change."""
+    """Return the changes that `repair_hints` would make."""
     return [hint for one in _list_branches(metadata) for folder in FOLDERS for hint in _find_wrong(one, folder)]
 
 
@@ -65,12 +65,12 @@ def _list_branches(metadata: TableMetadata) -> list[TableMetadata]:
 def repair_earliest_snapshot(metadata: TableMetadata, snapshot_id: int) -> int:
     """Set the hint EARLIEST to the oldest snapshot after a gap; return the id of the oldest snapshot before.
 
-    A gap is what is left when snapshot files are lost or were removed by hand. The snapshots before it stay as files:
+    A gap appears if snapshot files are lost or removed by hand. The files of the snapshots before the gap stay until
     the next expiry removes them.
 
     Raises:
-        InvalidArgument: not between the oldest and the newest snapshot, a snapshot after it is missing, or the one
-            before it is there. SnapshotNotFound: the table has no snapshot.
+        InvalidArgument: the id is not between the oldest and the newest snapshot, a snapshot after it is missing, or
+            the one before it exists. SnapshotNotFound: the table is without snapshots.
     """
     ids = set(metadata.snapshot_ids())
     previous, latest = metadata.earliest_snapshot_id(), max(ids, default=None)

@@ -1,23 +1,22 @@
-"""Removal of orphan files, which no snapshot, changelog, tag or branch names, and purges of tables.
+"""Purges of tables, and removal of orphan files: files that no snapshot, changelog, tag or branch names.
 
-Killed writers leave orphan files. The files of a running writer are kept by their age: nothing names them until they
-are committed. So only files older than a limit are examined, which must be longer than any write takes from its first
-file to its commit. The files of concurrent commits are kept by the order of the steps:
+Killed writers leave orphan files. A running writer's files are not named by any metadata before the commit, so only
+files older than a limit are examined. The limit must exceed the time that any write takes from its first file to its
+commit. The order of the steps protects files of concurrent commits:
 
 1. walk the folders, and collect the old files: hashes of names, 8 bytes per file;
-2. read the names in all roots, and drop these;
+2. read the names in all roots, and drop them from the collected files;
 3. walk again for the paths of the remaining files, usually none;
-4. before files are deleted, and again when that was a second ago, read the roots that are new, and drop the files
-   that they name from all that are left.
+4. before files are deleted, and again after each second, read the new roots, and drop the files that they name.
 
-Metadata that cannot be read ends the run with nothing removed.
+If metadata cannot be read, the run ends without removing anything.
 
-Roots are the files that name all other files needed: the snapshots, tags and changelogs of all branches. A root that is
-being removed (expiry has set EARLIEST beyond it and was killed, or is running) is still read for the names in it, but
-its files may be gone. The files that any other root names must exist: otherwise it is unknown which files are needed,
-and nothing may be removed. Names are random, so a file is identified by its name alone, in any folder: two files of one
-name are both kept. Entries that delete a file count as well, as in Java: streaming reads of the changes may read the
-file.
+Roots are the snapshots, tags and changelogs of all branches: all other needed files are found through them. A root that
+is being removed (EARLIEST is beyond it, and expiry is running or was killed) is still read for the names in it, but its
+files may be gone. The files that any other root names must exist. If they do not, it is unknown which files are needed,
+and nothing may be removed. Names are random, so a file is identified by its name alone, in any folder. If two files
+have the same name, both are kept. Files named by DELETE entries are kept as well, as in Java, since streaming reads of
+the changes may read them.
 
 A purge removes all rows of a table with all of its history, for good or before it is filled again. Java's
 ``purge_files`` does this and then removes every file that the empty table does not name, including uncommitted files of
@@ -66,10 +65,10 @@ from morrow.writers.target import WriteTarget
 DEFAULT_AGE_MILLIS = 24 * 60 * 60 * 1000
 MAX_DELETIONS_AT_ONCE = 1000
 MAX_ROOTS_AGE_SECONDS = 1.0
-"""How long deletions rely on the roots that were read last: as long as one deletion of so many files may take."""
+"""Seconds for which deletions rely on the roots read last: about as long as one bulk deletion takes."""
 HASH = "hash"
 MAX_READ_TRIES = 10
-"""How often roots are read anew when some were removed meanwhile."""
+"""How often roots are read again if some were removed during the read."""
 
 log = get_logger(__name__)
 
@@ -80,7 +79,7 @@ MakeListing: TypeAlias = Callable[[FileStore, Sequence[Place], int], Listing]
 class OrphanFiles:
     """Orphan files: their paths or URLs, sorted, and their size in bytes. `removed`: whether they were removed.
 
-    `not_looked_at` are external paths of the table that the caller did not name in ``allowed_roots``.
+    `not_looked_at` are external paths of the table that are not in ``allowed_roots``, and were not searched.
     """
 
     paths: tuple[str, ...]
@@ -107,21 +106,21 @@ def remove_orphan_files(
     dry_run: bool = True,
     listing: MakeListing = FolderListing,
 ) -> OrphanFiles:
-    """Find the files of the table, with all its branches, that nothing names, and remove them.
+    """Remove the files of the table and all its branches that no metadata names.
 
-    Folders of buckets and partitions that are empty then are removed too, and those that have been empty for as long.
+    Bucket and partition folders that become empty, or have been empty since that moment, are removed too.
 
     Args:
-        older_than_millis: only files last changed before this moment (epoch milliseconds); None: a day ago. A moment
-            later than the begin of a write in progress removes files of that write. External paths are searched below
-            `allowed_roots` of the table's metadata. They must be this table's alone: files of others there cannot be
-            told from its own.
+        older_than_millis: only files last changed before this moment (epoch milliseconds); None: a day ago. If a write
+            in progress began before this moment, its files are removed. External paths are searched below
+            `allowed_roots` of the table's metadata. Only this table may use them, since other tables' files cannot be
+            recognized there.
         dry_run: only return the files, without removing them.
-        listing: makes the listing of folders from the store, the places and the moment.
+        listing: function that makes the listing of folders from the store, the places and the moment.
 
     Raises:
-        InvalidArgument: a moment that is not past.
-        CorruptFile, FileMissing, Unsupported: metadata that cannot be read; nothing was removed.
+        InvalidArgument: the moment is not in the past.
+        CorruptFile, FileMissing, Unsupported: metadata cannot be read; nothing was removed.
         StorageError: a file could not be removed; others were.
     """
     before = compute_cutoff_millis(older_than_millis)
@@ -135,7 +134,7 @@ def remove_orphan_files(
 
 
 def compute_cutoff_millis(older_than_millis: int | None) -> int:
-    """Return the moment from which on files are kept. Raises `InvalidArgument` for one that is not past."""
+    """Return the moment from which on files are kept. Raises `InvalidArgument` if it is not in the past."""
     now = time.time_ns() // 1_000_000
     if older_than_millis is None:
         return now - DEFAULT_AGE_MILLIS
@@ -146,7 +145,7 @@ def compute_cutoff_millis(older_than_millis: int | None) -> int:
 
 @dataclass
 class _Cleaning:
-    """One run of the cleaning. `seen`: the roots whose files are known to be used."""
+    """A removal of orphan files. `seen`: the roots whose names have been read already."""
 
     table: TableMetadata
     places: Sequence[Place]
@@ -174,7 +173,7 @@ class _Cleaning:
         )
 
     def _unused(self, files: pl.DataFrame) -> pl.DataFrame:
-        """Drop the rows (column hash, of names) that a root not seen before names; return the others."""
+        """Return the files (column hash) without those named by roots that were not seen before."""
         for _ in range(MAX_READ_TRIES):
             roots = list_roots(self.table)
             try:
@@ -190,7 +189,7 @@ class _Cleaning:
         raise CommitConflict(f"{self.table.where}: snapshots go faster than they are read; clean at a quieter time")
 
     def _removed(self, orphans: pl.DataFrame) -> pl.DataFrame:
-        """Remove the files that no root created since names; return them."""
+        """Remove the files, except those named by roots created since; return the removed files."""
         left = orphans.with_columns(pl.col(NAME).hash().alias(HASH))
         if self.dry_run:
             return self._unused(left) if left.height else left
@@ -198,7 +197,7 @@ class _Cleaning:
         while left.height:
             if time.monotonic() - read_at >= MAX_ROOTS_AGE_SECONDS:
                 read_at = time.monotonic()
-                left = self._unused(left)  # of all of them: a root is read once
+                left = self._unused(left)  # in all batches, since each root is read only once
             part, left = left[:MAX_DELETIONS_AT_ONCE], left[MAX_DELETIONS_AT_ONCE:]
             if part.height:
                 self.table.store.delete_many(part[PATH].to_list())
@@ -206,7 +205,7 @@ class _Cleaning:
         return pl.concat(removed) if removed else left
 
     def _remove_folders(self, folders: Iterable[str]) -> None:
-        """Remove empty folders of buckets, then those of partitions that become empty."""
+        """Remove empty bucket folders, then partition folders that become empty."""
         own = self.places[0]
         left = set(folders)
         while left:
@@ -225,8 +224,8 @@ def _to_entries(attempt_logs: Mapping[str, Sequence[FileStatus]]) -> pl.DataFram
 def _find_abandoned_attempt_logs(table: TableMetadata, before_millis: int) -> Iterator[tuple[str, list[FileStatus]]]:
     """Yield the folders of attempt logs last added to before this moment (epoch milliseconds), with their files.
 
-    A running job adds to its log with every file that it writes, and stops when the log is gone: a log is kept as long
-    as one of its entries is young. Files that it names and no commit does are orphans like others.
+    A running job adds to its log with every file that it writes, and stops when the log is gone. So a log is kept as
+    long as one of its entries is younger. Uncommitted files named by the log are orphans like any others.
     """
     for folder in table.store.list(table.root):
         if not folder.is_dir or not folder.name.startswith(LOG_PREFIX):
@@ -258,12 +257,12 @@ def purge_table(metadata: TableMetadata, *, older_than_millis: int | None = None
     Schemas and options stay. The next call completes an interrupted one. The rows cannot be restored.
 
     Args:
-        older_than_millis: orphan files older than this go too, as in `remove_orphan_files`; None: older than a day.
+        older_than_millis: orphan files older than this are removed too, as in `remove_orphan_files`; None: a day ago.
 
     Raises:
-        InvalidArgument: `metadata` is of another branch than main, an option of the table names one of its branches or
-            has a wrong value, or a moment that is not past; nothing was removed.
-        Unsupported: a table that Morrow does not write; nothing was removed.
+        InvalidArgument: `metadata` is not of the main branch, an option of the table names one of its branches or has a
+            wrong value, or the moment is not in the past; nothing was removed.
+        Unsupported: Morrow does not write this table; nothing was removed.
         CommitConflict: other commits were faster each time. StorageError: a file could not be removed; call again.
     """
     branches = metadata.branch_names()
@@ -278,13 +277,13 @@ def purge_table(metadata: TableMetadata, *, older_than_millis: int | None = None
         TableCommit(target).truncate()
     now = time.time_ns() // 1_000_000
     snapshots = expire_snapshots(metadata, retain_max=1, retain_min=1, older_than_millis=now)
-    changelogs = _remove_changelogs(metadata)  # including those that expiry made of snapshots
+    changelogs = _remove_changelogs(metadata)  # including changelogs that expiry made of snapshots
     orphans = remove_orphan_files(metadata, older_than_millis=older_than_millis, dry_run=False)
     return Purged(tuple(branches), tuple(tags), tuple(consumers), changelogs, snapshots, orphans)
 
 
 def _check_purge(metadata: TableMetadata, branches: Sequence[str], older_than_millis: int | None) -> WriteTarget:
-    """Return the target through which to empty the table. Raises errors that would interrupt a purge beforehand."""
+    """Return the target through which to empty the table; raise errors that would otherwise interrupt the purge."""
     if metadata.branch != MAIN_BRANCH:
         raise InvalidArgument(f"{metadata.where}: a purge removes all branches; call it on the main branch")
     for branch in branches:
@@ -309,7 +308,7 @@ WITH_HINTS = (RootKind.SNAPSHOT, RootKind.CHANGELOG)
 
 @dataclass(frozen=True)
 class RootFile:
-    """A root as its folder lists it: another size or time (epoch milliseconds) means that it was rewritten."""
+    """A root as listed. A different size or time (epoch milliseconds) means that it was rewritten."""
 
     branch: str
     kind: RootKind
@@ -320,7 +319,7 @@ class RootFile:
 
 @dataclass(frozen=True)
 class RootNames:
-    """The names and sizes of the manifest lists of a root: those that must exist, and those that may be gone."""
+    """The names and sizes of a root's manifest lists that must exist, and of its lists that may be gone."""
 
     snapshot: Snapshot
     needed: tuple[Stored, ...]
@@ -332,7 +331,7 @@ def list_all_branches(metadata: TableMetadata) -> dict[str, TableMetadata]:
     """Return the main branch and all others, by name.
 
     Raises:
-        Unsupported: a branch without schema, so that the places of its files are unknown.
+        Unsupported: a branch lacks a schema, so the locations of its files are unknown.
     """
     main = metadata.at_branch(MAIN_BRANCH)
     found = {MAIN_BRANCH: main}
@@ -351,14 +350,14 @@ def list_all_branches(metadata: TableMetadata) -> dict[str, TableMetadata]:
 
 @dataclass(frozen=True)
 class Roots:
-    """All roots of a table, as listed, and the ids below which those of a branch and kind are being removed."""
+    """All roots of a table, as listed, and per branch and kind the id below which roots are being removed."""
 
     tables: Mapping[str, TableMetadata]
     files: frozenset[RootFile]
     earliest: Mapping[tuple[str, RootKind], int]
 
     def besides(self, seen: frozenset[RootFile]) -> Roots:
-        """Return the roots that are not in `seen`."""
+        """Return the roots without `seen`."""
         return replace(self, files=self.files - seen)
 
 
@@ -382,7 +381,7 @@ def _is_root(kind: RootKind, name: str) -> bool:
 
 
 def read_root_names(roots: Roots) -> Iterator[RootNames]:
-    """Yield the names in these roots. Roots that are gone meanwhile are left out.
+    """Yield the names in these roots, leaving out roots that were removed meanwhile.
 
     Raises:
         CorruptFile, Unsupported: a root that cannot be read.
@@ -395,7 +394,7 @@ def read_root_names(roots: Roots) -> Iterator[RootNames]:
             continue
         is_going = snapshot.id < roots.earliest.get((file.branch, file.kind), 0)
         root = Root(table, file.kind, snapshot)
-        # A changelog without a list of its own may have lost its data lists: whether it had no changes (with a
+        # The data lists of a changelog without a changelog list may be gone. Whether it had no changes (with a
         # changelog producer) or its data files are the changelog depends on the options at that time.
         data = () if file.kind == RootKind.CHANGELOG else get_data_lists(root)
         needed = () if is_going else (*data, *get_changelog_lists(root))
@@ -423,13 +422,13 @@ MANIFEST_COLUMNS = ("_FILE_NAME", "_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETE
 
 
 def read_used_names(roots: Roots) -> Iterator[pl.Series]:
-    """Yield the names of the files that these roots need, in pieces (String), some of them several times.
+    """Yield the names of the files that these roots need, as String series that may repeat names.
 
-    Memory holds the names of all manifests, and the entries of some at a time.
+    Memory holds the names of all manifests, and the entries of several manifests at a time.
 
     Raises:
-        CorruptFile, Unsupported: metadata that cannot be read. FileMissing: a file that a root needs is gone: damage,
-            unless the root has gone meanwhile.
+        CorruptFile, Unsupported: metadata cannot be read. FileMissing: a file that a root needs is gone; the table is
+            damaged, unless the root itself was removed meanwhile.
     """
     table = next(iter(roots.tables.values()))
     found = list(read_root_names(roots))
@@ -464,7 +463,7 @@ def _decode_indexes(files: Sequence[tuple[bytes, str]]) -> list[pl.DataFrame]:
 
 
 def _list_manifests(table: TableMetadata, found: Sequence[RootNames]) -> pl.DataFrame:
-    """Return all manifests once, columns `MANIFEST_COLUMNS` and __needed: whether some root needs them."""
+    """Return the distinct manifests, columns `MANIFEST_COLUMNS` and __needed (whether any root needs them)."""
     needed = {stored for one in found for stored in one.needed}
     others = {stored for one in found for stored in one.optional} - needed
     known = pl.DataFrame(
@@ -488,7 +487,7 @@ def _read(
     table: TableMetadata, names: Set[Stored], decode: Decode, *, missing_ok: bool
 ) -> Iterator[Sequence[pl.DataFrame]]:
     """Yield the frames of files of the folder ``manifest``, up to `MAX_FILES_AT_ONCE` of them at a time."""
-    # In an order of its own, so that of several damaged files always the same one is named.
+    # Sorted, so that errors always name the same one of several damaged files.
     files = [(table.paths.manifest(name), size) for name, size in sorted(names, key=lambda one: (one[0], one[1] or 0))]
     for start in range(0, len(files), MAX_FILES_AT_ONCE):
         found = decode_files(table, files[start : start + MAX_FILES_AT_ONCE], decode, missing_ok=missing_ok)

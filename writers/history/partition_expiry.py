@@ -1,13 +1,13 @@
 """Expiry of partitions, by ``partition.expiration-time``.
 
-By ``values-time`` a partition is as old as the time in its values, by ``update-time`` as its newest file; both are
-compared with the local time of this machine, as in Java. An OVERWRITE snapshot drops the partitions: older snapshots
-and tags still have their rows, and expiry of snapshots removes the files later.
+With ``values-time`` the age of a partition is taken from its values, with ``update-time`` from its newest file. Both
+are compared with the local time of this machine, as in Java. An OVERWRITE snapshot drops the partitions: older
+snapshots and tags still have their rows, and expiry of snapshots removes the files later.
 
 The time of a partition is parsed from its values by ``partition.timestamp-pattern`` and ``-formatter``. Values are
-formatted as Java prints its own: a DATE is its epoch days, which no formatter parses; partitions by DATE expire by
-``update-time``. Without a formatter a time is ``yyyy-MM-dd HH:mm:ss`` or ``yyyy-MM-dd``, parsed leniently: digits may
-be fewer, and the 30th of February is the first or second of March.
+formatted as Java prints them. A DATE is printed as its epoch days, which formatters cannot parse, so partitions by DATE
+expire by ``update-time``. Without a formatter a time is ``yyyy-MM-dd HH:mm:ss`` or ``yyyy-MM-dd``, parsed leniently:
+digits may be fewer, and the 30th of February is the first or second of March.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Partition:
 
 
 class ExpiredPartitions(list[dict[str, Any]]):
-    """The values of each dropped partition by column, how many partitions are left, and what keeps them."""
+    """The values of each dropped partition by column, the number of remaining partitions, and the reason they stay."""
 
     left: int
     kept_by: str
@@ -68,7 +68,7 @@ class ExpiredPartitions(list[dict[str, Any]]):
 
         Args:
             left: how many partitions there are now.
-            kept_by: the reason why the first of them stays: an argument, an option, or its age.
+            kept_by: why the first of them stays: an argument, an option, or its age.
         """
         super().__init__(dropped)
         self.left, self.kept_by = left, kept_by
@@ -88,7 +88,7 @@ def expire_partitions(
     batch_size: int | None = None,
     now: dt.datetime | None = None,
 ) -> ExpiredPartitions:
-    """Drop expired partitions, the first `max_expires` of them by their values; None: all.
+    """Drop expired partitions: the first `max_expires` in the order of their values, or all (None).
 
     Other arguments that are not given are taken from the options of the table: ``partition.expiration-time``,
     ``-strategy`` and ``-batch-size``, ``partition.timestamp-formatter`` and ``-pattern``.
@@ -96,12 +96,12 @@ def expire_partitions(
     Args:
         now: the time at which ages are computed, local unless it has a zone; None is now.
 
-    Returns: the values of each dropped partition by column, None for null; how many are left, and why.
+    Returns: the values of each dropped partition by column, None for null; how many partitions are left, and why.
 
     Raises:
-        InvalidArgument: a table without partitions, no expiration time, or a value that does not parse.
+        InvalidArgument: the table is not partitioned, the expiration time is missing, or a value does not parse.
         Unsupported: a letter in the formatter that Morrow does not support, or a table that Morrow does not write.
-        CommitConflict: others were faster each time; partitions dropped before stay dropped.
+        CommitConflict: other commits were faster each time; partitions dropped before stay dropped.
     """
     target = WriteTarget.of(metadata)
     given: dict[AnyOption, object] = {
@@ -129,19 +129,19 @@ def expire_partitions(
 
 
 class PartitionExpiry:
-    """The expiry of one table's partitions, which a writer runs after a commit when it is due."""
+    """Expiry of a table's partitions, which a writer runs after a commit when it is due."""
 
     def __init__(self, target: WriteTarget, options: PartitionExpiryOptions) -> None:
-        """Give the expiry a commit user of its own: a writer must notice that buckets it knows are empty now."""
+        """Give the expiry its own commit user, so that writers notice that buckets became empty."""
         self._target = WriteTarget(target.metadata, target.schema, target.options, target.write)
         self._options = options
-        # As if it had run a random time ago: otherwise jobs shorter than the interval would never expire any.
+        # Assume that it ran a random time ago: otherwise jobs shorter than the interval would never expire partitions.
         interval = options.check_interval // dt.timedelta(seconds=1)
         self._checked = dt.datetime.now() - dt.timedelta(seconds=random.randrange(interval) if interval else 0)
 
     @classmethod
     def of(cls, target: WriteTarget) -> PartitionExpiry | None:
-        """Return the expiry of the table's options; None when partitions do not expire.
+        """Return the expiry that the table's options configure; None if partitions do not expire.
 
         Raises:
             InvalidArgument, Unsupported: as `parse_partition_expiry`.
@@ -150,7 +150,7 @@ class PartitionExpiry:
         return cls(target, options) if options.expiration_time is not None and target.partition_fields else None
 
     def due(self, now: dt.datetime | None = None, *, identifier: int = 0) -> bool:
-        """Return whether to run now (local time without zone), after the commit of this identifier."""
+        """Return whether the expiry is due at `now` (local time without zone), after the commit of this identifier."""
         interval = self._options.check_interval
         at_end = self._options.at_end_of_input and identifier == BATCH_COMMIT_IDENTIFIER
         return not interval or at_end or (now or dt.datetime.now()) - self._checked > interval
@@ -199,7 +199,7 @@ class PartitionExpiry:
             )
 
     def _drop(self, committer: Committer, batch: Sequence[Partition]) -> Sequence[Partition]:
-        """Drop those of a batch that are still expired in the snapshot that the commit follows."""
+        """Drop the partitions of a batch that are still expired in the snapshot that the commit follows."""
         dropped: Sequence[Partition] = ()
 
         def changes(latest: Snapshot | None) -> Changes:
@@ -213,7 +213,7 @@ class PartitionExpiry:
         return dropped
 
     def _too_old(self, found: Sequence[Partition], now: dt.datetime) -> list[Partition]:
-        """Return the expired partitions, in the order of their values as texts, as in Java."""
+        """Return the expired partitions, sorted by the text of their values, as in Java."""
         age = self._options.expiration_time
         try:
             before = now - (dt.timedelta.max if age is None else age)
@@ -227,7 +227,7 @@ class PartitionExpiry:
 
 
 def list_live_partitions(target: WriteTarget, snapshot: Snapshot) -> list[Partition]:
-    """Return the partitions that hold files, unordered. Deleted files still named by manifests count as updates too.
+    """Return the partitions that hold files, unordered. Deleted files that manifests still name count as updates too.
 
     Raises:
         CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`.
@@ -267,7 +267,7 @@ def _to_instant(local: dt.datetime) -> float:
     """Return the seconds since the epoch of a local time."""
     try:
         return local.timestamp()
-    except (OverflowError, ValueError, OSError):  # this machine's calendar does not reach that far
+    except (OverflowError, ValueError, OSError):  # out of the range of this machine's calendar
         return local.replace(tzinfo=dt.UTC).timestamp()
 
 
@@ -288,7 +288,7 @@ def _to_duration_text(time: dt.timedelta | str | None) -> str | None:
         return f"{time // MICROSECOND} micros"
     if time is None or isinstance(time, str):
         return time
-    # A bare number would be milliseconds to Paimon, and all partitions would go.
+    # Paimon would read a bare number as milliseconds, and all partitions would expire.
     raise InvalidArgument(f"expiration_time is a timedelta, or text such as '7 d', not {time!r}")
 
 
@@ -302,16 +302,16 @@ MINUS_ZERO = re.compile("-0+(?![0-9])")
 def parse_partition_time(
     options: PartitionExpiryOptions, fields: Sequence[DataField], values: Sequence[Value]
 ) -> int | None:
-    """Return the nanoseconds from 1970-01-01 to the time of a partition, both on a clock without zone.
+    """Return the nanoseconds from 1970-01-01 to the time of a partition, both without time zone.
 
     Args:
         fields: the partition columns.
         values: their values, as `decode_row` returns them.
 
-    Returns: None for a partition without a time: a value is null, or the text of its values does not parse.
+    Returns: the nanoseconds, or None if a value is null or the text of the values does not parse.
 
     Raises:
-        Unsupported: a column type whose values have no text form.
+        Unsupported: values of a column's type cannot be formatted as text.
     """
     known = list(values) if options.pattern is not None else [values[0]]
     if any(value is None for value in known):
@@ -328,11 +328,11 @@ def parse_partition_time(
 def make_partition_check(target: WriteTarget) -> Callable[[bytes], None]:
     """Return the check that a writer calls with each new partition (BinaryRow).
 
-    With ``partition.timestamp-format.strict`` it raises `InvalidArgument` for a partition that
-    ``partition.timestamp-pattern`` and ``-formatter`` do not parse; without either of these it checks nothing.
+    With ``partition.timestamp-format.strict`` the check raises `InvalidArgument` for a partition that
+    ``partition.timestamp-pattern`` and ``-formatter`` do not parse. If neither is set, nothing is checked.
 
     Raises:
-        InvalidArgument, Unsupported: as `parse_partition_expiry`, where the table is strict.
+        InvalidArgument, Unsupported: as `parse_partition_expiry`, if the table is strict.
     """
     raw, fields = target.schema.options, target.partition_fields
     if not fields or not target.options.given.get(maintenance.PARTITION_TIMESTAMP_FORMAT_STRICT):
@@ -353,7 +353,7 @@ def make_partition_check(target: WriteTarget) -> Callable[[bytes], None]:
 
 
 def parse_default_time(text: str) -> int | None:
-    """Parse a time in the default format into the nanoseconds of `parse_partition_time`; None for any other text."""
+    """Parse a time in the default format into nanoseconds as in `parse_partition_time`; None for any other text."""
     match = DEFAULT_FORMAT.fullmatch(text)
     if match is None or MINUS_ZERO.search(re.sub("(?<=[0-9])-", " ", text)):
         return None

@@ -1,23 +1,22 @@
-"""Rollback: an earlier snapshot becomes the newest, and all later states are removed.
+"""Rollback: an earlier snapshot becomes the newest, and all later snapshots are removed.
 
-As in Java later snapshots, changelogs and tags are removed, and a tag whose snapshot has expired becomes a snapshot
-again. Schemas stay: the newest one is not rolled back, nor are consumers. In addition files that nothing needs any more
-are removed (Java leaves them to the orphan files cleaning). Later states are retired so that the table is readable at
-every moment:
+As in Java, later snapshots, changelogs and tags are removed, and a tag whose snapshot has expired becomes a snapshot
+again. Schemas and consumers are not rolled back. In addition, files that are no longer needed are removed (Java leaves
+them to the orphan files cleaning). Later snapshots are retired so that the table is readable at every moment:
 
-    1. retire later tags: none may be left that has no place among the snapshots
-    2. delete the hint LATEST: the folder decides what is newest, for Java as well
-    3. retire the snapshots that go, the newest first: each time an older state is the newest
+    1. retire later tags, so that no tag is left without a place among the snapshots
+    2. delete the hint LATEST: then readers, Java's included, list the folder for the newest snapshot
+    3. retire the later snapshots, the newest first: each time an older snapshot becomes the newest
     4. write the goal if it does not exist (a tag keeps it, or a branch has it)
     5. set EARLIEST if the table begins elsewhere now
-    6. retire a snapshot that was kept because there would have been none at all
+    6. retire the snapshot that was kept so that the table always has one
     7. retire later changelogs
     8. set the hint LATEST
 
-Between 4 and 6 the newest snapshot is one whose id may be far from that of the goal. A killed run leaves a table at its
-old state, at one in between, or at the goal; another call completes it. Committers of this machine wait meanwhile: the
-caller holds the `commit_lock`. One of another machine may add a snapshot after one that has just been retired: it
-follows no existing snapshot, and is retired too.
+Between 4 and 6 the id of the newest snapshot may be far from the goal's. A killed run leaves a table at its old
+snapshot, at one in between, or at the goal; another call completes the rollback. Committers of this machine wait
+meanwhile, since the caller holds the `commit_lock`. A committer on another machine may add a snapshot after one that
+has just been retired. Such a snapshot does not follow an existing one, and is retired too.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ from morrow.writers.history.tombstones import finish_removals, make_tombstone_pa
 def rollback_table(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
     """Make `to`, or the snapshot that it selects, the newest one.
 
-    First it becomes the newest (for the steps see `rewinding`), then files are removed. Another call completes a killed
-    run; any maintenance removes its files.
+    First the snapshot becomes the newest (for the steps see `rewind_table`), then files are removed. Another call
+    completes a killed run; any maintenance removes its files.
 
     Returns: the snapshot, which is the newest now.
 
     Raises:
         InvalidArgument: `to` selects nothing.
-        SnapshotNotFound, SnapshotExpired, TagNotFound: it does not exist; nothing was changed.
+        SnapshotNotFound, SnapshotExpired, TagNotFound: `to` does not exist; nothing was changed.
         StorageError: it was done in part; call again.
     """
     if Owned.SNAPSHOTS in metadata.owner.owns:
@@ -69,7 +68,7 @@ def rollback_table(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
 
 
 def _find_goal(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
-    """Return a snapshot that is alive, or kept by a tag: the file of one that is expiring may still exist."""
+    """Return the selected snapshot if it is alive or kept by a tag (an expiring snapshot's file may still exist)."""
     goal = to if isinstance(to, Snapshot) else resolve_travel(metadata, to)
     if goal is None or to == Travel():
         raise InvalidArgument("say what to roll back to: a snapshot id, the name of a tag, or a time")
@@ -83,11 +82,11 @@ def _find_goal(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
 def rewind_table(metadata: TableMetadata, goal: Snapshot, *, stay: Collection[int], tags: Iterable[str]) -> None:
     """Make `goal` the newest snapshot, under the commit lock.
 
-    Files that only other states need stay until `finish_removals` removes them.
+    Files that only other snapshots need stay until `finish_removals` removes them.
 
     Args:
-        stay: ids of the snapshots that lead to the goal; none when the goal does not exist, since none leads to it.
-        tags: names of the tags that go.
+        stay: ids of the snapshots that precede the goal; empty if the goal does not exist.
+        tags: names of the tags to remove.
 
     Raises:
         StorageError: it was done in part; call again. CommitConflict: another snapshot took the id of the goal.
@@ -97,7 +96,7 @@ def rewind_table(metadata: TableMetadata, goal: Snapshot, *, stay: Collection[in
         retire_file(metadata, metadata.paths.tag(name))
     _rewind_snapshots(metadata, goal, stay)
     retire_changelogs(metadata, goal.id + 1)
-    with ignore_full_disk():  # without the hint, which is deleted, readers list the folder
+    with ignore_full_disk():  # readers list the folder if the hint is missing
         write_hint(metadata, LATEST, goal.id)
 
 
@@ -125,7 +124,7 @@ def _retire_snapshots(metadata: TableMetadata, ids: Iterable[int]) -> None:
 
 
 def _put(metadata: TableMetadata, goal: Snapshot, *, replacing: bool) -> None:
-    """Write the goal where there is no snapshot, or in place of another state with its id, which is retired."""
+    """Write the goal; if another snapshot has its id, retire that one first."""
     path, data = metadata.paths.snapshot(goal.id), format_snapshot(goal)
     if replacing:
         metadata.store.write(make_tombstone_path(path), metadata.store.read(path))
@@ -141,7 +140,7 @@ def _find_strays(metadata: TableMetadata, newest: int) -> list[int]:
 
 
 def retire_changelogs(metadata: TableMetadata, first: int) -> None:
-    """Retire the changelogs from an id on, the newest first. If none is left, removes the hints: ids are reused."""
+    """Retire the changelogs from an id on, the newest first. If none is left, remove the hints: ids are reused."""
     folder = f"{metadata.paths.branch_root}/changelog"
     ids = list_changelog_ids(metadata)
     later = [changelog_id for changelog_id in ids if changelog_id >= first]

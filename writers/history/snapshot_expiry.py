@@ -1,18 +1,18 @@
 """Expiry of snapshots and changelogs, with the files that only they need.
 
-    1. choose snapshots: as many as the retention allows, none that a consumer has not read, at most a number
-    2. move the hint EARLIEST behind them: for readers, writers and creators of tags they are gone now
-    3. read tags and branches, for files that they need
-    4. from old to new, in batches: make changelogs of them, if those live longer; remove files, snapshot files last
+    1. choose snapshots: all beyond the retention that every consumer has read, up to the limit
+    2. set the hint EARLIEST to the first snapshot after them: readers, writers and creators of tags no longer use them
+    3. read which files the tags and branches need
+    4. from old to new, in batches: turn them into changelogs if these live longer; remove files, snapshot files last
 
-If the disk is too full for the hint, the snapshots are retired instead, like those that a rollback removes; or moved,
-if changelogs outlive snapshots.
+If the disk is too full for the hint, the snapshots are retired instead, as in a rollback, or moved if changelogs
+outlive snapshots.
 
-A killed expiry leaves snapshot files before EARLIEST, and the next expiry completes it. Two at once do the same work
-twice: files that are already gone are no error.
+A killed expiry leaves snapshot files before EARLIEST, and the next expiry completes it. Two concurrent expiries do the
+same work twice: files that are already gone are not an error.
 
-Changelogs outlive their snapshots, but not for ever. The newest changelog stays, as in Java, unless all are removed:
-readers see by it where the snapshots begin.
+Changelogs outlive their snapshots, but expire later. As in Java, the newest changelog stays unless all are removed,
+since readers use it to find where the snapshots begin.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from morrow.writers.history.tombstones import finish_removals, retire_file
 from morrow.writers.history.unreferenced_files import MAX_TRIES, remove_expired, remove_expired_changelogs
 
 MAX_SNAPSHOTS_AT_ONCE = 200
-"""Snapshots whose changes are in memory at once."""
+"""Maximum snapshots whose changes are in memory at once."""
 
 log = get_logger(__name__)
 
 
 class Expired(int):
-    """The number of snapshots or changelogs that were removed, how many are left, and what keeps them."""
+    """The number of removed snapshots or changelogs, with the number of remaining ones and the reason they stay."""
 
     left: int
     kept_by: str
@@ -63,7 +63,7 @@ class Expired(int):
 
         Args:
             left: how many there are now.
-            kept_by: the reason why the oldest of these stays: an argument, an option, or a consumer.
+            kept_by: why the oldest of these stays: an argument, an option, or a consumer.
         """
         made = super().__new__(cls, removed)
         made.left, made.kept_by = left, kept_by
@@ -85,7 +85,7 @@ def expire_snapshots(
     max_deletes: int | None = None,
     dry_run: bool = False,
 ) -> Expired:
-    """Remove old snapshots of a branch. Retention that is not given is taken from the options of the table.
+    """Remove old snapshots of a branch. Omitted limits are taken from the options of the table.
 
     Args:
         retain_max: how many stay at most, whatever their age.
@@ -94,13 +94,12 @@ def expire_snapshots(
         max_deletes: how many are removed at most; None: all that are due.
         dry_run: remove nothing.
 
-    Returns: how many snapshots were removed (with `dry_run`: would be), including those that an interrupted expiry had
-        left.
+    Returns: how many snapshots were removed (with `dry_run`: would be), including the remains of an interrupted expiry.
 
     Raises:
         InvalidArgument: numbers that contradict each other.
-        CorruptFile, FileMissing: metadata of roots that stay cannot be read. StorageError: a file could not be removed.
-            In each case snapshots that were not completed are left for the next call.
+        CorruptFile, FileMissing: metadata of remaining roots cannot be read. StorageError: a file could not be removed.
+            In each case the next call continues.
     """
     if not dry_run:
         finish_removals(metadata)
@@ -120,7 +119,7 @@ def expire_snapshots(
                 removed += count
             break
         except NotFound:
-            # Another expiry ran meanwhile, or a tag was deleted: read the current state anew.
+            # Another expiry ran meanwhile, or a tag was deleted: read the current roots again.
             if tries == MAX_TRIES:
                 raise
     if removed:
@@ -129,7 +128,7 @@ def expire_snapshots(
 
 
 def override_retention(default: Retention, most: int | None, least: int | None, where: str) -> Retention:
-    """Return `default` with these numbers in place of its own. Raises `InvalidArgument` for contradictory ones."""
+    """Return `default` with these limits if given. Raises `InvalidArgument` if they contradict each other."""
     given = Retention(
         most=default.most if most is None else most,
         least=default.least if least is None else least,
@@ -156,9 +155,9 @@ def read_clock_millis() -> int:
 
 
 class _Due(NamedTuple):
-    """Snapshots that are due: those of `gone`, all before `end`; `earliest` is where the table began.
+    """The due snapshots `gone`, all before `end`. `earliest` is the first snapshot of the table before the expiry.
 
-    `left` others stay, the first of them for the reason `kept_by`.
+    `left` snapshots stay, the first of them for the reason `kept_by`.
     """
 
     earliest: int
@@ -171,7 +170,7 @@ class _Due(NamedTuple):
 def _find_due(
     metadata: TableMetadata, options: ExpireOptions, retention: Retention, young: int, limit: int
 ) -> _Due | None:
-    """Return what is due, None for a table without snapshots."""
+    """Return the due snapshots, None for a table without snapshots."""
     ids, earliest = metadata.snapshot_ids(), metadata.earliest_snapshot_id()
     if not ids or earliest is None:
         return None
@@ -185,7 +184,7 @@ def _find_due(
 
 
 def _expire(metadata: TableMetadata, options: ExpireOptions, due: _Due) -> Iterator[int]:
-    """Remove the snapshots that are due; yield how many were removed at a time."""
+    """Remove the due snapshots; yield the number removed in each batch."""
     earliest, end, gone = due.earliest, due.end, due.gone
     try:
         _set_earliest_hint(metadata, earliest, end)
@@ -214,11 +213,11 @@ def find_first_retained(
     latest: int,
     pinned: tuple[str, int] | None,
 ) -> tuple[int, str]:
-    """Return the first id, from `earliest` on, that stays, and the reason why.
+    """Return the first id from `earliest` on that stays, and the reason.
 
     Args:
-        read: returns the snapshots with these ids, None for one that is gone.
-        young: snapshots committed at this time or later stay, unless they are more than `retention.most`.
+        read: returns the snapshots with these ids, None for each that is gone.
+        young: snapshots committed at this time or later stay, unless there are more than `retention.most`.
         latest: the newest snapshot, from which the others are counted.
         pinned: the slowest consumer and the oldest snapshot that it needs.
     """
@@ -241,12 +240,12 @@ def find_first_retained(
 def _format_moment(millis: int) -> str:
     try:
         return f"{dt.datetime.fromtimestamp(millis / MILLIS_PER_SECOND, dt.UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (OverflowError, ValueError, OSError):  # no year of a calendar
+    except (OverflowError, ValueError, OSError):  # out of the calendar's range
         return f"{millis} ms"
 
 
 def _set_earliest_hint(metadata: TableMetadata, earliest: int, end: int) -> None:
-    """Set EARLIEST to `end`, which announces that the table begins there."""
+    """Set EARLIEST to `end`, to announce that the table begins there."""
     hint = f"{metadata.paths.snapshot_dir}/{EARLIEST}"
     with hold_commit_lock(metadata):  # so that a rollback to a snapshot before `end` comes before or after this
         _check_announced(metadata, earliest, end)
@@ -264,10 +263,10 @@ def _make_overtaken_error(metadata: TableMetadata) -> SnapshotExpired:
 
 
 def _retire_instead(metadata: TableMetadata, earliest: int, end: int, ids: Sequence[int]) -> int:
-    """Remove these snapshots where the disk has no room for a hint: each is renamed, which takes no room.
+    """Remove these snapshots by renames, for when the disk is too full to write a hint.
 
-    Each is gone at once for all readers, from old to new, like those that a rollback removes, and the next maintenance
-    completes a killed run. The hint is written when there is room.
+    As in a rollback, each is gone at once for all readers, from old to new, and the next maintenance completes a killed
+    run. The hint is written when there is room.
     """
     with hold_commit_lock(metadata):
         _check_announced(metadata, earliest, end)
@@ -279,9 +278,9 @@ def _retire_instead(metadata: TableMetadata, earliest: int, end: int, ids: Seque
 
 
 def _move_instead(metadata: TableMetadata, earliest: int, end: int, ids: Sequence[int]) -> int:
-    """Make changelogs of these snapshots where the disk has no room for a hint or for copies: their files are moved.
+    """Make changelogs of these snapshots by moving their files, for when the disk is too full for hints or copies.
 
-    A killed run leaves files that nothing names, for `remove_orphan_files`. Hints are written when there is room.
+    A killed run leaves orphan files for `remove_orphan_files`. Hints are written when there is room.
     """
     with hold_commit_lock(metadata):
         _check_announced(metadata, earliest, end)
@@ -312,7 +311,7 @@ def _remove(
 
 
 def _add_changelogs(metadata: TableMetadata, snapshots: Sequence[Snapshot], there: Sequence[Line]) -> list[Line]:
-    """Make changelogs of snapshots; return the lines that include them."""
+    """Make changelogs of snapshots; return the lines, including the new changelogs."""
     ids = [snapshot.id for snapshot in snapshots]
     for snapshot in snapshots:
         metadata.store.create(build_changelog_path(metadata, snapshot.id), format_snapshot(snapshot))
@@ -336,9 +335,9 @@ def expire_changelogs(
     older_than_millis: int | None = None,
     max_deletes: int | None = None,
 ) -> Expired:
-    """Remove old changelogs of a branch. Retention that is not given is taken from the options of the table.
+    """Remove old changelogs of a branch. Omitted limits are taken from the options of the table.
 
-    Args, as those of `expire_snapshots`: changelogs are counted together with the snapshots after them.
+    The arguments are those of `expire_snapshots`: changelogs are counted together with the snapshots after them.
 
     Returns: how many changelogs were removed, how many are left, and why.
 
@@ -374,8 +373,8 @@ def expire_all_changelogs(metadata: TableMetadata) -> int:
 
 
 def _expire_changelogs(metadata: TableMetadata, choose: Callable[[Sequence[int], int], list[int]]) -> int:
-    """Remove the changelogs that `choose` returns for the live ones and the newest snapshot, and those that an
-    interrupted run left."""
+    """Remove the changelogs that `choose` picks from the live ones, given the newest snapshot's id, and the remains of
+    an interrupted run."""
     removed = 0
     for tries in range(1, MAX_TRIES + 1):
         try:
@@ -417,7 +416,7 @@ def _remove_changelogs(metadata: TableMetadata, choose: Callable[[Sequence[int],
 
 
 def _retire_changelogs_instead(metadata: TableMetadata, gone: Sequence[int], first: int) -> int:
-    """Remove these changelogs where the disk has no room for a hint: they are renamed, as expired snapshots are."""
+    """Remove these changelogs by renames, for when the disk is too full to write a hint."""
     found = sum(retire_file(metadata, build_changelog_path(metadata, changelog_id)) for changelog_id in gone)
     finish_removals(metadata)
     with ignore_full_disk():

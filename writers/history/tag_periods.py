@@ -1,7 +1,7 @@
-"""Periods of automatic tags: the last one that has ended, and the names of tags.
+"""Periods of automatic tags, and the names of their tags.
 
 A tag is named by the time at which its period began. Times here are local times without zone, in microseconds since
-1970-01-01T00:00 local time: hours that summer time skips or repeats are ignored, and no time is out of range.
+1970-01-01T00:00 local time. Hours that summer time skips or repeats are ignored, and every time is in range.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WALL_EPOCH = dt.datetime(1970, 1, 1)
 INSTANT_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 FIELDS: Mapping[str, int] = {"yyyy": 4, "MM": 2, "dd": 2, "HH": 2, "mm": 2}
-"""Fields of a pattern, in the order of the arguments of `datetime`, with their numbers of digits."""
+"""Number of digits per field of a pattern, in the order of the arguments of `datetime`."""
 DASHED_DAY = "yyyy-MM-dd"
 DASHED_HOUR = "yyyy-MM-dd HH"
 MINUTE = "yyyyMMddHHmm"
@@ -51,7 +51,7 @@ class TagPeriod:
 
     @classmethod
     def of(cls, options: TagOptions) -> TagPeriod:
-        """Return the periods of the options."""
+        """Return the periods that the options configure."""
         pattern = PATTERNS[options.period, options.formatter]
         return cls(options.period_length // MICRO, pattern, options.period is Period.DAILY)
 
@@ -67,7 +67,7 @@ class TagPeriod:
         return time + self.length
 
     def name(self, time: WallTime) -> str | None:
-        """Return the tag name of the period that begins at `time`; None for a year that does not fit four digits."""
+        """Return the tag name of the period that begins at `time`; None if the year does not fit into four digits."""
         try:
             moment = WALL_EPOCH + time * MICRO
         except OverflowError:
@@ -104,7 +104,7 @@ class TagPeriod:
 
 
 def to_wall_time(millis: int, zone: dt.tzinfo | None) -> WallTime | None:
-    """Return the local time of a zone (None: this machine's) at epoch milliseconds; None for a time in no calendar."""
+    """Return the local time of a zone (None: this machine's) at epoch milliseconds; None if out of range."""
     try:
         moment = (INSTANT_EPOCH + dt.timedelta(milliseconds=millis)).astimezone(zone)
     except (OverflowError, ValueError, OSError):

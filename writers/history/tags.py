@@ -1,15 +1,16 @@
 """Tags: creation, renames, moves to other snapshots, and deletion with the files that only they need.
 
-On creation the file is written first; then its creator re-checks that the snapshot has not expired. Expiry announces
+On creation the file is written first; then its creator checks again that the snapshot has not expired. Expiry announces
 the earliest snapshot that stays, then reads the tags, then deletes. So a tag written before its snapshot is announced
 as expired keeps all files; a tag written later is withdrawn. The files that a tag needs are protected at every moment
 of a rename or a move.
 
-A deleted tag is gone at once; its files are removed after it. They are those that no snapshot, changelog or other tag
-of any branch needs, so the files of a tag whose snapshot is alive stay, and no search for them is needed.
+A deleted tag is gone at once. Then the files are removed that no snapshot, changelog or other tag of any branch needs.
+If the snapshot of the tag is alive, all files stay, and no search for them is needed.
 
-Reads of all tags, which happen after every commit, are cached: one listing, and reads of new or changed files only.
-Success files ``tag/tag-success-file/<name>_SUCCESS`` tell other systems that a tag exists:
+All tags are read after every commit. These reads are cached: the folder is listed, and only new or changed files are
+read.
+Success files ``tag/tag-success-file/<name>_SUCCESS`` signal to other systems that a tag exists:
 
     {
       "creationTime" : 1715644800000,        epoch milliseconds: when the file was made
@@ -49,10 +50,10 @@ from morrow.writers.history.tag_periods import TagPeriod
 from morrow.writers.history.tombstones import finish_removals, make_tombstone_path, retire_file
 
 Clock: TypeAlias = Callable[[], dt.datetime]
-"""Returns the current time, with its zone."""
+"""A function that returns the current time with its zone."""
 
 SEPARATORS = "/\\"
-"""Characters that would make a tag's name a path."""
+"""Characters not allowed in a tag's name, since they would make it a path."""
 
 
 def read_utc_clock() -> dt.datetime:
@@ -76,13 +77,14 @@ def create_tag(
     """Create a tag, which keeps its snapshot.
 
     Args:
-        snapshot: a snapshot, or its id; None for the newest. An expired one can get another tag while a tag keeps it.
+        snapshot: a snapshot, or its id; None for the newest. An expired snapshot can be tagged while another tag keeps
+            it.
         time_retained: how long the tag stays; None for ``tag.default-time-retained``.
         ignore_if_exists: return an existing tag of this name, unchanged.
 
     Raises:
         InvalidArgument: an invalid name for a tag, or a second automatic name for one snapshot.
-        AlreadyExists: there is such a tag. SnapshotNotFound, SnapshotExpired: there is no such snapshot.
+        AlreadyExists: a tag of this name exists. SnapshotNotFound, SnapshotExpired: the snapshot does not exist.
     """
     check_tag_name(name, metadata.where)
     if metadata.store.exists(metadata.paths.tag(name)):
@@ -103,7 +105,7 @@ def put_tag(
     time_retained: dt.timedelta | None,
     clock: Clock,
 ) -> Tag | None:
-    """Write a new tag of any name; return None when there is one of this name. Raises as `create_tag`."""
+    """Write a new tag of any name; return None if a tag of this name exists. Raises as `create_tag`."""
     check_single_automatic(metadata, options, name, snapshot)
     tag = make_tag(name, snapshot, time_retained, clock)
     path, owned = metadata.paths.tag(name), Owned.TAGS in metadata.owner.owns
@@ -139,7 +141,7 @@ def make_tag(name: str, snapshot: Snapshot, time_retained: dt.timedelta | None, 
 
 
 def read_local_time(clock: Clock) -> dt.datetime:
-    """Return the local time of this machine without zone, as in tags."""
+    """Return the local time of this machine without zone, as tags store it."""
     return clock().astimezone().replace(tzinfo=None)
 
 
@@ -154,7 +156,7 @@ def find_taggable_snapshot(metadata: TableMetadata, snapshot: Snapshot | int | N
         found = snapshot
     elif isinstance(snapshot, int) and not isinstance(snapshot, bool):
         travelled = resolve_travel(metadata, Travel(snapshot=snapshot))
-        assert travelled is not None  # only "the newest" can be none
+        assert travelled is not None  # only "the newest" can be None
         found = travelled
     else:
         raise InvalidArgument(f"a snapshot is given as its id, or as it comes from Table.snapshots(), not {snapshot!r}")
@@ -167,7 +169,7 @@ def find_first_since(metadata: TableMetadata, millis: int) -> Snapshot:
     """Return the first snapshot that was committed at or after a time, alive or kept by a tag.
 
     Raises:
-        SnapshotNotFound: all are older.
+        SnapshotNotFound: all snapshots are older.
     """
     alive = _search_living_since(metadata, millis)
     tagged = next(
@@ -182,7 +184,7 @@ def find_first_since(metadata: TableMetadata, millis: int) -> Snapshot:
 
 
 def is_kept(metadata: TableMetadata, snapshot: Snapshot, *, besides: str | None = None) -> bool:
-    """Return whether the files of a snapshot stay: it is alive, or kept by a tag of another name than `besides`."""
+    """Return whether the files of a snapshot stay: it is alive, or kept by a tag other than `besides`."""
     if is_alive(metadata, snapshot):
         return True
     return any(
@@ -191,7 +193,7 @@ def is_kept(metadata: TableMetadata, snapshot: Snapshot, *, besides: str | None 
 
 
 def is_alive(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Return whether it is a snapshot of the table, and not announced as expired."""
+    """Return whether the table has this snapshot and expiry has not announced its removal."""
     there = metadata.snapshot_or_none(snapshot.id)
     if there is None or not is_same_state(there, snapshot):
         return False
@@ -200,8 +202,7 @@ def is_alive(metadata: TableMetadata, snapshot: Snapshot) -> bool:
 
 
 def drop_lost_changelog(metadata: TableMetadata, snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot, without its changelog if it has expired: tags keep rows, but expiry removed the changelog
-    files."""
+    """Return the snapshot, without its changelog if it has expired: tags keep data files, but not changelog files."""
     if snapshot.changelog_manifest_list is None or is_alive(metadata, snapshot):
         return snapshot
     kept = metadata.changelog_or_none(snapshot.id)
@@ -213,7 +214,7 @@ def drop_lost_changelog(metadata: TableMetadata, snapshot: Snapshot) -> Snapshot
 
 
 def is_same_state(one: Snapshot, other: Snapshot) -> bool:
-    """Return whether two snapshots are one commit. Other members may differ: Java drops unknown ones from tags."""
+    """Return whether two snapshots are the same commit. Other members may differ: Java drops unknown ones from tags."""
     return (one.id, one.base_manifest_list, one.delta_manifest_list) == (
         other.id,
         other.base_manifest_list,
@@ -230,7 +231,7 @@ def make_expired_error(metadata: TableMetadata, snapshot: Snapshot, name: str | 
 
 
 def check_single_automatic(metadata: TableMetadata, options: TagOptions, name: str, snapshot: Snapshot) -> None:
-    """Check that a snapshot gets one automatic tag at most, as in Java: automatic tags continue after the last one.
+    """Check that a snapshot gets at most one automatic tag, as in Java: automatic tags continue after the last one.
 
     Raises:
         InvalidArgument: `name` would be the second.
@@ -248,7 +249,7 @@ def check_single_automatic(metadata: TableMetadata, options: TagOptions, name: s
 
 
 def _search_living_since(metadata: TableMetadata, millis: int) -> Snapshot | None:
-    """Search like Java, probe by probe, so that it finds the same of several snapshots of one time."""
+    """Search with the same probes as Java, to find the same one of several snapshots with equal times."""
     ids = metadata.living_snapshot_ids()
     low, high, found = 0, len(ids) - 1, None
     if not ids or metadata.snapshot(ids[-1]).time_millis < millis:
@@ -266,7 +267,7 @@ def _search_living_since(metadata: TableMetadata, millis: int) -> Snapshot | Non
 
 
 def create_file(metadata: TableMetadata, path: str, data: bytes) -> bool:
-    """Create a file; return False when there is one. After an unclear outcome it reads back what exists."""
+    """Create a file; return False if it exists. After an unclear outcome the existing file is read back."""
     try:
         return metadata.store.create(path, data)
     except UnclearOutcome:
@@ -306,17 +307,17 @@ def _find_name_problem(name: str) -> str | None:
 
 
 RENAMED_FROM = "renamedFrom"
-"""A member of a tag's JSON while it is being renamed; known to Morrow only."""
+"""A member of a tag's JSON during a rename. Only Morrow knows it."""
 
 
 def rename_tag(metadata: TableMetadata, name: str, new_name: str, *, clock: Clock = read_utc_clock) -> Tag:
     """Rename a tag.
 
-    First a tag of the new name is created, which names the old one. A killed run leaves both names; another call
-    completes it.
+    First a tag of the new name is created, which names the old one. A killed run leaves both names, and another call
+    completes the rename.
 
     Raises:
-        TagNotFound: there is no tag `name`. AlreadyExists: there is a tag `new_name`.
+        TagNotFound: the tag `name` does not exist. AlreadyExists: the tag `new_name` exists.
         InvalidArgument: an invalid name for a tag.
     """
     metadata.owner.refuse(Owned.TAGS, "a rename of a tag")
@@ -328,7 +329,7 @@ def rename_tag(metadata: TableMetadata, name: str, new_name: str, *, clock: Cloc
     try:
         metadata.store.move(metadata.paths.tag(name), path)
     except FileMissing:
-        retire_file(metadata, path)  # its files may be being removed
+        retire_file(metadata, path)  # another process may be removing its files
         raise TagNotFound(f"{metadata.where}: the tag {name!r} was deleted while it was renamed") from None
     if remove_success(metadata, name):
         write_success(metadata, new_name, to_millis(clock()))
@@ -336,7 +337,7 @@ def rename_tag(metadata: TableMetadata, name: str, new_name: str, *, clock: Cloc
 
 
 def _make_claim(tag: Tag) -> Tag:
-    """Return the tag that holds the new name until the old one is moved there."""
+    """Return the placeholder that holds the new name until the old tag is moved there."""
     return replace(tag, snapshot=replace(tag.snapshot, extra={**tag.snapshot.extra, RENAMED_FROM: tag.name}))
 
 
@@ -362,7 +363,7 @@ def replace_tag(
     Files that only the old snapshot needs are removed.
 
     Raises:
-        TagNotFound: there is no such tag. SnapshotNotFound, SnapshotExpired, InvalidArgument: as `create_tag`.
+        TagNotFound: the tag does not exist. SnapshotNotFound, SnapshotExpired, InvalidArgument: as `create_tag`.
     """
     metadata.owner.refuse(Owned.TAGS, "the replacement of a tag")
     before = metadata.tag(name)
@@ -373,7 +374,7 @@ def replace_tag(
     if is_same_state(before.snapshot, found):
         metadata.store.write(path, format_tag(tag))
         return tag
-    # The old tag is retired first: as long as the name still has it, `finish_removals` removes none of its files.
+    # The old tag is retired first. While a tag of this name still has its snapshot, `finish_removals` keeps its files.
     if not is_alive(metadata, before.snapshot):
         metadata.store.write(make_tombstone_path(path), format_tag(before))
     metadata.store.write(path, format_tag(tag))
@@ -388,11 +389,11 @@ def replace_tag(
 
 
 def delete_tag(metadata: TableMetadata, name: str, *, ignore_if_not_exists: bool = False) -> bool:
-    """Delete a tag; return False when there was none.
+    """Delete a tag; return False if it did not exist.
 
     Raises:
-        TagNotFound: there is none, and `ignore_if_not_exists` is false. InvalidArgument: an invalid name for a tag.
-        StorageError: the tag is gone, some of its files are not; the next maintenance removes them.
+        TagNotFound: the tag does not exist, and `ignore_if_not_exists` is false. InvalidArgument: an invalid name.
+        StorageError: the tag is gone, but some of its files are not; the next maintenance removes them.
     """
     try:
         metadata.tag(name)
@@ -403,7 +404,7 @@ def delete_tag(metadata: TableMetadata, name: str, *, ignore_if_not_exists: bool
 
 
 def delete_tags(metadata: TableMetadata, names: Iterable[str]) -> list[str]:
-    """Delete several tags, then together the files that only they need; return the names of those that existed.
+    """Delete several tags, and the files that only they need; return the names of the tags that existed.
 
     Raises:
         InvalidArgument: an invalid name for a tag. StorageError: as `delete_tag`.
@@ -428,7 +429,7 @@ def _give_up_tag(metadata: TableMetadata, name: str) -> bool:
 
 
 CACHED_PER_BYTE = 4
-"""Bytes of memory of a parsed tag per byte of its file."""
+"""Estimated bytes of memory of a parsed tag per byte of its file."""
 
 
 @dataclass(frozen=True)
@@ -440,9 +441,9 @@ class TagFile:
 
 
 def list_tag_files(metadata: TableMetadata) -> list[TagFile]:
-    """Return all tags by the id of their snapshot, then by name, without those that are deleted during the call.
+    """Return all tags by the id of their snapshot, then by name, leaving out tags deleted during the call.
 
-    A file with the size and time of one that was read before is taken for the same: read it again before deleting it.
+    A file with the same size and time as one read before counts as unchanged: read it again before deleting it.
 
     Raises:
         CorruptFile: a tag file is damaged.
@@ -472,12 +473,12 @@ def _read_tag_file(metadata: TableMetadata, status: FileStatus) -> TagFile | Non
         tag = METADATA_CACHE.get_or_make((metadata.store.url(path), status.size, status.modified_millis), read)
     except FileMissing:
         return None
-    assert isinstance(tag, Tag)  # keys with a size and a time are those of tags
+    assert isinstance(tag, Tag)  # keys with a size and a time belong to tags
     return TagFile(tag, status.modified_millis)
 
 
 SUCCESS_FOLDER = "success-file"
-"""The folder of success files, which lies beside the tags under the file name of a tag of this name."""
+"""Name of the folder of success files, which has the same prefix as tag files."""
 SUCCESS_SUFFIX = "_SUCCESS"
 CREATED = "creationTime"
 MODIFIED = "modificationTime"
@@ -505,7 +506,7 @@ def write_success_at(metadata: TableMetadata, path: str, millis: int) -> None:
 
 
 def remove_success(metadata: TableMetadata, name: str) -> bool:
-    """Remove the success file of a tag; return False when there was none."""
+    """Remove the success file of a tag; return False if it did not exist."""
     return metadata.store.delete(build_success_path(metadata, name))
 
 

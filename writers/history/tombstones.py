@@ -4,10 +4,10 @@
     snapshot/retired-snapshot-<32 hex>        gone: no reader lists this name; its bytes are kept
     (no file)                                 gone, and so are the files that only it needed
 
-A root of metadata is retired by one rename, so it is gone at once. It alone names the files that it needed; it is
-therefore kept, under a name that Java does not list either, until they have been removed. A killed run leaves a retired
-file, and `finish_removals`, with which every maintenance begins, completes it. In an object store a rename is a copy
-and a deletion: a root killed between the two exists *and* is retired. Its files are needed then, and only the copy is
+A root of metadata is retired by one rename, so it is gone at once. Only the root names the files that it needed, so it
+is kept until they have been removed, under a name that Java does not list either. A killed run leaves a retired file,
+and `finish_removals`, with which every maintenance begins, completes it. In an object store a rename is a copy and a
+deletion: a root killed between the two exists *and* is retired. Its files are needed then, and only the copy is
 removed.
 
 A branch is retired with its whole folder: ``branch/branch-b`` becomes ``branch/retired-branch-<32 hex>``. The folder of
@@ -48,7 +48,7 @@ def retire_file(metadata: TableMetadata, path: str) -> bool:
 
     Its bytes are kept until `finish_removals` has removed the files that only it needs.
 
-    Returns: False when it was gone already.
+    Returns: False if it was gone already.
 
     Raises:
         StorageError: it may still exist. Unsupported: a branch in an object store, where folders cannot be moved.
@@ -65,16 +65,15 @@ def retire_file(metadata: TableMetadata, path: str) -> bool:
 
 
 def make_tombstone_path(path: str) -> str:
-    """Return a new path under which to retire the file or folder at `path`, another one each time."""
+    """Return a new unique path under which to retire the file or folder at `path`."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/retired-{name.partition('-')[0]}-{uuid.uuid4().hex}"
 
 
 def finish_removals(metadata: TableMetadata, *, abandoned_before_millis: int | None = None) -> None:
-    """Remove files that only retired snapshots, tags and changelogs of this branch and retired branches need; then
-    these themselves.
+    """Remove files that only retired snapshots, tags, changelogs and branches need; then remove these themselves.
 
-    It is called after retiring something, and first in all maintenance, which completes killed runs.
+    Call it after retiring something, and at the start of any maintenance, to complete killed runs.
 
     Args:
         abandoned_before_millis: unfinished branches begun before this moment are abandoned; None: a day ago.
@@ -140,7 +139,7 @@ def _parse_retired_kind(name: str) -> str | None:
 
 
 def _read_roots(metadata: TableMetadata, files: Iterable[tuple[str, str]]) -> Iterator[Root]:
-    """Yield the roots in these files, without those that another process has finished meanwhile."""
+    """Yield the roots in these files, except roots that another process has removed meanwhile."""
     for path, kind in files:
         if kind in ROOTS:
             try:

@@ -1,10 +1,9 @@
-"""Removal of files that only removed roots (snapshots, changelogs, tags) needed.
+"""Removal of files that only removed roots (snapshots, changelogs, tags) need.
 
-It removes the files of the roots that go, except those still needed according to `engine.plan.reachability`. The order
+The files of the removed roots are removed, except files still needed according to `engine.plan.reachability`. The order
 is data files, changelog files, index files, statistics, manifests, manifest lists; the caller removes the roots
-themselves last. So a killed run leaves roots that name the remaining files. Some of their manifests may be gone: the
-files named there were removed before them. Files in folders that the table may not remove from stay, and folders that
-become empty go.
+themselves last. So a killed run leaves roots that name the remaining files. If one of their manifests is gone, so are
+the files that it named. Files in folders that do not belong to the table stay. Folders that become empty are removed.
 """
 
 from __future__ import annotations
@@ -54,14 +53,14 @@ from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace
 
 MAX_TRIES = 5
-"""How often the roots that stay are read when one of them expires meanwhile."""
+"""Maximum attempts to read the remaining roots, if some of them expire meanwhile."""
 
 log = get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class RemovedFiles:
-    """Counts of the removed files by kind, including those already gone. Metadata are manifests and their lists."""
+    """Counts of removed files by kind, including files already gone. Metadata are manifests and manifest lists."""
 
     data_files: int = 0
     changelog_files: int = 0
@@ -80,10 +79,10 @@ class RemovedFiles:
 
 
 def remove_unreferenced(metadata: TableMetadata, gone: Sequence[Root]) -> RemovedFiles:
-    """Remove the files that only removed roots need: those of a rollback, of deleted tags and branches.
+    """Remove the files that only removed roots need, after a rollback or the deletion of tags or branches.
 
     Raises:
-        CorruptFile, FileMissing: metadata of roots that stay cannot be read; nothing was removed.
+        CorruptFile, FileMissing: metadata of remaining roots cannot be read; nothing was removed.
         StorageError: a file could not be removed; all others of its kind were. Call again.
     """
     removed = RemovedFiles()
@@ -93,7 +92,7 @@ def remove_unreferenced(metadata: TableMetadata, gone: Sequence[Root]) -> Remove
                 removed += _remove_abandoned(metadata, roots)
                 break
             except (SnapshotExpired, FileMissing):
-                # Another expiry ran meanwhile: read the current state anew.
+                # Another expiry ran meanwhile: read the current roots again.
                 if tries == MAX_TRIES:
                     raise
     return removed
@@ -111,21 +110,21 @@ def _remove_abandoned(metadata: TableMetadata, gone: Sequence[Root]) -> RemovedF
 def remove_expired(
     metadata: TableMetadata, gone: Sequence[Root], following: Root | None, there: Sequence[Line]
 ) -> RemovedFiles:
-    """Remove the files that only the oldest snapshots of a branch need: consecutive ones, given from old to new.
+    """Remove the files that only the oldest snapshots of a branch need.
 
-    A file that one of them needs and no later snapshot does was deleted by one of those after it, so that only the
-    changes are read.
+    If a snapshot needs a file that later ones do not, one of the later ones deleted it. So only the changes are read.
 
     Args:
-        following: the first snapshot that stays, when these are the last to go.
-        there: all lines of the table; that of this branch begins after them.
+        gone: consecutive snapshots, from old to new.
+        following: the first snapshot that stays, if these are the last to go.
+        there: all lines of the table; the line of this branch begins after the gone snapshots.
 
-    Raises: as `remove_unreferenced`; SnapshotExpired: a root is gone, read the lines anew.
+    Raises: as `remove_unreferenced`; SnapshotExpired: a root is gone, read the lines again.
     """
     own, others = _split(metadata, there)
-    # An interrupted expiry may have removed snapshots in between: tags of those need what the following one deleted.
+    # An interrupted expiry may have removed snapshots in between. Their tags need the files that the next one deleted.
     last = gone[-1].id if following is None else following.id - 1
-    # Files that the first one deleted were needed by the state before it, and may be by a tag of an older one.
+    # The previous snapshot, or a tag of an older one, may need the files that the first one deleted.
     around = find_roots_around(own, [Span(gone[0].id - 1, last)])
     elsewhere = [*find_holding_roots(gone, others), *_find_same_changelogs(gone, others)]
     needs_data = _has_no_changelog_files(metadata)
@@ -142,7 +141,7 @@ def remove_expired(
 
 
 def remove_expired_changelogs(metadata: TableMetadata, gone: Sequence[Root], there: Sequence[Line]) -> RemovedFiles:
-    """Remove the files that only the oldest changelogs of a branch need: consecutive ones, given from old to new.
+    """Remove the files that only the oldest changelogs of a branch need.
 
     Raises: as `remove_expired`.
     """
@@ -168,7 +167,7 @@ def _split(metadata: TableMetadata, there: Sequence[Line]) -> tuple[Line, list[L
 
 
 def _read_deleted_names(roots: Sequence[Root], *, strict: Root | None = None) -> pl.DataFrame:
-    """Return the data files that these roots, from old to new, deleted last; those of `strict` must be readable."""
+    """Return the data files that these roots (from old to new) deleted last. Manifests of `strict` must be readable."""
     gone = [root for root in roots if root is not strict]
     parts = [*_read_delta_names(gone, deleting=True, gone=True)]
     parts += _read_delta_names([strict], deleting=True, gone=False) if strict else []
@@ -188,20 +187,19 @@ def _read_delta_names(roots: Sequence[Root], *, deleting: bool, gone: bool) -> I
 
 
 def _find_unshared_names(gone: Sequence[Root], kept: Sequence[Root], own: Iterable[Line]) -> pl.DataFrame:
-    """Return the data files that the gone roots of a branch need and those that stay do not certainly need."""
+    """Return the data files that the gone roots of a branch need and the remaining roots may not need."""
     whole = [root.snapshot for root in kept if root.kind != RootKind.CHANGELOG]
     roots = [root for root in gone if root.keeps_data and not any(map(root.is_same_state, whole))]
     ids = {root.id for root in gone if root.kind == RootKind.SNAPSHOT}.union(*(line.snapshot_ids for line in own))
     changed = [r for r in roots if r.kind == RootKind.CHANGELOG or (r.kind == RootKind.SNAPSHOT and r.id - 1 in ids)]
-    # Files that they deleted count for changelogs alone; those of the others would be read in vain.
+    # Deleted files matter for changelogs only, so the changes of the others need not be read.
     parts = [*_read_delta_names(changed, deleting=False, gone=True)]
     parts += [list_names_of_removed(root) for root in roots if root not in changed]
     return pl.concat([make_empty_names(), *parts]).unique(KEY, maintain_order=True)
 
 
 def _find_same_changelogs(gone: Sequence[Root], there: Iterable[Line]) -> list[Root]:
-    """Return snapshots and changelogs that stay, of the same states as gone ones: they may need the same changelog
-    files."""
+    """Return remaining snapshots and changelogs of the same commits as gone ones, which may share changelog files."""
     states = {root.id: root for root in gone if root.kind != RootKind.TAG}
     found: list[Root] = []
     for line in there:
@@ -267,7 +265,7 @@ def _find_unshared_changelogs(gone: Sequence[Root], kept: Sequence[Root]) -> pl.
 def find_data_paths(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, names: pl.DataFrame
 ) -> list[str]:
-    """Return the paths of data files, without those that are not removed."""
+    """Return the paths of the data files that may be removed."""
     if not names.height:
         return []
     check_segments(names["_FILE_NAME"], metadata.where)
@@ -275,9 +273,10 @@ def find_data_paths(
 
 
 def _filter_reachable(metadata: TableMetadata, names: pl.DataFrame) -> pl.DataFrame:
-    """Drop names of files outside of the table's folder, unless the caller named their root: these are not removed.
+    """Drop names of files that must not be removed: outside of the table's folder and of the roots that the caller
+    named.
 
-    Paths in the table's own options may hold files of others: they are used for reading only.
+    External paths in the table's options may hold files of other tables, and are only used for reading.
     """
     outside = names["_EXTERNAL_PATH"]
     if outside.null_count() == names.height:
@@ -300,7 +299,7 @@ def _is_below(path: str | None, roots: Sequence[str]) -> bool:
 def find_index_paths(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, indexes: pl.DataFrame
 ) -> list[str]:
-    """Return the paths of index files, without those that are not removed."""
+    """Return the paths of the index files that may be removed."""
     if not indexes.height:
         return []
     check_segments(indexes["_FILE_NAME"], metadata.where)
@@ -314,7 +313,7 @@ def find_index_paths(
 
 
 def remove_empty_folders(store: FileStore, root: str, removed: Iterable[str]) -> None:
-    """Remove the folders of removed files, and those above them, if they are empty; never the table's own.
+    """Remove the folders of removed files, and their parents, if they are empty; the table's own folder stays.
 
     A writer that has just created such a folder creates it again when it writes a file there.
 

@@ -1,7 +1,7 @@
 """Lossless casts of Arrow columns to the exact types of the table.
 
-Integers fit any number type that holds each of them, text only text, instants only TIMESTAMP_LTZ: values that would
-have to be parsed, rounded, truncated or guessed are an error that names the given and the needed type.
+Integers are cast to any number type that holds each of them, text only to text, and instants only to TIMESTAMP_LTZ.
+Values that would have to be parsed, rounded, truncated or guessed raise an error that names the given and needed type.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_DECIMAL_DIGITS = 38
 
 
 class Misfit(Exception):
-    """The reason why values do not fit the type; the caller names the column and raises `InvalidArgument`."""
+    """Reason why values do not fit the type. The caller names the column and raises `InvalidArgument`."""
 
 
 def cast_lossless(
@@ -40,7 +40,7 @@ def cast_lossless(
     Args:
         array: the values as given, of any Arrow type.
         first_row: the number of the first row, for messages.
-        stored: the values are those of a table, and stay as they are: other writers store years beyond 9999.
+        stored: the values come from a table and stay unchanged: other writers store years beyond 9999.
 
     Raises:
         InvalidArgument: the type is incompatible, or a value does not fit.
@@ -89,7 +89,7 @@ def _cast(array: pa.Array, kind: t.DataType) -> pa.Array:
 
 
 def _has_required_member(kind: t.DataType) -> bool:
-    """Return whether a part of the type is NOT NULL, which Arrow's types state but its arrays do not enforce."""
+    """Return whether a part of the type is NOT NULL, which Arrow arrays do not enforce."""
     match kind:
         case t.ArrayType() | t.VectorType():
             inside: tuple[t.DataType, ...] = (kind.element,)
@@ -180,7 +180,7 @@ def _cast_vector(array: pa.Array, kind: t.DataType) -> pa.Array:
 
 
 def _cast_entries(array: pa.Array, key: t.DataType, value: t.DataType, target: pa.DataType) -> pa.Array:
-    """Cast maps, also as lists of (key, value) structs, which is Polars' form of them."""
+    """Cast maps, including lists of (key, value) structs, as Polars represents maps."""
     kind = array.type
     if not kinds.is_map(kind) and not (kinds.is_list(kind) and _is_pair(kind.value_type)):
         raise Misfit("give maps, or lists of structs of a key and a value")
@@ -234,7 +234,7 @@ def _make_absent_member(member: t.DataField, array: pa.StructArray) -> pa.Array:
 
 
 def _cast_nested(array: pa.Array, kind: t.DataType, name: str, present: pa.Array | None = None) -> pa.Array:
-    """Cast elements or members; those that are NOT NULL are null only where their struct or vector is."""
+    """Cast elements or members. Those that are NOT NULL may only be null if their struct or vector is null."""
     try:
         made = _cast(decode_array(array), kind)
     except Misfit as misfit:

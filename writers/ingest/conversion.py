@@ -1,6 +1,6 @@
-"""Conversion of incoming data: matches columns by name, checks them, and makes frames for bucket writers.
+"""Conversion of incoming data to checked frames for bucket writers, with columns matched by name.
 
-Row kinds of incoming rows are one for all, in a column, beside the data, or in the table's ``rowkind.field``.
+Row kinds are given once for all rows, in a column, separately from the data, or in the table's ``rowkind.field``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from morrow.writers.target import WriteTarget
 MAX_SHOWN_ROWS = 3
 
 Missing: TypeAlias = Literal["null", "error"]
-"""What becomes of nullable columns that the data lack: they are null (or their default), or the data are refused."""
+"""Handling of nullable columns that the data lacks: filled with null (or the default value), or an error."""
 NULL: Final = "null"
 ERROR: Final = "error"
 
@@ -48,24 +48,24 @@ def convert_rows(
 ) -> Iterator[pl.DataFrame]:
     """Return the data as frames of the table's columns in schema order, in keyed tables with ``_VALUE_KIND`` (Int8).
 
-    Columns are matched by name, in any order. A missing column takes its default value, without one null. As in Java, a
-    default value also replaces given nulls. Where versions are combined, null leaves a value as it is. An empty list
-    lacks no column.
+    Columns are matched by name, in any order. A missing column gets its default value, or null. As in Java, a default
+    value also replaces given nulls. If the merge engine combines versions, null leaves a value unchanged. For an empty
+    list, columns are not required.
 
     Args:
         data: see `open_source`.
         columns: take only these columns of the table, and yield frames of them (and kinds). The table's other columns
             are ignored.
-        kinds: the kind of each row; all are ``+I`` when None. The option ``rowkind.field`` overrides it.
+        kinds: the kind of each row; None: all are ``+I``. The option ``rowkind.field`` takes precedence.
         partial: use null for missing columns, partition columns included.
         missing: ``error`` refuses data without one of the columns, except in deletions.
-        stored: the rows are the table's own, checked or left as another writer stored them: no value is out of range.
+        stored: the rows come from the table itself, so their values are not checked against ranges.
 
     Raises:
         ColumnNotFound: the data has a column that the table does not have.
-        InvalidArgument: a column of a key is missing, or one that is NOT NULL; a value does not fit its column's type,
-            a null in a NOT NULL column, or a row kind that the table does not accept. Errors of names are raised by
-            this call, errors of types and values when their frame is made.
+        InvalidArgument: a key or NOT NULL column is missing, a value does not fit its column's type, a NOT NULL column
+            has a null, or the table does not accept a row kind. Errors of names are raised by this call, errors of
+            types and values when their frame is made.
     """
     check_process()
     source = open_source(data, target.schema.fields)
@@ -76,7 +76,7 @@ def convert_rows(
         raise InvalidArgument(f"missing is {NULL!r} or {ERROR!r}, not {missing!r}")
     fills = missing == NULL
     nulls = partial or deletes or (fills and target.merge is not None and target.merge.folds)
-    # A row without its partition would go astray in the partition of null.
+    # A row without its partition columns would end up in the partition of null.
     kept = () if nulls else target.schema.partition_keys
     free = {f.name for f in fields if f.type.nullable and f.name not in kept} if nulls or fills else set[str]()
     _check_names(target, source, fields, row_kinds.column, free)
@@ -104,7 +104,7 @@ def _check_names(
         )
     absent = [f for f in fields if f.name not in source.names and f.default_value is None]
     missing = [f for f in absent if f.name not in free]
-    if missing and source.names:  # an empty list has no columns, and no rows that lack any
+    if missing and source.names:  # an empty list is without columns
         hint = "give it" if len(missing) == 1 else "give them"
         if all(f.type.nullable for f in missing):
             hint += " (null where nothing is known), or set a default value: Table.alter.set_default"
@@ -115,7 +115,7 @@ def _check_names(
 
 
 def _describe_columns(target: WriteTarget, names: Sequence[str]) -> str:
-    """Return the columns as text that tells which of them are keys."""
+    """Return the columns as text that marks the keys among them."""
     schema = target.schema
     keys = dict.fromkeys(schema.primary_keys, "primary key")
     kinds = {**dict.fromkeys(schema.partition_keys, "partition key"), **keys}
@@ -183,7 +183,7 @@ def _cast_column(piece: Piece, field: t.DataField, first_row: int, stored: bool)
 
 
 def _is_exact(series: pl.Series, kind: t.DataType) -> bool:
-    """Return whether a series has the type's representation and no value with more digits than the type."""
+    """Return whether a series has the type's representation, and all values fit the digits of the type."""
     if series.dtype != to_polars_dtype(kind):
         return False
     if isinstance(kind, t.TimeType):
@@ -230,7 +230,7 @@ class KindColumn:
         return kinds
 
     def check_end(self) -> None:
-        """Raise `InvalidArgument` when there were more kinds than rows."""
+        """Raise `InvalidArgument` if there were more kinds than rows."""
         if isinstance(self._given, pl.Series) and len(self._given) != self._row:
             raise InvalidArgument(f"kinds has {len(self._given)} values for {self._row} rows; give one kind per row")
 

@@ -1,10 +1,10 @@
-"""Sources of rows: converts supported inputs to a stream of Arrow tables or Polars frames with the same columns.
+"""Sources of rows: supported inputs as a stream of Arrow tables or Polars frames with the same columns.
 
-Columns of pandas may stand for another type: pandas has no dates, and no nulls among its integers.
+Columns of pandas may represent another type, since pandas lacks dates and nullable integers.
 
-Parquet files from other writers may have timestamps that Arrow reads as other moments. Arrow makes nanoseconds of
-INT96, and those wrap around outside of 1677 to 2262: 9999-12-31 becomes a day of 1816. Spark 2 and Hive count days
-before 1582-10-15 in the Julian calendar, which only a note in the footer says.
+Arrow misreads some timestamps in Parquet files from other writers. It reads INT96 as nanoseconds, which wrap around
+outside of 1677 to 2262: 9999-12-31 becomes a day of 1816. Spark 2 and Hive count days before 1582-10-15 in the Julian
+calendar, which is only visible in the footer's metadata.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 Piece: TypeAlias = pa.Table | pl.DataFrame
 
 MIN_GATHERED_ROWS = 1 << 17
-"""Batches of a stream are joined up to this many rows: each step on them costs per batch and column."""
+"""Batches of a stream are joined up to this number of rows, since each step costs time per batch and column."""
 
 MAX_PIECE_ROWS = 1 << 20
-"""The most rows of a piece, and its approximate bytes: data in memory is also processed in parts."""
+"""Maximum rows of a piece (about `MAX_PIECE_BYTES`). Data in memory is also processed in pieces."""
 MAX_PIECE_BYTES = 64 << 20
 
 INDEX_COLUMN = "__index_level_"
-"""The prefix of pandas' names for the index of a frame in Arrow, which is not data."""
+"""Prefix of the columns in which pandas passes a frame's index to Arrow. They are not data."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ def open_source(data: object, fields: Sequence[t.DataField] = ()) -> Source:
         data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans of Morrow), a Polars
             LazyFrame, an Arrow dataset, a list of dicts, or a dict of columns; or an iterator or list of such tables,
             all with the same columns. Streams and iterators are read once, batch by batch.
-        fields: the columns of the table, needed for Python's values: Python has no narrow floats, and its dicts are
-            structs as well as maps.
+        fields: the columns of the table, to convert Python values: Python lacks narrow floats, and its dicts may be
+            structs or maps.
 
     Raises:
-        InvalidArgument: another kind of object, values of several types in one column, or two columns of one name.
+        InvalidArgument: an unsupported object, values of several types in one column, or columns with the same name.
     """
     source = _open_source(data, {field.name: field.type for field in fields})
     twice = sorted({name for name in source.names if source.names.count(name) > 1})
@@ -72,7 +72,7 @@ def open_source(data: object, fields: Sequence[t.DataField] = ()) -> Source:
 
 
 def is_of_pandas(data: object) -> bool:
-    """Return whether data are a DataFrame of pandas, which need not be installed."""
+    """Return whether the data is a pandas DataFrame, without importing pandas."""
     return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
 
 
@@ -88,7 +88,7 @@ def _open_source(data: object, types: Mapping[str, t.DataType], first_row: int =
         return _from_table(data, first_row)
     if isinstance(data, pa.RecordBatch):
         return _from_table(pa.Table.from_batches([data]), first_row)
-    if isinstance(data, pa.RecordBatchReader):  # by Arrow's C interface the sizes of buffers would be lost
+    if isinstance(data, pa.RecordBatchReader):  # Arrow's C interface would lose the sizes of buffers
         return _from_reader(data, first_row)
     if is_of_pandas(data):
         return _from_table(_build_arrow(lambda frame: from_pandas(frame, types), data), first_row)
@@ -103,7 +103,7 @@ def _open_source(data: object, types: Mapping[str, t.DataType], first_row: int =
         return Source(source.names, _read_dataset(source.pieces))
     if isinstance(data, Mapping):
         return _from_table(_from_columns(data, types))
-    is_text = isinstance(data, (str, bytes))  # an empty one is no table without rows
+    is_text = isinstance(data, (str, bytes))  # empty text is not an empty table
     if isinstance(data, Sequence) and not is_text and all(isinstance(row, Mapping) for row in data):
         names = dict.fromkeys(name for row in data for name in row)
         if data and not names:
@@ -139,7 +139,7 @@ def _from_tables(tables: Iterator[object], types: Mapping[str, t.DataType]) -> S
                 raise InvalidArgument(
                     f"table {number} of the iterator has the columns {list(source.names)}, the first one {list(names)}"
                 )
-            # Polars' `select` takes names like ``^x$`` for patterns.
+            # Polars' `select` reads names like ``^x$`` as patterns.
             for piece in source.pieces:
                 row += len(piece)
                 yield piece[[*names]] if isinstance(piece, pl.DataFrame) else piece.select([*names])
@@ -163,7 +163,7 @@ def _from_columns(columns: Mapping[str, Any], types: Mapping[str, t.DataType]) -
 
 
 def build_column(kind: t.DataType | None, values: Any) -> Any:
-    """Return Python's values as Arrow infers them, except those it cannot infer. Raises as `pyarrow.array` does."""
+    """Convert Python values to Arrow, with the table's type where Arrow cannot infer it. Raises as `pyarrow.array`."""
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
         return values
     if not isinstance(values, (list, tuple)) and getattr(values, "dtype", None) != np.dtype(object):
@@ -181,7 +181,7 @@ def build_column(kind: t.DataType | None, values: Any) -> Any:
 
 
 def _narrow(numbers: pa.Array) -> pa.Array:
-    """Return floats in 32 bits, unless one would become infinite."""
+    """Convert floats to 32 bits, unless one would become infinite."""
     if numbers.type != pa.float64():
         return numbers
     narrow = numbers.cast(pa.float32(), safe=False)
@@ -271,16 +271,16 @@ def _slice_table(table: pa.Table, first_row: int) -> Iterator[pa.Table]:
 
 
 EXACT_INTEGERS = 1 << 53
-"""Below it a float64 holds each integer."""
+"""Integers below this are exact in float64."""
 INTEGERS = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
 
 
 def from_pandas(frame: Any, types: Mapping[str, t.DataType]) -> pa.Table:
-    """Return a pandas DataFrame as an Arrow table, NaN as null.
+    """Convert a pandas DataFrame to an Arrow table, NaN to null.
 
-    Floats become int64 for integer columns where all are whole numbers that float64 holds exactly (an integer column
-    with nulls is float64 in pandas); timestamps without zone become dates for DATE columns where all are midnight.
-    Other columns keep the type that Arrow gives them.
+    Floats become int64 for integer columns if all are whole numbers that are exact in float64 (an integer column with
+    nulls is float64 in pandas). Timestamps without zone become dates for DATE columns if all are midnight. Other
+    columns keep the type that Arrow gives them.
 
     Args:
         types: the columns of the table to write, by name.
@@ -319,7 +319,7 @@ INT96 = "INT96"
 GREGORIAN_MILLIS = (dt.date(1582, 10, 15) - dt.date(1970, 1, 1)).days * 86_400_000
 """The first moment of the Gregorian calendar, in epoch milliseconds."""
 MAX_NANOS_MILLIS = (2**63 - 1) // NANOS_PER_MILLI - 1
-"""The last millisecond, and negated the first, that int64 nanoseconds hold."""
+"""The greatest milliseconds, and negated the least, that fit into int64 nanoseconds."""
 JULIAN_KEYS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 SPARK_VERSION = b"org.apache.spark.version"
 LAST_JULIAN_SPARK = 2
@@ -327,13 +327,13 @@ HIVE_PROLEPTIC = b"writer.date.proleptic"
 
 
 def to_exact_dataset(data: Any) -> Any:
-    """Return a dataset whose timestamps are those of its files: `data`, or one that reads INT96 as microseconds.
+    """Return a dataset that reads timestamps correctly: `data`, or one that reads INT96 as microseconds.
 
-    Other objects than datasets of Parquet files are returned as they are. The footers of all files are read, and their
-    INT96 columns.
+    Objects other than datasets of Parquet files are returned unchanged. The footers of all files and their INT96
+    columns are read.
 
     Raises:
-        Unsupported: INT96 outside of 1677 to 2262 beside nanoseconds, or dates of the Julian calendar.
+        Unsupported: INT96 values outside of 1677 to 2262 together with nanoseconds, or dates in the Julian calendar.
     """
     import pyarrow.dataset as ds
 
@@ -349,7 +349,7 @@ def to_exact_dataset(data: Any) -> Any:
         return data
     given: dict[str, Any] = getattr(data, "_scan_options", {})
     whole = data
-    if given:  # of a filtered dataset, whose fragments Arrow does not hand out
+    if given:  # a filtered dataset, whose fragments Arrow does not expose
         whole = data.replace_schema(data.schema)
         whole._scan_options = {}
     fragments = list(whole.get_fragments())
@@ -365,7 +365,7 @@ def to_exact_dataset(data: Any) -> Any:
 
 
 def _is_wide(fragment: ds.ParquetFileFragment) -> bool:
-    """Return whether INT96 of this file do not fit nanoseconds. Raises as `to_exact_dataset`."""
+    """Return whether INT96 values of this file do not fit into nanoseconds. Raises as `to_exact_dataset`."""
     has_int96, is_julian = _has_int96(fragment), _is_julian(fragment.metadata.metadata or {})
     if not (has_int96 or is_julian):
         return False
@@ -399,7 +399,7 @@ def _has_int96(fragment: ds.ParquetFileFragment) -> bool:
 
 
 def _find_int96_columns(fragment: ds.ParquetFileFragment) -> list[str]:
-    """Return the columns whose type follows the unit that INT96 are read in."""
+    """Return the columns whose type depends on the unit in which INT96 is read."""
     coarse = _read_in(fragment, "ms").physical_schema
     return [field.name for at, field in enumerate(fragment.physical_schema) if field.type != coarse.field(at).type]
 
@@ -436,7 +436,7 @@ def _find_bounds(fragment: ds.ParquetFileFragment, columns: Sequence[str]) -> tu
 
 
 def _has_nanos(fragment: ds.ParquetFileFragment, columns: Sequence[str]) -> bool:
-    """Return whether a moment is no whole microsecond. Both products wrap around, their difference does not."""
+    """Return whether a moment is not a whole microsecond. Both products wrap around, but their difference does not."""
     micros = _read_moments(_read_in(fragment, "us"), columns)
     for nanos, whole in zip(_read_moments(fragment, columns), micros, strict=True):
         wrapped = pc.multiply(whole.cast(pa.int64()), NANOS_PER_MICRO)
@@ -452,7 +452,7 @@ def _read_moments(fragment: ds.ParquetFileFragment, columns: Sequence[str]) -> I
 
 
 def _walk_leaves(arrays: Iterable[pa.Array]) -> Iterator[pa.Array]:
-    """Yield the dates and timestamps in arrays, those of members and items too."""
+    """Yield the dates and timestamps in arrays, including those of members and items."""
     for array in arrays:
         if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
             yield array

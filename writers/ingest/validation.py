@@ -1,11 +1,11 @@
-"""Checks of incoming values: Arrow arrays that do not hold what their types promise, and values no Paimon type has.
+"""Checks of incoming values for invalid Arrow arrays, and for values that Paimon types cannot hold.
 
-Arrow's types are promises that nobody checks: text may be no UTF-8, a decimal may have more digits than its precision,
-offsets may decrease, a null count may be wrong. `check_table` and `check_frame` hold incoming columns to their own
-types, `check_values` the columns of the table to the ranges of Paimon's types. Each names the column, the member, the
-row and the value. Columns of text in ASCII, the most expensive ones, are checked buffer by buffer.
+Arrow does not check that arrays match their types: text may be invalid UTF-8, a decimal may exceed its precision,
+offsets may decrease, a null count may be wrong. `check_table` and `check_frame` check incoming columns against their
+own types. `check_values` checks the columns of the table against the ranges of Paimon types. Errors name the column,
+member, row and value. ASCII text, the most expensive to check, is checked buffer by buffer.
 
-Arrays that are extension types, dictionaries, run-end encoded or lists of other layouts are decoded first.
+Extension arrays, dictionaries, run-end encoded arrays and lists of other layouts are decoded first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from morrow.engine.names import clear_pattern_name
 from morrow.readers.casts.dtypes import MIN_THREADED_ROWS, make_null_mask
 
 MAX_DIGITS = 38
-"""Decimals of more digits do not fit into 128 bits."""
+"""Maximum digits of decimals. More digits do not fit into 128 bits."""
 PLAIN = {
     pa.string_view(): pa.large_string(),
     pa.binary_view(): pa.large_binary(),
@@ -38,7 +38,7 @@ PLAIN = {
 
 
 def decode_array(array: pa.Array) -> pa.Array:
-    """Return the same values without extension, dictionary or run-end encoding, lists with 32-bit offsets."""
+    """Return the same values without extension, dictionary or run-end encoding, and lists with 32-bit offsets."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         return decode_array(array.storage)
@@ -68,9 +68,9 @@ def _is_list_of_another_layout(kind: pa.DataType) -> bool:
 
 
 def find_live_values(array: pa.Array) -> tuple[Ints, pa.Array]:
-    """Return the offsets (from 0, Int64) and the elements of lists, or entries of maps, without those in no list.
+    """Return the offsets (from 0, Int64) and the elements of lists, or entries of maps, without unused elements.
 
-    An array may be a slice of a longer one, nulls may hide elements, and views may have them in any order.
+    An array may be a slice of a longer one, nulls may hide elements, and list views may have any order.
     """
     if kinds.is_map(array.type):
         entries = pa.list_(pa.struct([array.type.key_field.with_nullable(True), array.type.item_field]))
@@ -96,9 +96,9 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def to_plain(array: pa.Array) -> pa.Array:
-    """Return the same values in layouts that all libraries take: `decode_array` at all depths, and without views.
+    """Return the same values in layouts that all libraries accept: `decode_array` at all depths, and no views.
 
-    Decimals have 128 bits, dates 32, and floats 32 at least. Raises `pyarrow.ArrowInvalid` for a longer decimal.
+    Decimals have 128 bits, dates 32, and floats at least 32. Raises `pyarrow.ArrowInvalid` for a longer decimal.
     """
     array = decode_array(array)
     kind = array.type
@@ -122,7 +122,7 @@ def to_plain(array: pa.Array) -> pa.Array:
 
 
 def _is_encoded(field: pa.Field) -> bool:
-    """Return whether there is a dictionary in the values of this type, at any depth."""
+    """Return whether the type contains a dictionary, at any depth."""
     kind = field.type
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
@@ -140,13 +140,13 @@ def _remove_views(values: pa.Array) -> pa.Array:
 T = TypeVar("T", pa.Array, pl.Series)
 
 MAX_SHOWN_CHARACTERS = 80
-"""Values in messages are cut off after so many characters: a list may have millions of elements."""
+"""Maximum characters of a value in messages. Longer values are cut off: a list may have millions of elements."""
 
 VIEWS: Final = pl.CompatLevel.newest()
-"""The layouts that Polars has itself: nothing is copied."""
+"""Polars' own layouts, which are exported without a copy."""
 
 UNCHECKED = (pl.Boolean, pl.Binary, pl.Date, pl.Datetime, pl.Duration, pl.Null, pl.Object)
-"""Types of Polars, beside numbers, of which any buffers are values, or that Arrow does not have."""
+"""Polars types, besides numbers, for which any buffer is valid, or which Arrow lacks."""
 AS_BYTES = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
 STORED = {**AS_BYTES, pa.string_view(): pa.binary_view()}
 OFFSETS: dict[pa.DataType, np.dtype[Any]] = {pa.binary(): np.dtype(np.int32), pa.large_binary(): np.dtype(np.int64)}
@@ -181,7 +181,7 @@ def check_table(table: pa.Table, first_row: int) -> None:
 
 
 def check_frame(frame: pl.DataFrame, first_row: int) -> None:
-    """Check columns of Polars, which takes Arrow's arrays as they are. Raises `InvalidArgument`."""
+    """Check columns of Polars, which imports Arrow arrays without checks. Raises `InvalidArgument`."""
     columns = [column for column in frame.get_columns() if _is_checked(column.dtype)]
 
     def check(number: int) -> None:
@@ -207,7 +207,7 @@ def _check_chunks(chunks: Iterable[T], check: Callable[[T, str, int], None], nam
 
 
 def _is_checked(dtype: pl.DataType) -> bool:
-    """Return whether there are buffers of this type that are not values of it."""
+    """Return whether buffers of this type may hold invalid values."""
     return not (dtype.is_integer() or dtype.is_float() or dtype in UNCHECKED)
 
 
@@ -242,7 +242,7 @@ def _validate(array: pa.Array) -> None:
 
 
 def _is_ascii(array: pa.Array) -> bool:
-    """Return whether all bytes of a valid binary array are ASCII, and so text whatever the offsets are."""
+    """Return whether all bytes of a valid binary array are ASCII, and thus text with any offsets."""
     _, offsets, data = array.buffers()
     if data is None or not len(array):
         return True
@@ -256,7 +256,7 @@ def _is_ascii(array: pa.Array) -> bool:
 
 
 def _has_ascii_views(array: pa.Array) -> bool:
-    """Return whether all values of text lie in their views (a length of 4 bytes, 12 bytes of text) and are ASCII."""
+    """Return whether all text values are inline in their views (4 bytes of length, 12 bytes of text) and are ASCII."""
     _, views, *others = array.buffers()
     if others or not len(array):
         return not len(array)
@@ -279,7 +279,8 @@ def _refuse(array: pa.Array, name: str, first_row: int, error: Exception) -> NoR
 def _find_fault(array: pa.Array, path: str, error: Exception) -> tuple[int | None, str, pa.Array, Exception]:
     """Return the row of the first invalid value, its path, the value as an array of one, and Arrow's reason.
 
-    Members are looked at first: Arrow validates all of them whatever the slice. Without a row the fault is in none.
+    Members are checked first: Arrow validates all of them, even outside of a slice. The row is None if the fault is not
+    in a single row.
     """
     for name, member, row_of in _walk_members(array):
         try:
@@ -292,7 +293,7 @@ def _find_fault(array: pa.Array, path: str, error: Exception) -> tuple[int | Non
 
 
 def _find_first_invalid(array: pa.Array) -> int | None:
-    """Return the row with the first invalid value, by bisection; None if the fault is in no row."""
+    """Return the row with the first invalid value, by bisection; None if the fault is not in a single row."""
     low, high = 0, len(array)
     while high - low > 1:
         middle = (low + high) // 2
@@ -301,7 +302,7 @@ def _find_first_invalid(array: pa.Array) -> int | None:
 
 
 def _is_readable(array: pa.Array) -> bool:
-    """Return whether an array of one invalid value can be read: its buffers hold it, only the value is wrong."""
+    """Return whether an array of one invalid value can be read: only the value is wrong, not the buffers."""
     return _is_valid(array.view(STORED[array.type])) if array.type in STORED else _is_valid(array, full=False)
 
 
@@ -314,7 +315,8 @@ def _is_valid(array: pa.Array, *, full: bool = True) -> bool:
 
 
 def _walk_members(array: pa.Array) -> Iterator[tuple[str, pa.Array, Callable[[int], int | None]]]:
-    """Yield the names and whole arrays inside an array, with what returns the row of a value, None if in none."""
+    """Yield the names and arrays of an array's members, each with a function from a value's index to its row or
+    None."""
     kind = array.type
     if not _is_valid(array, full=False):
         return
@@ -348,11 +350,11 @@ def _index_of(mask: pa.Array) -> int | None:
 
 
 def check_values(column: pa.ChunkedArray | pl.Series, field: t.DataField, first_row: int) -> None:
-    """Check values in the type of their column: dates and times in range, keys of a map that differ.
+    """Check values in the type of their column: dates and times are in range, keys of a map are distinct.
 
     Raises:
-        InvalidArgument: a date or timestamp outside of the years 1 to 9999, which neither Python nor SQL can show, a
-            time outside of a day, a map that has one key twice.
+        InvalidArgument: a date or timestamp outside of the years 1 to 9999, which Python and SQL cannot show, a time
+            outside of a day, or a map with a repeated key.
     """
     if isinstance(column, pl.Series):
         chunks = (
@@ -369,7 +371,7 @@ def check_values(column: pa.ChunkedArray | pl.Series, field: t.DataField, first_
 
 
 Unfit: TypeAlias = "tuple[int, str, str] | None"
-"""The row of a value that its type does not have, the path of the member that holds it, and the problem."""
+"""The row of a value that its type does not allow, the path of its member, and the problem."""
 
 
 def _has_limits(kind: pa.DataType) -> bool:
@@ -426,13 +428,13 @@ def _find_repeated_key(array: pa.MapArray, offsets: Ints, keys: pa.Array) -> Unf
 
 
 def check_objects(values: Sequence[Any], kind: pa.DataType) -> None:
-    """Check that Python's values are of the type that Arrow has inferred from the first of them.
+    """Check that Python values have the type that Arrow inferred from the first of them.
 
-    Arrow takes numbers for dates and times, drops the time of a datetime behind a date, and the zone of an aware
-    datetime behind a naive one; NaT behind a date is a day of the year 1.
+    Arrow reads numbers as dates and times. It drops the time of a datetime after a date, and the zone of an aware
+    datetime after a naive one. NaT after a date becomes a day of the year 1.
 
     Raises:
-        TypeError: values of several types, or a time of day with a zone, which no type of Paimon keeps.
+        TypeError: values of several types, or a time of day with a zone, which Paimon types cannot hold.
     """
     if kinds.is_struct(kind):
         for member in kind:
@@ -465,16 +467,16 @@ PYTHON_TYPES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[type], bool]]
     (kinds.is_floating, lambda python: not issubclass(python, (bool, np.bool_))),
     (kinds.is_binary, lambda python: not issubclass(python, str)),
 )
-"""By the type that Arrow infers, the types of Python whose values it keeps."""
+"""Types that Arrow infers, each with the Python types whose values it keeps exactly."""
 
 
 def show_value(array: pa.Array, row: int) -> str:
-    """Return a value for a message; bytes where text is no UTF-8, numbers where a date or time is out of range."""
+    """Return a value for a message: bytes for invalid UTF-8, numbers for dates and times out of range."""
     one = array.slice(row, 1)
     try:
         text = f"{one[0].value} {one.type}" if kinds.is_time(one.type) else repr(one[0].as_py())
     except UnicodeDecodeError:
         text = repr(one.cast(pa.large_binary())[0].as_py())
-    except (ValueError, OverflowError, pa.ArrowException):  # Python has no such date or time
+    except (ValueError, OverflowError, pa.ArrowException):  # Python cannot represent this date or time
         text = " ".join(str(one).split()).strip("[] ")
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."

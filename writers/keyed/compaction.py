@@ -1,8 +1,8 @@
-"""Compaction of one bucket of a keyed table: picks sorted runs, and merges them section by section.
+"""Compaction of one bucket of a keyed table: sorted runs are picked, and merged section by section.
 
-The choice is universal compaction as in Java Paimon. Runs are ordered newest first: the files of level 0, then the
-levels above. A pick is always a prefix of them, so the compacted runs are newer than all others, and their output goes
-to a level in between. Compaction rewrites as few rows as possible.
+Runs are picked by universal compaction as in Java Paimon. They are ordered newest first: the files of level 0, then the
+levels above. A pick is always a prefix of this order, so the compacted runs are newer than all others, and their output
+goes to a level in between. Compaction rewrites as few rows as possible.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Compactor:
         self.levels = self.levels.updated((), files, where=self._target.where)
 
     def compact(self, full: bool) -> CompactResult | None:
-        """Run one compaction, of everything or of the strategy's pick; return None when there is nothing to do."""
+        """Run one compaction, of everything or of the strategy's pick; return None if there is nothing to do."""
         unit = self._picks.full(self.levels) if full else self._picks.ordinary(self.levels)
         if unit is None:
             return None
@@ -71,9 +71,9 @@ class Compactor:
             yield self._rewriter.rewrite(unit.output_level, self._drops_deletes(unit.output_level), [((file,),)])
 
     def _run(self, unit: CompactUnit) -> Iterator[CompactResult]:
-        """Rewrite overlapping and small files, and moves large ones up unchanged.
+        """Rewrite overlapping and small files, and move large ones up unchanged.
 
-        Neighbours in the order of keys are rewritten together, without gaps.
+        Files that are adjacent in key order are rewritten together.
         """
         waiting: list[Section] = []
         large = self._write.target_file_size // 10 * 7
@@ -99,7 +99,7 @@ class Compactor:
         return self._rewriter.rewrite(unit.output_level, self._drops_deletes(unit.output_level), sections)
 
     def _upgraded(self, unit: CompactUnit, file: DataFileMeta) -> CompactResult:
-        """Move a file up; one with retractions cannot move to the highest level unchanged."""
+        """Move a file up. A file with retractions is rewritten if it moves to the highest level."""
         may_retract = file.delete_row_count is None or file.delete_row_count > 0
         if (unit.output_level == self.levels.max_level and may_retract) or self._write.force_rewrite_all:
             drops = self._drops_deletes(unit.output_level)
@@ -110,11 +110,11 @@ class Compactor:
 
 
 DEAD_ROWS_RATIO = 2
-"""A file is rewritten when more than one in this many of its rows are dead."""
+"""A file is rewritten if more than one in this many of its rows is dead."""
 
 
 class DeadRows(Protocol):
-    """The deletion vectors of a bucket, as far as picks ask for them."""
+    """The part of a bucket's deletion vectors that picks need."""
 
     def __contains__(self, data_file: object) -> bool: ...
 
@@ -123,19 +123,19 @@ class DeadRows(Protocol):
 
 @dataclass(frozen=True)
 class FilePicker:
-    """Chooses the files of compactions. `vectors` is null in tables without deletion vectors."""
+    """Chooser of the files to compact. `vectors` is None in tables without deletion vectors."""
 
     write: WriteOptions
     strategy: Strategy
     vectors: DeadRows | None
 
     def ordinary(self, levels: Levels) -> CompactUnit | None:
-        """Return what the strategy picks, or else files most of whose rows are dead; None for nothing to do."""
+        """Return the strategy's pick, or files with mostly dead rows; None if there is nothing to do."""
         unit = self.strategy.pick(levels.count, levels.level_runs)
         return self._mostly_dead(levels) if unit is None or unit.changes_nothing else unit
 
     def full(self, levels: Levels) -> CompactUnit | None:
-        """Return everything, for the highest level; if it is there already, the files whose rewriting drops rows."""
+        """Return all files, to be moved to the highest level, or if all are there, the files with rows to drop."""
         runs, top = levels.level_runs, levels.max_level
         if not runs:
             return None
@@ -147,7 +147,7 @@ class FilePicker:
         return CompactUnit(top, files, each_alone=True) if files else None
 
     def _mostly_dead(self, levels: Levels) -> CompactUnit | None:
-        """Return files of one level that have fewer live rows than dead ones."""
+        """Return the files of one level that have more dead rows than live ones."""
         vectors = self.vectors
         if vectors is None:
             return None
@@ -163,7 +163,7 @@ Runs = Sequence[LevelRun]
 
 @dataclass(frozen=True)
 class CompactUnit:
-    """Files to compact, and their output level. `each_alone`: every file is rewritten by itself."""
+    """Files to compact, and their output level. `each_alone`: every file is rewritten separately."""
 
     output_level: int
     files: tuple[DataFileMeta, ...]
@@ -175,7 +175,7 @@ class CompactUnit:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether there is no file, or one that is at its level already."""
+        """Whether there are no files, or a single one already at the output level."""
         return not self.files or (len(self.files) == 1 and self.files[0].level == self.output_level)
 
 
@@ -217,7 +217,7 @@ class EarlyFull:
         self._last = self.now()
 
     def pick(self, levels: int, runs: Runs) -> CompactUnit | None:
-        """Return all runs when one of the limits is reached."""
+        """Return all runs if one of the limits is reached."""
         if len(runs) == 1 or not self._due(levels - 1, runs):
             return None
         self.done()
@@ -235,12 +235,12 @@ class EarlyFull:
 
 @dataclass(frozen=True)
 class UniversalCompaction:
-    """Compacts by size amplification, then by size ratio, then by the number of runs.
+    """Strategy that checks the size amplification, then the size ratio, then the number of runs.
 
     Args:
         size_amplification: percent by which newer runs may exceed the oldest before all are compacted.
         size_ratio: percent by which the next run may exceed those picked and still be included.
-        run_trigger: the least number of runs that triggers a compaction.
+        run_trigger: the minimum number of runs that triggers a compaction.
     """
 
     size_amplification: int = 200
@@ -257,7 +257,7 @@ class UniversalCompaction:
         return unit
 
     def by_amplification(self, max_level: int, runs: Runs) -> CompactUnit | None:
-        """Return all runs when those before the oldest have grown too large against it."""
+        """Return all runs if the runs before the oldest one have grown too large relative to it."""
         if len(runs) < self.run_trigger:
             return None
         newer = sum(run.size for run in runs[:-1])
@@ -267,11 +267,12 @@ class UniversalCompaction:
         return CompactUnit.of(max_level, runs)
 
     def by_ratio(self, max_level: int, runs: Runs) -> CompactUnit | None:
-        """Return the newest runs up to one that is much larger."""
+        """Return the newest runs, up to the first that is much larger."""
         return None if len(runs) < self.run_trigger else self.of_ratio(max_level, runs, 1)
 
     def of_ratio(self, max_level: int, runs: Runs, count: int, *, force: bool = False) -> CompactUnit | None:
-        """Return the first `count` runs and the next up to one that is much larger; `force`: even a single run."""
+        """Return the first `count` runs and the next ones up to one that is much larger; with `force` even a single
+        run."""
         ratio = self.size_ratio + (self.off_peak.now(datetime.now().hour) if self.off_peak else 0)
         size = sum(run.size for run in runs[:count])
         for run in runs[count:]:
@@ -282,12 +283,12 @@ class UniversalCompaction:
         return self.unit(runs, max_level, count) if force or count > 1 else None
 
     def force_level_zero(self, levels: int, runs: Runs) -> CompactUnit | None:
-        """Return all files of level 0, and the runs above that are not much larger; None when level 0 is empty."""
+        """Return all files of level 0, and the runs above that are not much larger; None if level 0 is empty."""
         count = sum(1 for _ in takewhile(lambda run: run.level == 0, runs))
         return self.of_ratio(levels - 1, runs, count, force=True) if count else None
 
     def unit(self, runs: Runs, max_level: int, count: int) -> CompactUnit:
-        """Return the first `count` runs for the level below the next one's; more if that were level 0."""
+        """Return the first `count` runs with the level below the next run's as output; more runs if that is level 0."""
         output = max_level if count == len(runs) else max(0, runs[count].level - 1)
         if output == 0:
             for run in runs[count:]:
@@ -307,7 +308,7 @@ class UniversalCompaction:
 
 @dataclass
 class ForceUpLevelZero:
-    """Universal compaction that otherwise moves all of level 0 up: at once, or after every `interval` picks."""
+    """Universal compaction; if it picks nothing, all of level 0 moves up, at once or every `interval` picks."""
 
     universal: UniversalCompaction
     interval: int | None = None
@@ -329,13 +330,13 @@ def make_strategy(write: WriteOptions, *, lookup: bool) -> Strategy:
     """Return the strategy that a table's options ask for.
 
     Args:
-        lookup: whether keys are looked up when they leave level 0, which therefore has to be emptied.
+        lookup: whether keys are looked up when they leave level 0, so that level 0 has to be emptied.
     """
     universal = UniversalCompaction(
         write.size_amplification, write.size_ratio, write.run_trigger, _parse_early_full(write), _parse_off_peak(write)
     )
     if lookup:
-        # Empties level 0 at once, or after some picks that found nothing else to do.
+        # Empties level 0 at once, or after several picks that found nothing else to do.
         gentle = write.lookup_compact is LookupCompact.GENTLE
         return ForceUpLevelZero(universal, write.lookup_compact_interval if gentle else None)
     return ForceUpLevelZero(universal) if write.force_up_level_zero else universal

@@ -1,12 +1,12 @@
 """Key lookups in the upper levels of a merge tree, and merges of the rows of keys that leave level 0.
 
-Paimon's writers use a hash table on local disk; here the sorted key columns themselves serve. Of each file only the key
-columns are read, of Parquet files only the row groups between the least and the greatest wanted key; integer keys are
-found by binary search, others by a join. Values are read for the rows found, and only when they are requested.
+Paimon's writers use a hash table on local disk; Morrow searches the sorted key columns. Only the key columns of a file
+are read, and in Parquet only the row groups between the least and the greatest wanted key. Integer keys are found by
+binary search, others by a join. Values are only read for the rows found, and only if they are requested.
 
-All merges take one frame that has all rows of its keys, with the level of the file each comes from. A key's rows in
-level 0 are new. Its row in the lowest level above is its old row, since every merge there included the levels below it.
-Rows further down do not count. A merge returns the remaining row of each key, and its change.
+A merge takes one frame with all rows of its keys, and the level of each row's file. A key's rows in level 0 are new.
+Its row in the lowest level above 0 is its old row, since every merge into that level included the levels below it. Rows
+in higher levels do not count. A merge returns the remaining row of each key, and its change.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from morrow.writers.keyed.merging import RETRACTS, merge_versions
 from morrow.writers.target import WriteTarget
 
 PLACE_COLUMNS = (KEY_ROW, FILE, POSITION)
-"""The columns of results before the values: the row of the wanted key, the number of its file, and the position."""
+"""The first columns of results: the row of the wanted key, the number of its file, and its position in the file."""
 
 WITHOUT_RANGE = (FloatType, DoubleType, BooleanType)
-"""Types of a first key column whose bounds exclude nothing: NaN and -0.0 have an order of their own."""
+"""Types of a first key column whose bounds are not used: NaN and -0.0 are ordered differently there."""
 
 MAX_RANGE_SHARE = 0.9
-"""The share of a file's range of keys from which a range of wanted ones is no reason to compare each key."""
+"""Maximum share of a file's key range that the wanted range may cover to filter the file's rows by it."""
 
 RowNumbers = npt.NDArray[np.int64]
 
@@ -68,7 +68,7 @@ def look_up_keys(
     Args:
         keys: distinct keys, columns of the trimmed primary key, in any order; other columns are ignored.
         files: files of levels above 0, in which a level holds a key once.
-        vectors: dead rows, which are not found.
+        vectors: deletion vectors, whose dead rows are not found.
         columns: the values to read of the rows found: columns of the table, ``_SEQUENCE_NUMBER``, ``_VALUE_KIND``.
 
     Returns: a row for each key found, in no particular order: `KEY_ROW`, `FILE`, `POSITION` (Int64), then `columns`.
@@ -151,9 +151,10 @@ class _Search:
         return hits if not self.columns else hits.hstack(self._values(number, positions))
 
     def _range(self, number: int, wanted: pl.DataFrame) -> pl.Expr | None:
-        """Return what keeps the rows from the least wanted key to the greatest; None where those are most of a file.
+        """Return a filter for the rows between the least and the greatest wanted key; None if these are most of the
+        file.
 
-        Row groups are left out by it; of others each row is compared, and kept ones copied.
+        The filter skips row groups. In the other row groups each row is compared, and matching rows are copied.
         """
         if self.bounds is None:
             return None
@@ -199,10 +200,9 @@ def _match_keys(stored: pl.DataFrame, wanted: pl.DataFrame, names: Sequence[str]
 def _search_sorted(
     stored: pl.DataFrame, wanted: pl.DataFrame, names: Iterable[str]
 ) -> tuple[RowNumbers, RowNumbers] | None:
-    """Return `_match_keys` of one sorted integer column; None when it has another type, or is not sorted.
+    """Return `_match_keys` of one sorted integer column; None if it has another type or is not sorted.
 
-    The column is searched piece by piece, as it was read: no copy of it is made, and the pieces fit the processor's
-    cache.
+    The column is searched chunk by chunk: it is not copied, and the chunks fit the processor's cache.
     """
     (name,) = names
     if not (stored[name].dtype.is_integer() or stored[name].dtype.is_temporal()):
@@ -233,11 +233,11 @@ def _to_sortable(frame: pl.DataFrame, names: Iterable[str], number: str) -> pl.D
 
 
 Lookup = Callable[[pl.DataFrame], pl.DataFrame]
-"""Looks keys up above the compaction, as `morrow.writers.keyed.key_lookup.look_up_keys` returns them."""
+"""A function that looks up keys above the compaction, with results as from `look_up_keys`."""
 
 
 class MergeResult(NamedTuple):
-    """One row per key, sorted, retractions included; and the changelog, which is empty where none is requested."""
+    """One row per key, sorted, retractions included, and the changelog, which is empty if not requested."""
 
     rows: pl.DataFrame
     changes: pl.DataFrame
@@ -279,7 +279,7 @@ class KeyGroups:
 
     @cached_property
     def old(self) -> Rows:
-        """The row of each key in the lowest level above 0, `NO_ROW` for none."""
+        """The row of each key in the lowest level above 0, `NO_ROW` if there is none."""
         places = self.starts + self.new
         return np.where(self.new < self.heights, self.order[np.minimum(places, len(self.order) - 1)], NO_ROW)
 
@@ -292,7 +292,7 @@ class KeyGroups:
 
     @cached_property
     def counting(self) -> npt.NDArray[np.bool_]:
-        """Whether each row counts: those of level 0, and the one in the lowest level above."""
+        """Whether each row counts: all rows of level 0, and the one in the lowest level above."""
         counts = np.zeros(len(self.order), bool)
         counts[self.order] = self._levels <= 0
         counts[self.old[self.old >= 0]] = True
@@ -303,7 +303,7 @@ class KeyGroups:
         return self.rows.drop(RUN_LEVEL).with_columns(pl.Series(KEY_NUMBER, self.numbers))
 
     def places(self, merged: pl.DataFrame) -> Rows:
-        """Return the row of each key in merged rows, `NO_ROW` for none."""
+        """Return the row of each key in merged rows, `NO_ROW` if there is none."""
         places = np.full(self.count, NO_ROW, np.int64)
         places[merged[KEY_NUMBER].to_numpy()] = np.arange(merged.height)
         return places
@@ -316,7 +316,7 @@ class KeyGroups:
 
 
 def drop_superseded(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows that count, as a version frame, not merged yet."""
+    """Return the rows that count (see `KeyGroups`), as an unmerged version frame."""
     groups = KeyGroups.of(target, rows)
     return rows.drop(RUN_LEVEL) if groups.counting.all() else rows.drop(RUN_LEVEL).filter(pl.Series(groups.counting))
 
@@ -374,9 +374,9 @@ def merge_first_rows(target: WriteTarget, rows: pl.DataFrame, lookup: Lookup) ->
 
 
 def _merge_all_versions(target: WriteTarget, versions: pl.DataFrame) -> pl.DataFrame:
-    """Return `merge_versions`, in which single versions go through the merge as well.
+    """Merge as `merge_versions`, but merge single versions as well.
 
-    Even with a single version, partial-update drops columns whose sequence group is not set, and a retraction takes
+    Even for a single version, partial-update drops columns whose sequence group is not set, and a retraction takes
     values back.
     """
     spec = target.merge
@@ -397,7 +397,7 @@ def _merge_all_versions(target: WriteTarget, versions: pl.DataFrame) -> pl.DataF
 
 
 def _check_insertions(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of a first-row table, which has no retractions."""
+    """Return the rows of a first-row table; check that none is a retraction."""
     spec = target.merge
     assert spec is not None
     if not rows.select(RETRACTS.any()).item():

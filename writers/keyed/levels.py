@@ -1,8 +1,8 @@
-"""The files of one bucket as levels of sorted runs, and the order of primary keys.
+"""Files of one bucket as levels of sorted runs, and the order of primary keys.
 
 A sorted run is a tuple of files in key order whose key ranges do not overlap. Level 0 holds a run per file, the newest
-first; every level above it is one run. Levels are values: an update makes new ones. Primary keys, stored bounds
-(BinaryRows) and the rows of a frame have one order.
+first; every level above it is one run. `Levels` is immutable: an update returns a new one. Primary keys, stored bounds
+(BinaryRows) and the rows of a frame have the same order.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from morrow.writers.target import WriteTarget
 
 SortedRun: TypeAlias = tuple[DataFileMeta, ...]
 Section: TypeAlias = tuple[SortedRun, ...]
-"""Runs that overlap, in no particular order."""
+"""Overlapping runs, in no particular order."""
 
 KeyOrder: TypeAlias = Callable[[bytes], Any]
-"""Converts a stored key to a value that compares as the key; see `morrow.writers.keyed.levels.make_key_order`."""
+"""A function that converts a stored key to a value that compares as the key; see `make_key_order`."""
 
 
 def measure_run(run: Iterable[DataFileMeta]) -> int:
@@ -93,12 +93,12 @@ class Levels:
 
     @property
     def highest(self) -> int:
-        """The highest level that holds files, -1 when there are none."""
+        """The highest level that holds files, -1 if there are none."""
         return max((run.level for run in self.level_runs), default=-1)
 
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
-        """All files, those of the newest run first."""
+        """All files, newest run first."""
         return tuple(file for run in self.level_runs for file in run.files)
 
     def updated(self, before: Iterable[DataFileMeta], after: Iterable[DataFileMeta], *, where: str) -> Levels:
@@ -158,13 +158,13 @@ def list_files(sections: Iterable[Section]) -> tuple[DataFileMeta, ...]:
 
 
 MAX_CACHED_KEYS = 1 << 14
-"""The most decoded keys that are cached: two for each file of a bucket."""
+"""Maximum decoded keys that are cached: two for each file of a bucket."""
 
 WORD_BITS = 64
 MIN_PACKED_KEYS = 1 << 12
-"""Fewer keys are sorted fast enough in any way."""
+"""Minimum keys to pack for a sort. Fewer keys are sorted fast enough without it."""
 MIN_RUN_KEYS = 1 << 10
-"""Keys in sorted runs of this average length need no sort, only a merge."""
+"""Minimum average length of sorted runs at which keys only need a merge, not a sort."""
 
 Rows: TypeAlias = npt.NDArray[np.integer]
 
@@ -175,9 +175,9 @@ def trim_key(target: WriteTarget) -> tuple[DataField, ...]:
 
 
 def make_key_order(fields: Sequence[DataField], *, where: str, keys: Iterable[bytes] = ()) -> KeyOrder:
-    """Return a function that converts a stored key to a tuple which compares as Paimon compares keys.
+    """Return a function that converts a stored key to a tuple that compares as Paimon compares keys.
 
-    `keys` are decoded together, which takes a hundredth of the time of one after the other.
+    `keys` are decoded together, which is a hundred times faster than one by one.
     """
     types = [field.type for field in fields]
     known = _decode_keys({*keys}, types, where)
@@ -191,7 +191,7 @@ def make_key_order(fields: Sequence[DataField], *, where: str, keys: Iterable[by
 
 
 def _decode_keys(keys: Collection[bytes], types: Sequence[DataType], where: str) -> dict[bytes, tuple[Any, ...]]:
-    """Return the keys as tuples that compare; none where one cannot be read, since its owner tells which one it is."""
+    """Return the keys as comparable tuples; empty if a key is damaged, which is reported when it is decoded alone."""
     try:
         rows = decode_rows([*keys], types, where=where)
     except MorrowError:
@@ -200,7 +200,7 @@ def _decode_keys(keys: Collection[bytes], types: Sequence[DataType], where: str)
 
 
 def _to_comparable(value: Value) -> Any:
-    """Return a value that compares as Paimon's: text by its bytes; NaN is the greatest number and equal to itself."""
+    """Return a value that compares as in Paimon: text by its bytes; NaN is the greatest number and equal to itself."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, float):
@@ -216,7 +216,7 @@ def sort_rows(
     Args:
         fields: the key columns.
         age: columns that order the versions of a key; the row number breaks ties.
-        descending: whether each of them is sorted in descending order.
+        descending: whether each age column is sorted in descending order.
     """
     keys = _pack_keys(fields, rows)
     if not age and keys.width == 1 and keys.dtypes[0].is_integer():
@@ -227,9 +227,9 @@ def sort_rows(
 
 
 def _sort_numbered(keys: Rows) -> tuple[Rows, Rows] | None:
-    """Return the order of integer keys, each joined with its row number into one word, which sorts without look-ups.
+    """Return the order of integer keys, by sorting words that join a key and its row number.
 
-    None where they do not fit into 64 bits, or where the keys are sorted runs, which a stable sort only merges.
+    Returns None if they do not fit into 64 bits, or if the keys are sorted runs, which a stable sort only merges.
     """
     if len(keys) < MIN_PACKED_KEYS:
         return None
@@ -246,21 +246,21 @@ def _sort_numbered(keys: Rows) -> tuple[Rows, Rows] | None:
     words -= np.uint64(least % 2**WORD_BITS)
     words <<= np.uint64(bits)
     words |= np.arange(len(keys), dtype=np.uint64)
-    words.sort()  # by vector instructions, which is why not by Polars on all cores
+    words.sort()  # NumPy sorts with vector instructions, faster than Polars on all cores
     order = (words & np.uint64((1 << bits) - 1)).astype(np.uint32)
     words >>= np.uint64(bits)
     return order, _find_starts(words)
 
 
 def _find_starts(ordered: Rows) -> Rows:
-    """Return where each key starts among sorted ones."""
+    """Return the first index of each distinct key among sorted keys."""
     first = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return np.arange(len(ordered), dtype=np.uint32) if first.all() else np.flatnonzero(first)
 
 
 def _pack_keys(fields: Sequence[DataField], rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the keys as one number each where that is exact, else unchanged."""
+    """Return the keys as one number each if that is exact, else unchanged."""
     names = [field.name for field in fields]
     keys = rows.select(cols(names))
     if not rows.height:

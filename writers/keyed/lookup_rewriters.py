@@ -1,8 +1,8 @@
 """Compactions that also write changelogs and deletion vectors, for the keys that leave level 0.
 
-They treat the rows of a key, and decide between moving and rewriting a file, as Java's rewriters of the same purpose
-do, so that both write the same files from the same history. Changelog files are written beside data files: one merge
-feeds both, with a few frames in memory.
+Keys are merged, and files are moved or rewritten, as by the corresponding rewriters of Java, so that both write the
+same files from the same history. Changelog files and data files are written in parallel: one merge feeds both, with a
+few frames in memory.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from morrow.writers.target import WriteTarget
 
 
 class Upgrade(Enum):
-    """The way in which a file moves to a higher level: unchanged, its keys looked up or not, or rewritten."""
+    """How a file moves to a higher level: unchanged, unchanged with its keys looked up, or rewritten."""
 
     MOVED = "moved"
     REPORTED = "moved, and its changes are reported"
@@ -50,7 +50,7 @@ class Upgrade(Enum):
 
 
 class ChangelogRewriter(Rewriter):
-    """Compactions that may report changes of keys: in changelog files, in deletion vectors, or in both."""
+    """Base of rewriters that may report changes of keys in changelog files, in deletion vectors, or in both."""
 
     produces_changelog = True
 
@@ -82,7 +82,7 @@ class ChangelogRewriter(Rewriter):
         return self._told(output_level, drop_deletes, sections)
 
     def merely_merged(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
-        """Compact files without any change of keys."""
+        """Compact files without reporting changes of keys."""
         return super().rewrite(output_level, drop_deletes, sections)
 
     def upgrade(self, output_level: int, file: DataFileMeta) -> CompactResult:
@@ -130,10 +130,10 @@ class ChangelogRewriter(Rewriter):
 
 
 class LookupRewriter(ChangelogRewriter):
-    """Merges the rows of level 0 with the old rows of their keys, in any of the levels above.
+    """Rewriter that merges the rows of level 0 with the old rows of their keys, in any of the levels above.
 
     So the row of a key in the lowest level above 0 is always complete. Rows that are superseded beyond the compaction
-    are marked as dead where the table has deletion vectors.
+    are marked as dead if the table has deletion vectors.
     """
 
     def __init__(self, target: WriteTarget, place: Placement, vectors: DeletionMaintainer | None = None) -> None:
@@ -154,11 +154,11 @@ class LookupRewriter(ChangelogRewriter):
             return Upgrade.MOVED
         if write.format_of(0) != write.format_of(output_level):
             return Upgrade.REWRITTEN
-        if self.vectors is not None and file.delete_row_count != 0:  # retractions must not get above level 0
+        if self.vectors is not None and file.delete_row_count != 0:  # retractions must stay in level 0
             return Upgrade.REWRITTEN
         if output_level == self.tree.max_level:
             return Upgrade.REPORTED
-        # With deduplicate, the newest version of a key needs no others; other engines merge it with the rows above.
+        # With deduplicate, the newest version of a key replaces the others; other engines merge it with the rows above.
         # Concurrent writers may have assigned the same sequence numbers: then it may not be the newest.
         numbers = (above.max_sequence_number for run in self.tree.runs for above in run)
         stands_alone = spec.rule is Rule.NEWEST and not spec.sequence
@@ -175,7 +175,7 @@ class LookupRewriter(ChangelogRewriter):
         )
 
     def found(self, keys: pl.DataFrame, output_level: int) -> pl.DataFrame:
-        """Return the newest rows of keys above a level; with deletion vectors, marks them as dead."""
+        """Return the newest rows of keys above a level; with deletion vectors, mark them as dead."""
         files = [file for run in self.tree.runs[output_level:] for file in run]
         found = look_up_keys(self.target, self.place, keys, files, self.vectors, self.columns)
         if self.vectors is not None:
@@ -186,7 +186,7 @@ class LookupRewriter(ChangelogRewriter):
 
     def merely_merged(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
         assert self.target.merge is not None
-        if not self.target.merge.folds:  # of chosen versions the newest is that of the lowest level anyway
+        if not self.target.merge.folds:  # the newest version is in the lowest level anyway
             return super().merely_merged(output_level, drop_deletes, sections)
         before = list_files(sections)
         ranges = read_versions_by_range(self.target, self.place, sections, vectors=self.vectors)
@@ -209,7 +209,7 @@ class LookupRewriter(ChangelogRewriter):
 
 
 class FirstRowRewriter(LookupRewriter):
-    """Drops keys that exist already; the changelog has the new ones."""
+    """Rewriter that drops keys that exist already; the changelog has the new ones."""
 
     def merged(self, rows: pl.DataFrame, output_level: int) -> MergeResult:
         merged = merge_first_rows(self.target, rows, lambda keys: self.found(keys, output_level))
@@ -217,7 +217,7 @@ class FirstRowRewriter(LookupRewriter):
 
 
 class FullCompactionRewriter(ChangelogRewriter):
-    """Full compactions that compare keys with the result of the last one, which is the bottom level."""
+    """Rewriter that compares keys with the result of the last full compaction, in the bottom level."""
 
     def __init__(self, target: WriteTarget, place: Placement, vectors: DeletionMaintainer | None = None) -> None:
         super().__init__(target, place, vectors)
@@ -234,9 +234,9 @@ class FullCompactionRewriter(ChangelogRewriter):
 
 
 def _find_comparison(target: WriteTarget) -> Comparison | None:
-    """Return the comparison by which a changelog leaves out updates that change nothing; None where all are reported.
+    """Return the comparison for a changelog that leaves out updates without changes; None if all updates are reported.
 
-    It is ``changelog-producer.row-deduplicate`` with its ignored fields.
+    It is configured by ``changelog-producer.row-deduplicate`` and its ignored fields.
     """
     if not target.write.changelog_row_deduplicate:
         return None
@@ -250,7 +250,7 @@ REWRITERS: tuple[tuple[Callable[[WriteTarget], bool], type[Rewriter]], ...] = (
     (lambda target: LookupStrategy.of(target).needed, LookupRewriter),
     (lambda _: True, Rewriter),
 )
-"""Conditions and rewriters: the first whose condition a table fulfils compacts its buckets."""
+"""Conditions and rewriters. The first rewriter whose condition is true for a table compacts its buckets."""
 
 
 def make_rewriter(target: WriteTarget, place: Placement, vectors: DeletionMaintainer | None) -> Rewriter:
@@ -260,7 +260,7 @@ def make_rewriter(target: WriteTarget, place: Placement, vectors: DeletionMainta
 
 
 MAX_WAITING_FRAMES = 4
-"""The most frames that wait for the writing thread."""
+"""Maximum frames that wait for the writing thread."""
 POLL_SECONDS = 0.1
 """Seconds between checks, while waiting, whether the writing has failed."""
 
@@ -268,13 +268,13 @@ Write = Callable[[Iterator[pl.DataFrame]], list[DataFileMeta]]
 
 
 class _AbandonedError(Exception):
-    """Ends the writing because the surrounding operation has failed."""
+    """Signal to stop writing because the surrounding operation has failed."""
 
 
 class SideOutput:
-    """Writes frames in a thread of its own, which the first frame starts.
+    """Writer of frames in a separate thread, which the first frame starts.
 
-    A context manager that waits for the files on exit, and removes them when the block raises. When the writing fails,
+    A context manager that waits for the files on exit, and removes them if the block raises. If the writing fails,
     `add` or the exit raises its error.
     """
 
@@ -287,7 +287,7 @@ class SideOutput:
         self._written: Future[list[DataFileMeta]] | None = None
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Queues a frame to be written after those before it."""
+        """Queue a frame to be written after the previous ones."""
         if not frame.height:
             return
         if self._written is None:

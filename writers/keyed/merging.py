@@ -1,4 +1,4 @@
-"""Merges the versions of keys by the table's merge engine."""
+"""Merging of the versions of keys by the table's merge engine."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from morrow.writers.keyed.levels import Rows, sort_rows, trim_key
 from morrow.writers.target import WriteTarget
 
 MAX_CHUNKS = 64
-"""The most chunks of a frame that are looked at one by one."""
+"""Maximum chunks of a frame that are examined one by one."""
 MAX_SPREAD = 4
-"""Rows are copied from one piece where that has at most so many times their number."""
+"""Parts of a frame are joined before rows are copied if they have at most this many times the rows."""
 
 RETRACTS = (pl.col(VALUE_KIND) & RETRACT_BIT) != 0
 
 
 def join_frames(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    """Return the rows of the frames in one piece, from which rows are copied fastest.
+    """Join the frames into one contiguous frame, from which rows are copied fastest.
 
-    They are joined column by column, and `frames` loses joined columns, so that memory holds the rows once. Slices of
-    one frame are not copied at all.
+    The frames are joined column by column, and joined columns are removed from `frames`, so that memory holds the rows
+    only once. Slices of the same frame are not copied.
     """
     if len(frames) == 1 and max(frames[0].n_chunks("all")) == 1:
         return frames.pop()
@@ -50,12 +50,12 @@ def join_frames(frames: list[pl.DataFrame]) -> pl.DataFrame:
 def merge_versions(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool = False) -> pl.DataFrame:
     """Return one sorted row per key, retractions included: its versions merged by the table's merge engine.
 
-    As in Paimon, a single version stays unchanged, and a key without a version that counts has no row.
+    As in Paimon, a single version stays unchanged, and a key is dropped if all its versions are ignored.
 
     Args:
         rows: version frames one after another. The versions of a key are ordered by the user's sequence fields, then
             by ``_SEQUENCE_NUMBER``.
-        in_order: among versions with equal user's fields, the older one of a key comes first; saves a sort.
+        in_order: of versions of a key with equal sequence fields, the older one comes first; this saves a sort.
 
     Raises:
         Unsupported: a retraction that the engine does not support.
@@ -69,7 +69,7 @@ def merge_slices(
     """Yield the result of `merge_versions`, `step` rows at a time.
 
     Args:
-        first_number: the ``_SEQUENCE_NUMBER`` of the first row, where those of the others follow one by one.
+        first_number: the ``_SEQUENCE_NUMBER`` of the first row, if the numbers of all rows are consecutive.
     """
     yield from _pick_versions(target, rows, in_order=in_order, first_number=first_number).slices(step)
 
@@ -85,7 +85,7 @@ def sort_slices(target: WriteTarget, rows: pl.DataFrame, step: int) -> Iterator[
 class _VersionPick:
     """Row numbers of a frame, whose rows are not copied yet.
 
-    `first_number` is the sequence number of the first row, where those of the others follow one by one.
+    `first_number` is the sequence number of the first row, if the numbers of all rows are consecutive.
     """
 
     rows: pl.DataFrame
@@ -107,7 +107,7 @@ class _VersionPick:
                 yield self._gathered(self.numbers[start : start + step])
 
     def _gathered(self, numbers: Rows) -> pl.DataFrame:
-        """Copy rows; what is known of a column without looking its values up is made anew, which is cheaper."""
+        """Copy rows. Columns whose values are known are built again instead of being copied, which is cheaper."""
         made: dict[str, pl.Series] = {}
         if self._only_kind is not None:
             made[VALUE_KIND] = self._only_kind.new_from_index(0, len(numbers))
@@ -118,9 +118,9 @@ class _VersionPick:
         return pl.DataFrame([made[name] if name in made else copied[name] for name in self.rows.columns])
 
     def _near(self, numbers: Rows) -> tuple[pl.DataFrame, Rows]:
-        """Return rows in one piece, from which copying is fast, and the places of these among them.
+        """Return a contiguous frame with these rows, from which copying is fast, and their row numbers in it.
 
-        Rows of sorted runs lie close together in each of them: only these parts of the frame are put in one piece.
+        The rows are close together in each sorted run, so only these parts of the frame are joined.
         """
         if len(self._chunk_ends) < 2:
             return self.rows, numbers
@@ -139,13 +139,13 @@ class _VersionPick:
 
     @cached_property
     def _chunk_ends(self) -> Rows:
-        """Where the chunks of the frame end; none of a frame of too many."""
+        """The ends of the frame's chunks; empty if there are more than `MAX_CHUNKS`."""
         lengths = self.rows.to_series(0).chunk_lengths()
         return np.cumsum(lengths if len(lengths) <= MAX_CHUNKS else [])
 
     @cached_property
     def _only_kind(self) -> pl.Series | None:
-        """The first row's kind if all rows are of it."""
+        """The row kind if all rows have the same one."""
         kinds = self.rows[VALUE_KIND]
         return kinds[:1] if kinds.min() == kinds.max() else None
 
@@ -217,7 +217,7 @@ def _fold_versions(target: WriteTarget, rows: pl.DataFrame, order: Rows, starts:
 
 
 def _locate_folded(counts: Rows) -> Rows:
-    """Return the row of each key in the fold's result, which has keys with more versions first, from their counts."""
+    """Return the row of each key in the fold's result, which is sorted by descending number of versions."""
     places = np.empty(len(counts), np.int64)
     places[order_by_count(counts)] = np.arange(len(counts))
     return places

@@ -1,7 +1,7 @@
 """Postponed rows of tables with ``bucket`` = -2: they stay unmerged in bucket -2 until a compaction assigns buckets.
 
-They have no sequence numbers: their order is that of the files (by creation time) and of the rows in them. Files are
-Avro without statistics; their names begin with the writer, so that one reader replays one writer.
+Postponed rows are without sequence numbers. They are ordered by the creation time of their file, then by their position
+in it. Files are Avro without statistics. Their names begin with the writer, so that one reader replays one writer.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ NO_SEQUENCE = -1
 """The sequence number of all postponed rows."""
 FORMAT = "avro"
 MAX_WRITERS = 2**31 - 1
-"""The bound of the numbers that distinguish the files of the writers of one job."""
+"""Upper bound of the random numbers that distinguish the writers of one job in file names."""
 MAX_REPLAYED_ROWS = 1 << 18
-"""Postponed rows read at once."""
+"""Maximum postponed rows read at once."""
 
 
 class PostponeWriter:
@@ -78,7 +78,7 @@ class PostponeWriter:
         """Do nothing: `compact_postponed` compacts postponed rows."""
 
     def prepare_commit(self, *, wait_compaction: bool = True) -> CommitMessage:  # noqa: ARG002
-        """Write the buffered rows and return all files since the last call."""
+        """Write the buffered rows; return all files since the last call."""
         self.spill()
         files, self._files = self._files, []
         return CommitMessage(
@@ -95,7 +95,7 @@ class PostponeWriter:
 
 
 def _to_avro_target(target: WriteTarget) -> WriteTarget:
-    """Return the table with other options for files; its own format stays where it has types that Avro lacks."""
+    """Return the table with other options for files. Its own format stays if the table has types that Avro lacks."""
     plain = replace(target.write, stats_mode="none", stats_mode_per_level={}, format_per_level={})
     with suppress(Unsupported):
         options = EncoderOptions(target.write.compression, plain, target.where)
@@ -105,7 +105,7 @@ def _to_avro_target(target: WriteTarget) -> WriteTarget:
 
 
 def _check_retractions(target: WriteTarget, rows: pl.DataFrame) -> None:
-    """Refuse retractions now that the compaction would fail on."""
+    """Check that there are no retractions on which the compaction would fail later."""
     spec = target.merge
     assert spec is not None
     if not spec.takes_retractions and bool(((rows[VALUE_KIND] & RETRACT_BIT) != 0).any()):
@@ -119,14 +119,14 @@ def _check_retractions(target: WriteTarget, rows: pl.DataFrame) -> None:
 def compact_postponed(
     target: WriteTarget, states: Mapping[Placement, BucketState], *, full: bool = False
 ) -> Iterator[CommitMessage]:
-    """Assign buckets to postponed rows and compact all buckets; also of tables that are ``write-only``.
+    """Assign buckets to postponed rows and compact all buckets, even if the table is ``write-only``.
 
     A partition keeps its number of buckets; a new one gets ``postpone.default-bucket-num`` of them. The messages
     contain only compactions: postponed files are deleted, and the written files added.
 
     Args:
         states: all buckets of the partitions to compact, bucket -2 included.
-        full: make one sorted run of every bucket; otherwise as the options say.
+        full: compact every bucket into one sorted run; otherwise compact as the options say.
     """
     waiting = {place: state for place, state in states.items() if place.bucket == POSTPONE_BUCKET and state.files}
     done: set[Placement] = set()
@@ -149,7 +149,7 @@ def compact_postponed(
 
 
 def _make_compacting_target(target: WriteTarget, count: int) -> WriteTarget:
-    """Return the table with this number of buckets, which compacts as it is written."""
+    """Return the table with this number of buckets, with compaction during writes enabled."""
     bucketed = set_bucket_count(target, count)
     return replace(bucketed, write=replace(bucketed.write, write_only=False))
 

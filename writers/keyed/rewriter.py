@@ -1,4 +1,4 @@
-"""Rewrites of sorted runs: merges files into files of a higher level, or moves them there unchanged.
+"""Rewrites of sorted runs: files are merged into files of a higher level, or moved there unchanged.
 
 `Rewriter` only merges. Its subclasses in `morrow.writers.keyed.lookup_rewriters` override `rewrite` and `upgrade` to
 handle keys that arrive at a higher level (changelogs, deletion vectors).
@@ -47,7 +47,7 @@ class CompactResult:
 
     @property
     def written(self) -> tuple[DataFileMeta, ...]:
-        """The new files, without those that were only moved."""
+        """The new files, without files that were only moved."""
         moved = {file.file_name for file in self.before}
         return (*(file for file in self.after if file.file_name not in moved), *self.changelog)
 
@@ -57,7 +57,7 @@ class CompactResult:
 
 
 class Rewriter:
-    """Plain merges. The writer sets `levels`, all current files of the bucket, before each compaction."""
+    """Rewriter that only merges. The writer sets `levels`, all current files of the bucket, before each compaction."""
 
     def __init__(self, target: WriteTarget, place: Placement, vectors: DeletionMaintainer | None = None) -> None:
         self.target = target
@@ -89,18 +89,18 @@ class Rewriter:
 
 
 MAX_WHOLE_BYTES = 384 << 20
-"""The most memory of neighbouring sections that are merged in one piece."""
+"""Maximum memory of neighbouring sections that are merged together."""
 RANGE_BYTES = 128 << 20
-"""The memory of the heads of the runs of a larger section."""
+"""Memory of the rows of a larger section that are merged at a time."""
 UNPACKED = 3
-"""The approximate upper bound of the ratio of rows' memory to the size of their files."""
+"""Approximate upper bound of the ratio of rows' memory to the size of their files."""
 MIN_BATCH_ROWS = 1 << 12
 MAX_BATCH_ROWS = 1 << 20
-"""The most rows of a run that are read at once: a power of two, so that batches end where row groups of a file do."""
+"""Maximum rows of a run read at once. A power of two, so that batches end with row groups of a file."""
 VALUE_BYTES = 12
-"""The approximate memory of a value that is not long."""
+"""Approximate memory of a value that is not long."""
 REFILLED = 4
-"""A run is read further when less than one in this many rows of a batch are left."""
+"""More rows of a run are read when less than one in this many rows of a batch are left."""
 SLICE_ROWS = 1 << 18
 """Merged rows copied at once."""
 
@@ -156,7 +156,7 @@ def read_versions_by_range(
 
 
 def _group_sections(sections: Iterable[Section], columns: int) -> Iterator[list[Section]]:
-    """Yield neighbouring sections together as long as they are small."""
+    """Yield groups of neighbouring small sections, and large sections alone."""
     group: list[Section] = []
     for section in sections:
         if group and not _is_small([*group, section], columns):
@@ -189,7 +189,7 @@ def _order_by_age(group: Sequence[Section], order: KeyOrder) -> list[SortedRun] 
 
 
 def _join_runs(group: Iterable[Section]) -> list[SortedRun]:
-    """Return the runs of sections; those of sections that do not overlap are joined."""
+    """Return the runs of sections. Runs of different sections, which do not overlap, are joined."""
     return [run for section in group for run in section]
 
 
@@ -204,11 +204,11 @@ def _find_last_number(run: SortedRun) -> int:
 def _read_key_ranges(
     files: StoredFiles, runs: Sequence[SortedRun], group: Sequence[Section]
 ) -> Iterator[list[pl.DataFrame]]:
-    """Yield the rows of the runs, all at once or by ascending key ranges; in the order of the runs."""
+    """Yield the rows of the runs, in the order of the runs, all at once or by ascending key ranges."""
     if _is_small(group, len(files.fields)):
         yield files.whole([file for run in runs for file in run])
         return
-    # Runs of very different lengths get equal shares: the longest then decides how far a range reaches.
+    # Runs of very different lengths get equal shares, so the longest run determines the size of a range.
     share = RANGE_BYTES // len(runs)
     rows = [_choose_batch_rows(run, share, len(files.fields)) for run in runs]
     batches = [files.batches(run, most) for run, most in zip(runs, rows)]
@@ -222,7 +222,7 @@ def _choose_batch_rows(run: SortedRun, most_bytes: int, columns: int) -> int:
 
 
 class RunCursor:
-    """The rows of one sorted run from the first that was not taken yet, at least `ahead` of them."""
+    """Cursor over one sorted run, with at least the next `ahead` rows in memory."""
 
     def __init__(self, batches: Iterator[pl.DataFrame], key: Sequence[str], ahead: int) -> None:
         self._batches = batches
@@ -267,11 +267,11 @@ class RunCursor:
 def iterate_key_ranges(
     runs: Sequence[Iterator[pl.DataFrame]], key: Sequence[str], ahead: Sequence[int]
 ) -> Iterator[list[pl.DataFrame]]:
-    """Yield the rows of sorted runs by ascending ranges of keys: those of each run in a range, in the order of `runs`.
+    """Yield the rows of sorted runs by ascending ranges of keys: per range a list of frames, in the order of `runs`.
 
     Args:
         runs: batches of version frames sorted by `key`; a run may hold a key several times.
-        ahead: the least number of rows of each run in memory: the more, the larger are the ranges.
+        ahead: the minimum number of rows of each run in memory. More rows make larger ranges.
     """
     cursors = [RunCursor(run, key, rows) for run, rows in zip(runs, ahead, strict=True)]
     while any(cursor.rows for cursor in cursors):

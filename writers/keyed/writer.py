@@ -1,4 +1,4 @@
-"""The writer of one bucket of a keyed table: buffers rows, flushes them to level 0, compacts, and makes messages.
+"""Writer of one bucket of a keyed table, which buffers rows, flushes them to level 0, compacts, and makes messages.
 
 The sort buffer numbers rows as they arrive and sorts them by key. Writes larger than memory spill sorted runs to
 temporary files.
@@ -45,14 +45,14 @@ from morrow.writers.target import WriteTarget
 log = logging.getLogger(__name__)
 
 MAX_SMALL_BYTES = 1 << 20
-"""The most bytes, in files and in memory, of a bucket of which several are finished at once."""
+"""Maximum bytes, in files and in memory, of a bucket that is finished in parallel with others."""
 
 
 class MergeTreeWriter:
-    """A `BucketWriter` of a keyed table. Once `overtaken` it stops compacting, and another writer has to continue.
+    """A `BucketWriter` of a keyed table. Once `overtaken`, it no longer compacts, and a new writer has to continue.
 
     Args:
-        state: the state of the bucket in the snapshot that is written upon.
+        state: the state of the bucket in the base snapshot.
         ignore_previous: start as if the bucket were empty, because the commit will replace its files.
     """
 
@@ -86,7 +86,7 @@ class MergeTreeWriter:
 
     @property
     def is_small(self) -> bool:
-        """Whether the rows of the bucket, written and buffered, are so few that several buckets fit into memory."""
+        """Whether the bucket's rows, written and buffered, are few enough to process several buckets in memory."""
         files = () if self._compactor is None else self._compactor.levels.files
         held = self.buffered_bytes + sum(file.file_size for file in files)
         return held <= MAX_SMALL_BYTES and not self._buffer.is_spilled
@@ -117,7 +117,7 @@ class MergeTreeWriter:
             self.spill()
 
     def spill(self) -> None:
-        """Write the buffer to temporary files, or to level 0 where spilling is not allowed."""
+        """Write the buffer to temporary files, or to level 0 if spilling is disabled."""
         if self._target.write.spillable:
             self._buffer.spill()
         else:
@@ -125,7 +125,7 @@ class MergeTreeWriter:
             self._compact(full=False)
 
     def compact(self, full: bool) -> None:
-        """Flush, then compacts.
+        """Flush, then compact.
 
         Raises:
             InvalidArgument: a full compaction of a table that is ``write-only``.
@@ -139,7 +139,7 @@ class MergeTreeWriter:
         self._compact(full)
 
     def prepare_commit(self, *, wait_compaction: bool = True) -> CommitMessage:
-        """Flush, compacts as the options say, and return all changes since the last call.
+        """Flush, compact as the options say, and return all changes since the last call.
 
         Args:
             wait_compaction: False postpones compaction, unless there are too many sorted runs.
@@ -151,7 +151,7 @@ class MergeTreeWriter:
         seen, self._seen = self._seen, self._looked_at()
         based_on, self._based_on = self._based_on, None  # from now on other writers may change the bucket too
         self._handed_over |= {file.file_name for file in self._done.own}
-        done, self._done = self._done, _Done()  # nothing may fail from here on: `close` would not know these files
+        done, self._done = self._done, _Done()  # nothing may fail from here on: `close` does not know these files
         return CommitMessage(
             partition=self._place.partition,
             bucket=self._place.bucket,
@@ -185,7 +185,7 @@ class MergeTreeWriter:
         return vectors.write()
 
     def _looked_at(self) -> tuple[str, ...] | None:
-        """Return the files in which later compactions look keys up, None where they do not."""
+        """Return the files in which later compactions look up keys, None if they do not look up keys."""
         if self._compactor is None or not LookupStrategy.of(self._target).needed:
             return None
         return tuple(file.file_name for run in self._compactor.levels.runs for file in run)
@@ -220,7 +220,7 @@ class MergeTreeWriter:
             self._compactor.add(files)
 
     def _written(self) -> list[DataFileMeta]:
-        """Write the buffered rows, one of each key, to level 0."""
+        """Write the buffered rows, one per key, to level 0."""
         prepared, self._prepared = self._prepared, None
         if prepared is not None:
             return write_prepared(self._target, self._place, prepared, FileSource.APPEND)
@@ -232,7 +232,7 @@ class MergeTreeWriter:
         except FileMissing as error:
             if error.path.rpartition("/")[2] not in self._handed_over:
                 raise
-            # The commit of this file has rewritten it with other sequence numbers.
+            # The commit has rewritten a file of this writer with other sequence numbers.
             log.info("%s: compaction is left to a later writer: %s", self._target.where, error)
             self._compactor, self.overtaken = None, True
             return
@@ -251,7 +251,7 @@ class _Done:
         self.compact_changelog: list[DataFileMeta] = []
 
     def add(self, result: CompactResult) -> list[DataFileMeta]:
-        """Add a compaction. Returns files to delete, which were both created and replaced within this commit.
+        """Add a compaction; return files to delete, which were both created and replaced within this commit.
 
         A file that was only moved to another level is the file of the previous snapshot, and stays.
         """
@@ -268,13 +268,13 @@ class _Done:
 
     @property
     def own(self) -> list[DataFileMeta]:
-        """All files that were written and are in no snapshot yet."""
+        """All written files that are not in a snapshot yet."""
         written = [file for file in self.after.values() if file.file_name not in self.before]
         return [*self.new, *self.changelog, *written, *self.compact_changelog]
 
 
 def drop_ignored_kinds(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows without those that the table ignores (``ignore-delete``, ``ignore-update-before``)."""
+    """Drop rows of the kinds that the table ignores (``ignore-delete``, ``ignore-update-before``)."""
     if target.options.ignore_delete:
         return rows.filter((pl.col(VALUE_KIND) & RETRACT_BIT) == 0)
     if target.write.ignore_update_before:
@@ -283,7 +283,7 @@ def drop_ignored_kinds(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def compact_bucket(target: WriteTarget, place: Placement, state: BucketState, *, full: bool) -> CommitMessage:
-    """Compact one bucket without writing rows to it; also of tables that are ``write-only``."""
+    """Compact one bucket without writing rows to it, even if the table is ``write-only``."""
     target = replace(target, write=replace(target.write, write_only=False))
     writer = MergeTreeWriter(target, place, state)
     try:
@@ -294,14 +294,14 @@ def compact_bucket(target: WriteTarget, place: Placement, state: BucketState, *,
 
 
 MAX_RUN_BYTES = 64 << 20
-"""The bytes of rows of a spilled run: while it is sorted, it is in memory twice."""
+"""Bytes of rows of a spilled run. During the sort they are in memory twice."""
 BATCH_BYTES = 1 << 20
-"""The bytes of a batch of a spilled run: at least one of every run is in memory while they are merged."""
+"""Bytes of a batch of a spilled run. During a merge, at least one batch of every run is in memory."""
 MIN_AHEAD_BYTES = 16 << 20
-"""The least memory of all runs together during a merge."""
+"""Minimum memory of all runs together during a merge."""
 MAX_RUNS = 64
 MERGED_RUNS = 32
-"""The adjacent runs merged into one when there are `MAX_RUNS`: those with the fewest rows."""
+"""Number of adjacent runs, with the fewest rows, that are merged into one when there are `MAX_RUNS`."""
 SLICE_ROWS = 1 << 17
 """Rows of a sorted buffer copied at once."""
 
@@ -362,7 +362,7 @@ class SortBuffer:
         return self._folder.write(batches)
 
     def _merge_runs(self) -> None:
-        """Join adjacent runs into one, which keeps every version and the position that gives their age."""
+        """Join adjacent runs into one, keeping every version and its position, which gives its age."""
         rows = [run.rows for run in self._runs]
         windows = range(len(rows) - MERGED_RUNS + 1)
         first = min(windows, key=lambda start: sum(rows[start : start + MERGED_RUNS]))
@@ -376,7 +376,7 @@ class SortBuffer:
             run.path.unlink()
 
     def _pieces(self, most_bytes: int) -> Iterator[pl.DataFrame]:
-        """Yield the rows in memory, some at a time in the order of arrival; each piece is released in turn."""
+        """Yield the rows in memory in pieces, in the order of arrival; each piece is released in turn."""
         frames, self._frames, self.bytes = self._frames, [], 0
         frames.reverse()
         while frames:

@@ -1,6 +1,6 @@
-"""Appends and upserts of rows, and columns that are added to the table for them.
+"""Appends and upserts of rows, and addition of their new columns to the table.
 
-Columns that the rows have and the table lacks become columns of the table before the rows are written.
+Columns of the rows that the table lacks can be added to the table before the rows are written.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ def append_rows(
 ) -> Snapshot | None:
     """Write rows in one commit; in keyed tables the merge engine combines them with rows of the same key.
 
-    Raises: as `WriteSession.write`, `WriteSession.commit` and `growing.grown`.
+    Raises: as `WriteSession.write`, `WriteSession.commit` and `add_missing_columns`.
     """
     target, data = add_missing_columns(target, data, kinds, schema_mode)
-    begun = iter([target.begun])  # tried again, it looks again
+    begun = iter([target.begun])  # a retry reads the newest snapshot again
     target = replace(target, begun=None)
 
     def once() -> Snapshot | None:
         return _write_rows(target, next(begun, None), data, kinds, properties, missing)
 
-    if not isinstance(data, READ_AGAIN) or isinstance(kinds, Iterator):  # streams are read once
+    if not isinstance(data, READ_AGAIN) or isinstance(kinds, Iterator):  # streams can only be read once
         return once()
     return retry_on_conflict(target, once, after=_find_retried_conflicts(target))
 
 
 def _find_retried_conflicts(target: WriteTarget) -> type[CommitConflict]:
-    """Return the conflicts that are settled by writing the rows again.
+    """Return the conflicts that can be resolved by writing the rows again.
 
-    Those are all where buckets depend on earlier commits: two writers may put one key into two buckets, or two
-    partitions, and the later commit is refused. Elsewhere a commit settles what it can by itself.
+    These are all conflicts if buckets depend on earlier commits: two writers may put a key into two buckets or
+    partitions, and the later commit is refused. In other tables, the commit resolves conflicts itself if possible.
     """
     depends = determine_bucket_mode(target) in (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
     return CommitConflict if depends else OvertakenError
@@ -93,7 +93,7 @@ def upsert_rows(
     """Append rows to a keyed table; see `append_rows`.
 
     Raises:
-        InvalidArgument: the table has no primary key.
+        InvalidArgument: the table is without a primary key.
     """
     if not target.keyed:
         raise InvalidArgument(f"{target.where}: it has no primary key to upsert by; use Table.append or Table.merge")
@@ -101,7 +101,7 @@ def upsert_rows(
 
 
 SchemaMode: TypeAlias = Literal["merge"] | None
-"""What a write does with columns that the table lacks: None: it is refused; ``merge``: they are added."""
+"""Handling of columns that the table lacks: None refuses the write; ``merge`` adds the columns."""
 
 READ_AGAIN = (pl.DataFrame, pa.Table, Mapping, list)
 """Data that can be read more than once."""
@@ -112,10 +112,10 @@ def add_missing_columns(
 ) -> tuple[WriteTarget, object]:
     """Add the columns that the table lacks, nullable and last; return the target with them, and the rows to write.
 
-    A write that fails afterwards leaves the columns: they are null in all rows. No rows add no columns.
+    If the write fails afterwards, the columns stay, with nulls in all rows. Empty data does not add columns.
 
     Raises:
-        InvalidArgument: another mode; a column of a type that Paimon does not have, or without any value to tell it.
+        InvalidArgument: an unknown mode, a column type that Paimon lacks, or a column with unknown type (only nulls).
         Unsupported, CommitConflict: as changes of the schema.
     """
     if mode is None:
@@ -154,7 +154,7 @@ def _check_types(schema: pa.Schema) -> None:
 def _add(metadata: TableMetadata, changes: list[AddColumn]) -> None:
     try:
         commit_changes(metadata, changes)
-    except AlreadyExists:  # somebody else has added some meanwhile; values that do not fit are refused when written
+    except AlreadyExists:  # another process has added some meanwhile; values that do not fit are refused when written
         for change in changes:
             with suppress(AlreadyExists):
                 commit_changes(metadata, [change])

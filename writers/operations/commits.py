@@ -1,11 +1,11 @@
-"""Commits of messages, each once: written again if they no longer fit the table, removed if they failed.
+"""Commits of messages exactly once, with rows written again if their buckets have changed, and cleanup on failure.
 
 After others have added keys to the buckets, uncommitted rows are assigned to buckets again.
 
-Tables whose batch reads see compacted files only (deletion vectors, first-row), and those with the changelog producer
-lookup, compact each commit at once. When another commit writes to the same bucket or compacts it meanwhile, the rows
-are committed and their compaction is not; it is then repeated on the newest snapshot, so that the next read sees the
-rows.
+Tables in which batch reads only see compacted files (deletion vectors, first-row), and tables with the changelog
+producer lookup, compact each commit at once. If another commit writes to the same bucket or compacts it meanwhile, the
+rows are committed without their compaction. The compaction is repeated on the newest snapshot, so that the next read
+sees the rows.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def commit_once(
     """Commit messages, unless this commit user has committed this identifier already.
 
     Args:
-        check_new: check whether files of the messages are in the table; those of one's own writer cannot be.
+        check_new: check whether files of the messages are in the table already; not needed for the caller's own writer.
 
-    Returns: the last snapshot created; None when there was nothing to commit, or it was committed before.
+        Returns: the last snapshot created; None if there was nothing to commit, or it was committed before.
 
     Raises:
         InvalidArgument: an invalid identifier, or messages that were committed before.
-        CommitConflict: another commit was faster in a way that cannot be reconciled; the files are deleted.
+        CommitConflict: a faster commit cannot be reconciled with this one; the files are deleted.
         UnclearOutcome: repeat with the same user and identifier.
     """
     check_identifier(identifier)
@@ -82,7 +82,7 @@ def _replay(
     messages: Sequence[CommitMessage],
     common: Callable[[Sequence[CommitMessage]], Snapshot | None],
 ) -> Snapshot | None:
-    """Commit the rows of messages in the buckets to which they belong now."""
+    """Commit the rows of messages in the buckets to which their keys now belong."""
     again = replay_messages(commits.target, messages)
     try:
         return common(again)
@@ -108,7 +108,7 @@ def _commit(
             )
             done = commits.latest_snapshot() if made and any(not m.is_empty for m in messages) else None
         else:
-            if check_new or commits.target.store.is_local:  # far away it is a request, for what waited elsewhere
+            if check_new or commits.target.store.is_local:  # skipped in a remote store to save a request
                 commits.check_first(messages)
             done = commits.commit(
                 messages,
@@ -122,7 +122,7 @@ def _commit(
 
 
 def check_properties(properties: Mapping[str, str] | None) -> Mapping[str, str]:
-    """Return the properties of a snapshot: text by name. Raises `InvalidArgument` for others."""
+    """Return the properties of a snapshot. Raises `InvalidArgument` unless they map text to text."""
     return {
         check_text(name, "the name of a property"): check_text(value, f"the property {name!r}")
         for name, value in check_mapping(properties, "properties").items()
@@ -143,9 +143,9 @@ def check_identifier(identifier: object) -> None:
 def clean_up_on_failure(
     commits: TableCommit, messages: Sequence[CommitMessage], identifier: int = BATCH_COMMIT_IDENTIFIER
 ) -> Iterator[None]:
-    """Delete the files of messages when the commit within the block fails and certainly committed none of them.
+    """Delete the files of messages if the commit within the block fails and certainly committed none of them.
 
-    Files are kept after `Misplaced`: their rows may be written once more.
+    Files are kept after `Misplaced`, since their rows may be written again.
     """
     before: Snapshot | None = None
     try:
@@ -154,7 +154,7 @@ def clean_up_on_failure(
     except (UnclearOutcome, AlreadyCommitted, Misplaced):
         raise
     except FileMissing:
-        raise  # a file of the messages: the process that removed it may have committed the others
+        raise  # the process that removed a file of the messages may have committed the others
     except CommitConflict:
         commits.abort(messages)
         raise
@@ -165,7 +165,7 @@ def clean_up_on_failure(
 
 
 def _is_not_committed(commits: TableCommit, before: int, identifier: int) -> bool:
-    """Return whether no snapshot after `before` is this commit's: an error after its first one must delete nothing."""
+    """Return whether no snapshot after `before` is this commit's: files must stay after its first snapshot."""
     target = commits.target
     try:
         ids = [i for i in target.metadata.snapshot_ids() if i > before]
@@ -176,7 +176,7 @@ def _is_not_committed(commits: TableCommit, before: int, identifier: int) -> boo
 
 
 MAX_RECOMPACTION_TRIES = 20
-"""A faster compaction includes our files of level 0, so that seldom more than two tries are needed."""
+"""Maximum tries. Two are usually enough, since a faster compaction includes this commit's files of level 0."""
 
 log = get_logger(__name__)
 
@@ -189,11 +189,11 @@ def recompact_messages(
     *,
     several: bool = False,
 ) -> Snapshot | None:
-    """Compact the rows of these messages where readers see compacted files only; return the last snapshot.
+    """Compact the rows of these messages if readers only see compacted files; return the last snapshot.
 
     Args:
-        done: the last snapshot of the commit of `messages`, None when there was nothing to commit.
-        several: there were several commits, and `commits.uncompacted` covers only the last of them.
+        done: the last snapshot of the commit of `messages`, None if there was nothing to commit.
+        several: whether there were several commits, of which `commits.uncompacted` covers only the last.
 
     Raises: as commits, except for conflicts.
     """
@@ -202,7 +202,7 @@ def recompact_messages(
         return done
     compacted = [Placement.of(m) for m in messages if m.compact_before or m.compact_after]
     wanted = compacted if several else list(commits.uncompacted)
-    if write.lookup_wait and not write.write_only:  # an overtaken writer has compacted nothing
+    if write.lookup_wait and not write.write_only:  # an overtaken writer has not compacted
         left = (m for m in messages if m.new_files and not m.compact_before and m.bucket != POSTPONE_BUCKET)
         wanted += [Placement.of(m) for m in left]
     return recompact_buckets(commits, wanted, done, identifier) if wanted else done
@@ -211,7 +211,7 @@ def recompact_messages(
 def recompact_buckets(
     commits: TableCommit, wanted: Sequence[Placement], done: Snapshot, identifier: int = BATCH_COMMIT_IDENTIFIER
 ) -> Snapshot | None:
-    """Compact level 0 of these buckets; return the last snapshot, or `done` when others were always faster.
+    """Compact level 0 of these buckets; return the last snapshot, or `done` if other commits were always faster.
 
     Raises: as `recompact_messages`.
     """
@@ -233,7 +233,7 @@ def recompact_buckets(
 
 
 def _compact_level_zero(commits: TableCommit, places: Sequence[Placement]) -> list[CommitMessage]:
-    """Compact those buckets that have files in level 0."""
+    """Compact the buckets that have files in level 0."""
     messages: list[CommitMessage] = []
     base = commits.target.metadata.latest_snapshot()
     try:
@@ -242,17 +242,17 @@ def _compact_level_zero(commits: TableCommit, places: Sequence[Placement]) -> li
                 if any(file.level == 0 for file in state.files):
                     messages.append(compact_bucket(commits.target, place, state, full=False))
     except BaseException:
-        commits.abort(messages)  # also of those before the one that failed
+        commits.abort(messages)  # including buckets before the one that failed
         raise
     return [message for message in messages if not message.is_empty]
 
 
 MAX_REPLAY_ROWS = 1 << 18
-"""Rows per batch read."""
+"""Maximum rows per batch."""
 
 
 def can_replay(target: WriteTarget, messages: Sequence[CommitMessage]) -> bool:
-    """Return whether the rows alone suffice: keys that move to other partitions leave traces in the old ones."""
+    """Return whether the rows can be written again. Not if keys moved, which also changed their old partitions."""
     one_schema = len({file.schema_id for message in messages for file in message.new_files}) == 1
     return target.keyed and determine_bucket_mode(target) is BucketMode.DYNAMIC and one_schema
 
@@ -260,7 +260,7 @@ def can_replay(target: WriteTarget, messages: Sequence[CommitMessage]) -> bool:
 def replay_messages(target: WriteTarget, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
     """Return messages of the same rows, written on top of the newest snapshot. The given messages keep their files.
 
-    Raises: as `TableWriter`, and `FileMissing` when an uncommitted file was removed.
+    Raises: as `TableWriter`, and `FileMissing` if an uncommitted file was removed.
     """
     (schema_id,) = {file.schema_id for message in messages for file in message.new_files}
     writer = TableWriter(restore_written_schema(target, schema_id))
@@ -273,7 +273,7 @@ def replay_messages(target: WriteTarget, messages: Sequence[CommitMessage]) -> l
 
 
 def _read_rows(target: WriteTarget, message: CommitMessage) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a message in their order: with a changelog of the input, as they were written."""
+    """Yield the rows of a message in order. If there is an input changelog, these are all rows as written."""
     place = Placement.of(message)
     files = message.changelog_files or message.new_files
     stored = StoredFiles(target, place, files)

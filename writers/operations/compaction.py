@@ -1,7 +1,7 @@
-"""Compaction on request, in one commit, also of tables that are ``write-only``; and rescaling of buckets.
+"""Compaction on request, in one commit and even if the table is ``write-only``; and rescaling of buckets.
 
-A plan of the compactions uses the choices of the writers themselves, and reads nothing but metadata. Rescaling writes
-the rows of partitions again with another number of buckets, in one OVERWRITE snapshot.
+Compactions are planned with the same strategies as in writers, from metadata alone. Rescaling writes the rows of
+partitions again with another number of buckets, in one OVERWRITE snapshot.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
 
 MAX_COMPACTION_RETRIES = 3
-"""Retries of a compaction at most: each reads and writes its files once more."""
+"""Maximum retries of a compaction. Each one reads and writes the files again."""
 
 Done = TypeVar("Done")
 
@@ -73,10 +73,10 @@ def compact_table(
 
 
 def retry_compaction(target: WriteTarget, once: Callable[[], Done]) -> Done:
-    """Call `once`, which compacts the newest snapshot, again where another commit took files of it meanwhile.
+    """Call `once` to compact the newest snapshot; repeat it if another commit removed some of its files meanwhile.
 
     Raises:
-        CommitConflict: others were faster each time. Others: as `once`.
+        CommitConflict: other commits were faster each time. Others: as `once`.
     """
     return retry_on_conflict(target, once, locks=False, most=MAX_COMPACTION_RETRIES)
 
@@ -112,13 +112,13 @@ def compact_partitions(
 
 
 def _expect_rows(target: WriteTarget, states: Mapping[Placement, BucketState], full: bool) -> None:
-    """Tell who looks how many rows there are to read."""
+    """Report the number of rows to read to progress displays."""
     plan = plan_compactions(target, states, full=full)
     expect(rows=sum(file.row_count for unit in plan for file in unit.files))
 
 
 def parse_sort_columns(order_by: str | Sequence[str] | None, strategy: str | None) -> list[str] | None:
-    """Return the columns to sort by, None not to sort.
+    """Return the columns to sort by, None for no sort.
 
     Raises `InvalidArgument` for a strategy without columns, and for an empty list of columns.
     """
@@ -138,7 +138,7 @@ def choose_partitions(
     """Return the partitions to compact (BinaryRows), None for all.
 
     Raises:
-        InvalidArgument: a column that is no partition column, a value or condition that does not fit.
+        InvalidArgument: a column is not a partition column, or a value or condition does not fit.
     """
     if partition is None and where is None:
         return None
@@ -174,7 +174,7 @@ def _compact_buckets(
 class PlannedCompaction:
     """Files of one bucket that a compaction would rewrite or move up.
 
-    `output_level` is null where files have no levels, and of postponed rows, which go to several buckets.
+    `output_level` is None in append tables, and for postponed rows, which go to several buckets.
     """
 
     place: Placement
@@ -188,12 +188,12 @@ class PlannedCompaction:
 
 
 def read_bucket_states(target: WriteTarget, snapshot: Snapshot | None) -> dict[Placement, BucketState]:
-    """Return the files of all buckets of a snapshot. Raises as `live_entries`."""
+    """Return the files of all buckets of a snapshot. Raises as `read_live_entries`."""
     return restore_partitions(target, snapshot, None)
 
 
 def build_levels(target: WriteTarget, state: BucketState) -> Levels:
-    """Return the merge tree of a bucket of a keyed table. Raises `Unsupported` where files of a level overlap."""
+    """Return the merge tree of a bucket of a keyed table. Raises `Unsupported` if files of a level overlap."""
     keys = (key for file in state.files for key in (file.min_key, file.max_key))
     order = make_key_order(trim_key(target), where=target.where, keys=keys)
     return Levels.of(state.files, target.write.levels, order, where=target.where)
@@ -202,10 +202,10 @@ def build_levels(target: WriteTarget, state: BucketState) -> Levels:
 def plan_compactions(
     target: WriteTarget, states: Mapping[Placement, BucketState], *, full: bool = False
 ) -> Iterator[PlannedCompaction]:
-    """Yield what `Table.compact` would do first in each bucket.
+    """Yield the first compaction that `Table.compact` would run in each bucket.
 
     Raises:
-        Unsupported: a table that Morrow does not compact, or files of one level overlap.
+        Unsupported: Morrow does not compact this table, or files of one level overlap.
     """
     if not target.keyed:
         target = enable_compaction(target)
@@ -248,10 +248,10 @@ EPOCH = dt.datetime(1970, 1, 1)
 
 @dataclass(frozen=True)
 class ChosenBuckets:
-    """The partitions that are compacted.
+    """Selection of partitions and buckets to compact.
 
     Args:
-        partitions: values of partition columns; a partition matches any of them; none: all.
+        partitions: values of partition columns; a partition matches any of them. Empty: all partitions.
         where: a condition on partition columns.
         idle: only partitions without a new file for this duration.
         buckets: only buckets with these numbers; None: all.
@@ -281,7 +281,7 @@ def find_partitions(target: WriteTarget, snapshot: Snapshot | None, chosen: Chos
 
 
 def check_buckets(target: WriteTarget, buckets: Sequence[range] | None) -> None:
-    """Raise `Unsupported` where buckets have no fixed numbers, `InvalidArgument` for numbers that no bucket has."""
+    """Raise `Unsupported` if bucket numbers are not fixed, `InvalidArgument` for numbers of missing buckets."""
     if buckets is None:
         return
     there = target.options.bucket
@@ -318,10 +318,10 @@ def rescale_buckets(target: WriteTarget, buckets: int | None, partition: AnyOf, 
 
 
 def _check_whole(target: WriteTarget, snapshot: Snapshot, partitions: Sequence[bytes]) -> None:
-    """Check that reads see all rows, which are not yet compacted in a table that leaves this to others.
+    """Check that reads see all rows. Rows in level 0 may be hidden until a separate job compacts them.
 
     Raises:
-        Unsupported: rows of level 0 that reads leave out would be lost.
+        Unsupported: rows in level 0 that reads do not see would be lost.
     """
     if not target.hides_level_zero:
         return
@@ -333,11 +333,11 @@ def _check_whole(target: WriteTarget, snapshot: Snapshot, partitions: Sequence[b
 
 
 def _make_rescaled_target(target: WriteTarget, buckets: int | None) -> WriteTarget:
-    """Return the table with this number of buckets, None: with that of its options.
+    """Return the table with this number of buckets, or with that of its options if None.
 
     Raises:
-        InvalidArgument: no number, or none of which there can be buckets.
-        Unsupported: a table without a fixed number of buckets.
+        InvalidArgument: the argument is not a number, or not a valid number of buckets.
+        Unsupported: the number of buckets of this table is not fixed.
     """
     now = target.options.bucket
     if buckets is not None and (isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 1):

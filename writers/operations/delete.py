@@ -31,7 +31,7 @@ from morrow.writers.operations.write_session import WriteSession
 from morrow.writers.target import WriteTarget
 
 MAX_LISTED_KEYS = 1_000
-"""Keys up to which a scan filters by their list; for more keys it filters by their bounds."""
+"""Maximum keys to filter a scan by their list. Beyond it, the scan is filtered by their bounds."""
 
 
 @record_operation(Operation.DELETE)
@@ -42,8 +42,8 @@ def delete_matching(target: WriteTarget, condition: FilterLike) -> Snapshot | No
     ``delete.force-produce-changelog`` requires the deleted rows.
 
     Raises:
-        InvalidArgument: no condition, or one that `parse_filter` refuses.
-        Unsupported: the merge engine deletes no rows.
+        InvalidArgument: no condition, or a condition that `parse_filter` refuses.
+        Unsupported: the merge engine cannot delete rows.
     """
     if condition is None:
         raise InvalidArgument("delete: give a condition or keys; Table.truncate removes all rows")
@@ -69,14 +69,14 @@ def _delete_rows(target: WriteTarget, premise: Premise) -> Snapshot | None:
 
 @record_operation(Operation.DELETE)
 def delete_keys(target: WriteTarget, keys: object) -> Snapshot | None:
-    """Delete the rows with these primary keys; keys that are not in the table are left out.
+    """Delete the rows with these primary keys; keys that are not in the table are ignored.
 
     Args:
         keys: rows with all columns of the primary key, as for `append`; their other columns are ignored.
 
     Raises:
         InvalidArgument: an append table, or incomplete keys.
-        Unsupported: the merge engine deletes no rows.
+        Unsupported: the merge engine cannot delete rows.
     """
     if not target.keyed:
         raise InvalidArgument(f"{target.where}: it has no primary key; delete by a condition")
@@ -94,15 +94,15 @@ def delete_keys(target: WriteTarget, keys: object) -> Snapshot | None:
 
 
 def needs_only_key(target: WriteTarget) -> bool:
-    """Return whether a ``-D`` row needs the primary key alone, so that no row has to be read."""
+    """Return whether a ``-D`` row only needs the primary key, so that rows need not be read."""
     return list_deletion_columns(target) == target.schema.primary_keys
 
 
 def list_deletion_columns(target: WriteTarget) -> tuple[str, ...] | None:
-    """Return the columns that a ``-D`` row needs: those that identify the row, or None: all.
+    """Return the columns that a ``-D`` row needs: the columns that identify the row, or None for all columns.
 
-    Merge engines that combine versions should not get them: a deleted row starts anew from its ``-D``, and a row
-    inserted later with that key is not expected to have the old values.
+    Engines that combine versions only get the identifying columns. They restart a deleted row from its ``-D``, and a
+    row that is inserted later with this key should not get old values.
     """
     keys = target.schema.row_keys
     others = (f for f in target.schema.fields if f.name not in keys)
@@ -136,7 +136,7 @@ def _read_rows(target: WriteTarget, keys: pl.DataFrame, premise: Premise) -> Ite
 
 
 def build_bounds(column: pl.Series) -> Sequence[Predicate]:
-    """Return predicates that hold for the values, for a scan: their list if few, their least and greatest if many."""
+    """Return scan predicates that are true for the values: a list if there are few, otherwise their bounds."""
     dtype = column.dtype
     if not (dtype.is_integer() or dtype in (pl.String, pl.Date)):
         return ()
@@ -163,7 +163,7 @@ def _retract(target: WriteTarget, parts: Iterator[pa.Table], premise: Premise | 
 
 
 def is_of_partitions(target: WriteTarget, filter: Filter) -> bool:
-    """Return whether a deletion drops partitions: it reads their columns alone, and no changelog is forced."""
+    """Return whether a deletion drops partitions: its filter reads only their columns, and no changelog is forced."""
     columns = filter.columns
     forced = target.write.delete_rows_for_changelog
     return bool(columns) and columns <= set(target.schema.partition_keys) and not forced

@@ -1,8 +1,8 @@
 """Values computed from rows: SQL expressions (DuckDB's dialect), Polars expressions, and constants.
 
-Rows are an Arrow table. SQL runs in a session that reads no file, no network and no Python variable, in UTC. Results of
-SQL are cast to their columns as in a SQL assignment, among numbers and among dates and times; all other values must fit
-without loss, as written rows must.
+Rows are an Arrow table. SQL runs in UTC, in a session without access to files, the network and Python variables.
+Results of SQL are cast to their columns as in a SQL assignment, among numbers and among dates and times. All other
+values must fit without loss, like written rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Value: TypeAlias = object
 """SQL text, a Polars expression, or a Python value used as a constant."""
 
 Columns: TypeAlias = Mapping[str, Sequence[str] | None]
-"""The columns that an expression may read: of a row, or of each side of a join."""
+"""Columns that an expression may read: those of a row, or those of each side of a join."""
 
 MIN_PATH_PARTS = 2
 """Parts of the name of a column of a join: its side, and its name."""
@@ -49,9 +49,9 @@ TIMES = (t.DateType, t.TimestampType, t.LocalZonedTimestampType, t.TimeType)
 DUCKDB_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 DUCKDB_NUMBERS = frozenset((*DUCKDB_INTEGERS, *(f"U{name}" for name in DUCKDB_INTEGERS), "FLOAT", "DOUBLE", "DECIMAL"))
 JOIN = {b"morrow": b"join"}
-"""The metadata of tables whose columns are the sides of a join, as structs."""
+"""Schema metadata that marks tables whose columns are the sides of a join, as structs."""
 CASTS = ((NUMBERS, DUCKDB_NUMBERS), (TIMES, frozenset(("DATE", "VARCHAR"))))
-"""Types of columns, each with the types of SQL values that are cast to them."""
+"""Groups of column types, each with the types of SQL values that are cast to them."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ def check_expression(what: str, value: Value, columns: Columns) -> Expression:
     """Return an expression over these columns.
 
     Raises:
-        InvalidArgument: SQL that does not parse or is more than a value per row.
-        ColumnNotFound: it reads a missing column.
+        InvalidArgument: SQL that does not parse or is not one value per row.
+        ColumnNotFound: the expression reads a missing column.
     """
     if isinstance(value, str):
         for path in _find_paths(what, value):
@@ -124,7 +124,7 @@ def _check_path(what: str, path: tuple[str, ...], columns: Columns) -> None:
 
 
 def _check_case(what: str, name: str, names: Iterable[str]) -> None:
-    """Check that no other name differs in case only: DuckDB takes such names for one, and would read either column."""
+    """Check that other names do not differ only in case: DuckDB ignores case, and would read either column."""
     alike = [each for each in names if each.casefold() == name.casefold()]
     if len(alike) > 1:
         raise Unsupported(
@@ -173,7 +173,7 @@ def evaluate_expressions(
 
 
 def evaluate_constant(expression: Expression, field: t.DataField) -> pa.Scalar:
-    """Return a Python value in the Arrow type of a column. Raises `InvalidArgument` when it does not fit."""
+    """Return a Python value in the Arrow type of a column. Raises `InvalidArgument` if it does not fit."""
     value, kind = expression.value, field.type
     try:
         made = build_column(kind, [value])
@@ -206,7 +206,7 @@ def _cast_assignments(
 
 
 def is_cast(given: str, kind: t.DataType) -> bool:
-    """Return whether an assignment casts values of this type of DuckDB's to the type of a column."""
+    """Return whether an assignment casts values of this DuckDB type to the type of a column."""
     name = given.partition("(")[0]
     return name in ("NULL", '"NULL"') or any(isinstance(kind, kinds) and name in names for kinds, names in CASTS)
 

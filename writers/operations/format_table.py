@@ -1,4 +1,4 @@
-"""Rows written to format tables: files in folders of partitions, visible when all of them are written.
+"""Writes to format tables: files in partition folders that become visible when all of them are written.
 
 CSV, JSON and text files are written as Java writes them: each value as its text.
 """
@@ -42,20 +42,20 @@ from morrow.writers.operations.partition_filters import AnyOf, build_partition_f
 from morrow.writers.target import WriteTarget
 
 CODECS = {"parquet": "snappy", "orc": "zstd"}
-"""The codec of a format where no option names one, as in Java; text is not compressed."""
+"""Default codecs of formats, as in Java; text is not compressed by default."""
 MAX_FILE_BYTES = 128 << 20
-"""The most bytes of rows in memory that a file is made of."""
+"""Maximum bytes of rows in memory that make one file."""
 TIMES_DIFFER = ("parquet",)
 STAGING = ".morrow-"
-"""The beginning of the names of folders of files that are not all written yet."""
+"""Prefix of folders for files that are still being written."""
 Encode = Callable[[pl.DataFrame], bytes]
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """What an overwrite removes: the partitions of the rows (`dynamic`), or all that `filter`, on keys, keeps.
+    """The partitions that an overwrite replaces: those of the rows (`dynamic`), or all that match `filter`.
 
-    The rows have to lie in partitions that the filter keeps.
+    The rows must be in partitions that match the filter.
     """
 
     filter: Filter = NO_FILTER
@@ -63,7 +63,7 @@ class Replacement:
 
 
 class NewFile(msgspec.Struct, frozen=True):
-    """A file that is written, and hidden yet: the folder of its partition in the table, its name, and its rows."""
+    """A written file that is still hidden: the folder of its partition, its name, and its number of rows."""
 
     folder: str
     name: str
@@ -71,12 +71,12 @@ class NewFile(msgspec.Struct, frozen=True):
 
 
 def write_rows(table: FolderTable, data: object, replaced: Replacement | None = None) -> int:
-    """Write rows to new files of a format table, and remove those that they replace; return the number of rows.
+    """Write rows to new files of a format table, and remove the replaced files; return the number of rows.
 
     Raises:
-        InvalidArgument: rows that do not fit the columns, that the format cannot hold, or that are not among those
-            that are replaced. Unsupported: the format.
-        StorageError: the store fails; files that were written are removed, or stay hidden.
+        InvalidArgument: rows do not fit the columns, the format cannot hold them, or they are outside of the replaced
+            partitions. Unsupported: the format.
+        StorageError: the store fails; written files are removed or stay hidden.
     """
     with publish_files(table, replaced) as (staging, written):
         written += write_format_files(table, data, staging)
@@ -86,10 +86,10 @@ def write_rows(table: FolderTable, data: object, replaced: Replacement | None = 
 def plan_replace(
     table: FolderTable, partition: AnyOf, condition: FilterLike, *, dynamic: bool | None = None
 ) -> Replacement:
-    """Return what an overwrite of partitions replaces; see `FormatTable.overwrite`.
+    """Return the partitions that an overwrite replaces; see `FormatTable.overwrite`.
 
     Raises:
-        InvalidArgument: a column that is no partition key, a value or condition that does not fit.
+        InvalidArgument: a column is not a partition key, or a value or condition does not fit.
     """
     filter = build_partition_filter(make_target(table, partitioned=True), partition, condition, "overwrite")
     chosen = table.given.get(DYNAMIC_PARTITION_OVERWRITE) if dynamic is None else dynamic
@@ -97,13 +97,13 @@ def plan_replace(
 
 
 def delete_partition_files(table: FolderTable, wanted: AnyOf) -> None:
-    """Remove the files of partitions of these values, all files for None. Raises as `plan_replace`; `StorageError`."""
+    """Remove the files of partitions with these values (None: all). Raises as `plan_replace`, and `StorageError`."""
     with publish_files(table, plan_replace(table, wanted, None, dynamic=False)):
         pass
 
 
 def check_writable(table: FolderTable) -> None:
-    """Raise `Unsupported` for a table, or columns, that are not written."""
+    """Raise `Unsupported` for a table or columns that Morrow does not write."""
     if table.kind != FORMAT_TABLE:
         raise Unsupported(f"writing a table of the type {table.kind}", where=table.where)
     _check_times(table)
@@ -111,7 +111,7 @@ def check_writable(table: FolderTable) -> None:
 
 
 def write_format_files(table: FolderTable, data: object, staging: str) -> list[NewFile]:
-    """Write rows to files in the folder `staging` of a table, which readers leave out. Raises as `write_rows`."""
+    """Write rows to files in the folder `staging` of a table, which readers ignore. Raises as `write_rows`."""
     check_writable(table)
     encode, written = _make_encoder(table), []
     for folder, frame in _split_by_folder(table, convert_rows(make_target(table), data)):
@@ -125,12 +125,12 @@ def write_format_files(table: FolderTable, data: object, staging: str) -> list[N
 
 @contextmanager
 def publish_files(table: FolderTable, replaced: Replacement | None) -> Iterator[tuple[str, list[NewFile]]]:
-    """Yield the name of a new folder for hidden files, and a list for those that are written to it.
+    """Yield the name of a new folder for hidden files, and a list to which the caller adds the written files.
 
-    At the end these become visible, and the files that they replace are removed; after an error, the hidden ones.
+    On exit these become visible, and replaced files are removed. After an error, the hidden files are removed.
 
     Raises:
-        InvalidArgument: a file lies in a partition that is not replaced. StorageError.
+        InvalidArgument: a file is in a partition that is not replaced. StorageError.
     """
     check_writable(table)
     before = [] if replaced is None else table.files()
@@ -145,11 +145,11 @@ def publish_files(table: FolderTable, replaced: Replacement | None) -> Iterator[
             shown.append(f"{place}/{each.name}")
             table.store.move(f"{_place(table, staging, each.folder)}/{each.name}", shown[-1])
     except BaseException:
-        with suppress(StorageError):  # of the two errors the first tells more
+        with suppress(StorageError):  # the first of the two errors is more useful
             table.store.discard(shown)
         raise
     finally:
-        with suppress(StorageError):  # what stays is hidden
+        with suppress(StorageError):  # remaining files are hidden
             table.store.delete_folder(_place(table, staging))
     table.store.delete_many([each.path for each in gone])
 
@@ -157,7 +157,7 @@ def publish_files(table: FolderTable, replaced: Replacement | None) -> Iterator[
 def _find_removed_files(
     table: FolderTable, before: Sequence[FolderFile], written: Sequence[NewFile], replaced: Replacement
 ) -> list[FolderFile]:
-    """Return the files that an overwrite removes. Raises `InvalidArgument` for rows outside of what it replaces."""
+    """Return the files that an overwrite removes. Raises `InvalidArgument` for rows outside of replaced partitions."""
     folders = {each.folder: table.partition_in(each.folder.split("/") if each.folder else [], "") for each in written}
     status = FileStatus("", 0, 0, is_dir=False)
     new = [FolderFile("", folder, status, texts) for folder, texts in folders.items()]
@@ -172,7 +172,7 @@ def _find_removed_files(
 
 
 def _format_values(partition: Partition) -> str:
-    """Return the values as text, by which NaN is NaN."""
+    """Return the values as text, so that NaN equals NaN."""
     return repr(partition.constants.row(0))
 
 
@@ -181,7 +181,7 @@ def _place(table: FolderTable, *folders: str) -> str:
 
 
 def _check_times(table: FolderTable) -> None:
-    """Raise `Unsupported` for Parquet timestamps in a table of Hive's: its readers do not agree on their unit."""
+    """Raise `Unsupported` for Parquet timestamps in a Hive table, since readers disagree on their unit."""
     if table.is_hives and table.format in TIMES_DIFFER:
         for each in table.stored_fields:
             if any(isinstance(kind, TIMESTAMPS) for kind in _walk_types(each.type)):
@@ -196,7 +196,7 @@ def _walk_types(kind: DataType) -> Iterator[DataType]:
 
 
 def make_target(table: FolderTable, *, partitioned: bool = False) -> WriteTarget:
-    """Return what rows are checked against: a table with these columns, and its partition keys if `partitioned`."""
+    """Return a target to check rows against, with the table's columns, and its partition keys if `partitioned`."""
     keys = table.schema.partition_keys if partitioned else ()
     schema = replace(table.schema, options={}, partition_keys=keys, primary_keys=())
     metadata = TableMetadata(table.store, table.root)
@@ -259,7 +259,7 @@ Fields = Sequence[t.DataField]
 
 
 def make_csv_encoder(fields: Fields, given: Options, where: str) -> Encode:
-    """Return what makes a CSV file. Raises `Unsupported` for a type or an option that it does not write."""
+    """Return an encoder of CSV files. Raises `Unsupported` for types or options that it does not write."""
     _check(fields, where)
     delimiter, null = given.get(files.CSV_FIELD_DELIMITER), given.get(files.CSV_NULL_LITERAL)
     line, quote = given.get(files.CSV_LINE_DELIMITER), given.get(files.CSV_QUOTE_CHARACTER)
@@ -280,7 +280,7 @@ def make_csv_encoder(fields: Fields, given: Options, where: str) -> Encode:
             value = col(name)
             escaped = value.str.replace_all(escape, escape * 2, literal=True)
             escaped = escaped.str.replace_all(quote, escape + quote, literal=True)
-            # Java takes a line of blanks for nulls.
+            # Java reads a line of blanks as nulls.
             needs = value.str.contains_any(special) | ((value != "") & (value.str.strip_chars() == ""))
             quoted = pl.concat_str([pl.lit(quote), escaped, pl.lit(quote)])
             written.append(pl.when(needs).then(quoted).otherwise(value).fill_null(null).alias(name))
@@ -296,7 +296,7 @@ def make_csv_encoder(fields: Fields, given: Options, where: str) -> Encode:
 
 
 def make_json_encoder(fields: Fields, given: Options, where: str) -> Encode:
-    """Return what makes a JSON file: an object a line. Raises `Unsupported` for a type that it does not write."""
+    """Return an encoder of JSON files, one object per line. Raises `Unsupported` for types that it does not write."""
     _check(fields, where)
     line = given.get(files.JSON_LINE_DELIMITER)
 
@@ -310,7 +310,7 @@ def make_json_encoder(fields: Fields, given: Options, where: str) -> Encode:
 
 
 def make_text_encoder(fields: Fields, given: Options, where: str) -> Encode:
-    """Return what makes a text file: its one column as lines. Raises `Unsupported` for other columns."""
+    """Return an encoder of text files: the only column as lines. Raises `Unsupported` for other columns."""
     del given
     if len(fields) != 1 or not isinstance(fields[0].type, t.VarCharType):
         raise Unsupported("a text file of other columns than one STRING", where=where)

@@ -1,7 +1,7 @@
-"""Serialisable isolation: operations read rows and write results as if nothing changed in between.
+"""Serializable isolation: operations read rows and write results as if nothing changed in between.
 
-One read, one commit with the read as its premise. When another commit was faster, both are repeated on the newest
-snapshot. Reads are of one snapshot, batch by batch.
+An operation reads one snapshot in batches, and commits with the read rows as its premise. If another commit was faster,
+both are repeated on the newest snapshot.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ def run_serially(target: WriteTarget, filter: Filter, attempt: Callable[[Premise
     """Repeat an operation until no other commit has changed the rows that it read.
 
     Args:
-        filter: which rows it reads.
+        filter: selects the rows that the operation reads.
         attempt: reads the snapshot of a premise, and commits under this premise.
 
     Raises:
-        CommitConflict: others were faster each time (``commit.max-retries``, ``commit.timeout``). Others: as `attempt`.
-        Unsupported: such rows are read from the table's fallback branch.
+        CommitConflict: other commits were faster each time (``commit.max-retries``, ``commit.timeout``). Others: as
+            `attempt`.
+        Unsupported: matching rows are read from the table's fallback branch.
     """
 
     def once() -> Done:
@@ -55,7 +56,7 @@ def run_serially(target: WriteTarget, filter: Filter, attempt: Callable[[Premise
 
 
 def check_alone(target: WriteTarget, snapshot: Snapshot | None, filter: Filter) -> None:
-    """Check that no rows for which the filter is true are read from a fallback branch. Raises `Unsupported`."""
+    """Check that no matching rows are read from a fallback branch. Raises `Unsupported`."""
     if target.options.other_branch is not None:
         names = tuple(target.schema.by_name)
         request = ScanRequest(target.schema, target.options, snapshot, names, filter)
@@ -65,11 +66,11 @@ def check_alone(target: WriteTarget, snapshot: Snapshot | None, filter: Filter) 
 def find_readable_snapshot(target: WriteTarget) -> Snapshot | None:
     """Return the newest snapshot, after compacting rows that reads do not see yet.
 
-    Where reads see compacted files only, committed rows may not be compacted yet: their writer is about to compact
-    them, or was killed before.
+    If reads only see compacted files, committed rows may not be visible yet: their writer has not compacted them yet,
+    or was killed.
 
     Raises:
-        CommitConflict: others write faster than this compacts.
+        CommitConflict: other writers are faster than the compaction.
     """
     for _ in range(MAX_RECOMPACTION_TRIES):
         latest = target.metadata.latest_snapshot()
@@ -84,7 +85,7 @@ def find_readable_snapshot(target: WriteTarget) -> Snapshot | None:
 
 
 def find_hidden_buckets(target: WriteTarget, latest: Snapshot) -> list[Placement]:
-    """Return the buckets with rows that reads do not see before they are compacted, which this writer would do."""
+    """Return the buckets with rows hidden until a compaction, if writers of this table compact."""
     if not target.keyed or not target.hides_level_zero or target.write.write_only:
         return []
     entries = read_live_entries(target.metadata, latest, target.schema, None)
@@ -96,9 +97,9 @@ def find_hidden_buckets(target: WriteTarget, latest: Snapshot) -> list[Placement
 def plan_where(
     target: WriteTarget, snapshot: Snapshot | None, filter: Filter, columns: Sequence[str] | None = None
 ) -> ScanPlan:
-    """Return the plan of the rows of `snapshot` for which the filter is true, all columns unless given.
+    """Return the plan of the rows of `snapshot` for which the filter is true, with all columns by default.
 
-    Options of time travel and a fallback branch are ignored: operations change the newest state of this branch.
+    Time travel options and the fallback branch are ignored: operations change the newest snapshot of this branch.
     """
     names = tuple(target.schema.by_name) if columns is None else tuple(columns)
     return make_plan(target.metadata, ScanRequest(target.schema, target.options, snapshot, names, filter))
@@ -107,7 +108,7 @@ def plan_where(
 def read_rows_where(
     target: WriteTarget, snapshot: Snapshot | None, filter: Filter, columns: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the rows for which the filter is true, all columns unless given, in bounded memory.
+    """Yield the rows for which the filter is true, with all columns by default, in bounded memory.
 
     Raises:
         CommitConflict: others have changed the table, and the snapshot has expired. Others: as reading does.
@@ -118,13 +119,13 @@ def read_rows_where(
 
 
 def check_rows(target: WriteTarget, rows: pa.Table) -> pl.DataFrame:
-    """Return rows as `writers.ingest.conversion` yields them, in one frame of the table's columns (keyed tables: and
-    kinds); columns that a statement does not name get their default value or null."""
+    """Convert rows to one frame of the table's columns (and kinds, if keyed), as `convert_rows` does. Missing columns
+    get their default value or null."""
     return pl.concat(convert_rows(target, rows, partial=True, stored=True))
 
 
 def set_row_kind(target: WriteTarget, rows: pa.Table, kind: str) -> pa.Table:
-    """Return the rows with this kind in the column ``rowkind.field``, which would overrule it."""
+    """Return the rows with this kind in the column ``rowkind.field``, which takes precedence over other kinds."""
     name = target.write.rowkind_field
     if name is None or name not in rows.column_names:
         return rows

@@ -1,4 +1,4 @@
-"""MERGE INTO: rows of a source are matched with those of the table, then updated, deleted or inserted by clauses.
+"""MERGE INTO: rows of a source are matched with rows of the table, then updated, deleted or inserted by clauses.
 
 The clauses are checked against the columns of both sides, and compiled. The table is read in batches; each is joined
 with the source, which is held in memory. For every matched pair, and for every row of either side without a match, the
@@ -56,7 +56,7 @@ from morrow.writers.target import WriteTarget
 
 @dataclass(frozen=True)
 class Merge:
-    """A builder of a MERGE INTO; nothing happens before `execute`.
+    """Builder of a MERGE INTO; nothing happens before `execute`.
 
         (t.merge(changes, on="id")
           .when_matched_delete("source.gone")
@@ -74,7 +74,7 @@ class Merge:
     clauses: tuple[Clause, ...] = field(default=())
 
     def when_matched_update(self, set: Mapping[str, Value] | None = None, condition: Value | None = None) -> Merge:
-        """Update a row of the table that a row of the source matches; `set` None: all columns of the source."""
+        """Update a row of the table that a row of the source matches. If `set` is None, all source columns are set."""
         return self._with(Clause(MATCHED, UPDATE, set, condition))
 
     def when_matched_delete(self, condition: Value | None = None) -> Merge:
@@ -84,7 +84,7 @@ class Merge:
     def when_not_matched_insert(
         self, values: Mapping[str, Value] | None = None, condition: Value | None = None
     ) -> Merge:
-        """Insert a row of the source without a match; `values` None: all its columns. Other columns get defaults."""
+        """Insert a row of the source without a match; `values` None: all its columns. Missing columns get defaults."""
         return self._with(Clause(UNMATCHED, INSERT, values, condition))
 
     def when_not_matched_by_source_update(self, set: Mapping[str, Value], condition: Value | None = None) -> Merge:
@@ -102,14 +102,14 @@ class Merge:
     def execute(self) -> Snapshot | None:
         """Run the merge in one commit.
 
-        Returns: the last snapshot created, None when nothing changed.
+        Returns: the last snapshot created, None if nothing changed.
 
         Raises:
-            InvalidArgument: no clause, a row of the table that several rows of the source match (when there is a clause
+            InvalidArgument: no clauses, a row of the table that several rows of the source match (if there is a clause
                 for matched rows), expressions that cannot be computed, values that do not fit their column.
-            ColumnNotFound: a missing column.
-            Unsupported: a change that the table's merge engine does not support.
-            CommitConflict: others changed the table each time its rows were read; nothing was changed.
+            ColumnNotFound: a column does not exist.
+            Unsupported: the table's merge engine does not support a change.
+            CommitConflict: other commits changed the table each time its rows were read; nothing was changed.
         """
         return _run(compile_merge(self.target, self.source, self.on, self.clauses))
 
@@ -136,7 +136,7 @@ def _try_merge(merge: CompiledMerge, premise: Premise) -> Snapshot | None:
 
 
 def _build_filter(merge: CompiledMerge) -> Filter:
-    """Return the filter of the rows to read: without rows that cannot match, unless a clause applies to them."""
+    """Return a filter that skips rows that cannot match, unless a clause applies to rows without a match."""
     if merge.of(UNMATCHED_BY_SOURCE) or isinstance(merge.on, str):
         return NO_FILTER
     columns = (_find_key_column(merge, name) for name in merge.on)
@@ -198,7 +198,7 @@ def _apply_clauses(
 
 
 def _choose_rows(steps: Sequence[Step], sides: Mapping[str, pa.Table]) -> Iterator[tuple[Step, pa.Array]]:
-    """Yield each clause with the numbers of the rows to which it is the first to apply."""
+    """Yield each clause with the numbers of the rows for which it is the first clause to apply."""
     height = next(iter(sides.values())).num_rows
     left = np.ones(height, bool)
     joined = _join_sides(sides) if any(step.condition is not None for step in steps) else None
@@ -212,7 +212,7 @@ def _choose_rows(steps: Sequence[Step], sides: Mapping[str, pa.Table]) -> Iterat
 
 
 def _build_new_rows(target: WriteTarget, step: Step, sides: Mapping[str, pa.Table], old: pa.Table | None) -> pa.Table:
-    """Return the rows that a clause produces: the columns that it sets, and the others of the old row."""
+    """Return the rows that a clause produces: its columns, and the remaining columns of the old row."""
     made = evaluate_expressions(step.values, target.schema.by_name, _join_sides(sides))
     if old is None:
         height = next(iter(sides.values())).num_rows
@@ -255,7 +255,7 @@ class Clause:
 
 @dataclass(frozen=True)
 class Step:
-    """A clause, compiled: its condition, and the value of each column that it sets."""
+    """A compiled clause: its condition, and the value of each column that it sets."""
 
     when: str
     action: str
@@ -265,7 +265,7 @@ class Step:
 
 @dataclass(frozen=True)
 class CompiledMerge:
-    """A merge that was checked: its source in memory, what it is matched on, its clauses."""
+    """A checked merge: its source in memory, the columns or condition to match on, and its clauses."""
 
     target: WriteTarget
     source: pa.Table
@@ -301,13 +301,13 @@ def compile_merge(
 
 
 def _read_source(target: WriteTarget, data: object) -> pa.Table:
-    # Of pandas, floats stand for integers with nulls, and times for dates, where the table has such columns.
+    # In pandas, floats may be integers with nulls, and timestamps may be dates, as the table's columns say.
     source = open_source(data, target.schema.fields if is_of_pandas(data) else ())
     pieces = [piece if isinstance(piece, pa.Table) else piece.to_arrow() for piece in source.pieces]
     if not pieces:
         return pa.table({name: pa.nulls(0) for name in source.names})
     whole = pa.concat_tables(pieces)
-    # Joins and Arrow's `take` do not know all layouts.
+    # Joins and Arrow's `take` do not support all layouts.
     return pa.table({name: _to_plain(column, name) for name, column in zip(whole.column_names, whole.columns)})
 
 
@@ -349,7 +349,7 @@ Batch = tuple[pa.Table, Callable[[pa.Array], object]]
 
 
 class MergeSink(Protocol):
-    """A reader of a table's rows and writer of their changes. A context manager: without a commit no file stays."""
+    """Reader of a table's rows and writer of their changes. A context manager that removes files without a commit."""
 
     def read(self) -> Iterator[Batch]: ...
     def insert(self, rows: pa.Table) -> None: ...
@@ -363,7 +363,7 @@ class MergeSink(Protocol):
 
 
 def make_sink(target: WriteTarget, premise: Premise) -> MergeSink:
-    """Return the sink of a table: it reads the rows of the premise, and commits under it."""
+    """Return the sink of a table, which reads the rows of the premise and commits under it."""
     return _KeyedSink(target, premise) if target.keyed else _AppendSink(target, premise)
 
 
@@ -444,14 +444,14 @@ Rows = npt.NDArray[np.int64]
 def find_matches(target: pa.Table, source: pa.Table, on: str | tuple[str, ...]) -> tuple[Rows, Rows]:
     """Return the pairs of row numbers for which a SQL condition is true, or whose rows are equal in these columns.
 
-    Nulls equal nothing. Pairs are in the order of the target's rows.
+    Nulls never match. Pairs are in the order of the target's rows.
 
     Raises:
         InvalidArgument: DuckDB cannot compute the condition, or compare the columns.
     """
     if not target.num_rows or not source.num_rows:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    if isinstance(on, tuple):  # by number: DuckDB takes names that differ in case only for one
+    if isinstance(on, tuple):  # by number: DuckDB ignores the case of names
         names = [f"c{i}" for i in range(len(on))]
         target, source = (table.select(on).rename_columns(names) for table in (target, source))
         condition = " AND ".join(f"target.{name} = source.{name}" for name in names)

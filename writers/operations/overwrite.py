@@ -39,7 +39,7 @@ from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
 
 MAX_KEY_ROWS = 1 << 18
-"""Rows of a file whose keys are read at a time."""
+"""Maximum rows whose keys are read at a time."""
 
 
 @record_operation(Operation.OVERWRITE)
@@ -58,14 +58,14 @@ def overwrite_rows(
 
     Args:
         partition: values of (some) partition columns of all rows; the data may lack those columns.
-        dynamic: True: replaces only partitions of which the data has rows. False: replaces all partitions of
+        dynamic: True: replace only partitions for which the data has rows. False: replace all partitions that match
             `partition`, or the whole table. None: as ``dynamic-partition-overwrite``. Tables without partitions are
-            replaced.
-        replace_where: a condition on partition columns: replaces the partitions for which it is true.
+            replaced completely.
+        replace_where: a condition on partition columns; partitions for which it is true are replaced.
 
     Raises:
-        InvalidArgument: rows of another partition than `partition` or `replace_where` say. Others as `convert_rows` and
-            `growing.grown`.
+        InvalidArgument: rows outside of `partition` or `replace_where`. Others as `convert_rows` and
+            `add_missing_columns`.
     """
     condition = None
     if replace_where is not None:
@@ -106,11 +106,11 @@ def replace_matching(
     """Replace the partitions for which a condition is true by written files.
 
     Args:
-        commit: commits the messages; it takes ``partitions`` and a ``premise``.
+        commit: function that commits the messages; it takes ``partitions`` and a ``premise``.
 
     Raises:
         InvalidArgument: rows of a partition for which the condition is not true.
-        CommitConflict: others made such partitions, or changed them, each time.
+        CommitConflict: other commits created or changed such partitions each time.
     """
     written = pl.Series(list(dict.fromkeys(message.partition for message in messages)), dtype=pl.Binary)
     inside = set(filter_partitions(target, written, condition))
@@ -134,7 +134,7 @@ def drop_partitions(target: WriteTarget, partitions: Sequence[Mapping[str, objec
 
     Raises:
         InvalidArgument: no values, a value that does not fit, or a table without partitions.
-        ColumnNotFound: a column that is no partition key.
+        ColumnNotFound: a column is not a partition key.
     """
     specs = [parse_partition_spec(target, one) for one in partitions]
     return commit_with_maintenance(target).drop_partitions(specs)
@@ -149,12 +149,12 @@ def truncate_table(target: WriteTarget) -> Snapshot | None:
 def build_key_premise(
     target: WriteTarget, messages: Sequence[CommitMessage], partitions: Partitions, premise: Premise | None
 ) -> Premise | None:
-    """Return the premise of an overwrite, `premise` where a key belongs to one partition alone.
+    """Return the premise of an overwrite; this is `premise` if keys cannot move between partitions.
 
-    Where it may be in any: that no partition that stays has a key of the written rows, as the newest snapshot has it.
+    Otherwise the premise is that the remaining partitions do not contain any written key, as in the newest snapshot.
 
     Raises:
-        InvalidArgument: one has: the key would be in two partitions.
+        InvalidArgument: a remaining partition has a written key, which would then be in two partitions.
     """
     moves = determine_bucket_mode(target) is BucketMode.CROSS_PARTITION
     keys = list(_read_keys(target, messages)) if moves and partitions != "all" else []
@@ -182,7 +182,7 @@ def build_key_premise(
 
 
 def _read_keys(target: WriteTarget, messages: Sequence[CommitMessage]) -> Iterator[pl.DataFrame]:
-    """Yield the keys of written rows that are not committed yet."""
+    """Yield the keys of the written rows, which are not committed yet."""
     for message in messages:
         stored = StoredFiles(target, Placement.of(message), message.new_files)
         for rows in stored.batches(message.new_files, MAX_KEY_ROWS):

@@ -29,17 +29,17 @@ PartitionSpec = Mapping[str, "Value | None"]
 """Values of some partition columns, as decoded from metadata."""
 
 AnyOf: TypeAlias = "Mapping[str, object] | Sequence[Mapping[str, object]] | None"
-"""Values of partition columns; several mappings: any of them; None: all partitions."""
+"""Values of partition columns. With several mappings, a partition matches any of them. None: all partitions."""
 
 
 def build_partition_filter(target: WriteTarget, partition: AnyOf, where: FilterLike, what: str) -> Filter:
-    """Return the filter of whole partitions: those with the values of `partition` for which `where` is true.
+    """Return the filter for partitions with the values of `partition` for which `where` is true.
 
     Args:
         what: the operation, for messages.
 
     Raises:
-        InvalidArgument: a column that is no partition column, a value or condition that does not fit.
+        InvalidArgument: a column is not a partition column, or a value or condition does not fit.
     """
     filter = parse_filter(where, target.schema.fields)
     others = sorted(filter.columns - set(target.schema.partition_keys))
@@ -61,7 +61,7 @@ def build_partition_filter(target: WriteTarget, partition: AnyOf, where: FilterL
 def _build_any_filter(target: WriteTarget, partitions: Sequence[Mapping[str, object]]) -> Filter:
     specs = [parse_partition_spec(target, one) for one in partitions]
     if not all(specs):
-        return NO_FILTER  # no values are asked for
+        return NO_FILTER  # no values are given
     columns = frozenset(name for spec in specs for name in spec)
     predicate = Or(tuple(And(tuple(_build_predicate(name, value) for name, value in spec.items())) for spec in specs))
     return Filter(predicate, (), columns, str(predicate))
@@ -72,7 +72,7 @@ def _build_predicate(name: str, value: Value | None) -> Leaf:
 
 
 def list_partitions(target: WriteTarget, filter: Filter = NO_FILTER) -> pl.DataFrame:
-    """Return the partitions that hold files now: a column for each partition column, a row for each partition."""
+    """Return the partitions that currently hold files: a row per partition, with the partition columns."""
     snapshot = target.metadata.latest_snapshot()
     stored = pl.Series(find_matching_partitions(target, snapshot, filter) if snapshot else [], dtype=pl.Binary)
     values = decode_columns(stored, [field.type for field in target.partition_fields], where=target.where)
@@ -80,7 +80,7 @@ def list_partitions(target: WriteTarget, filter: Filter = NO_FILTER) -> pl.DataF
 
 
 def find_greatest_partition(target: WriteTarget) -> str:
-    """Return the greatest value of the first partition column as text: ``max_pt``. Raises `InvalidArgument`."""
+    """Return the greatest value of the first partition column as text (``max_pt``). Raises `InvalidArgument`."""
     if not target.partition_fields:
         raise InvalidArgument(f"{target.where}: it is not partitioned, so that there is no max_pt")
     values = list_partitions(target).to_series(0)
@@ -102,7 +102,7 @@ def find_matching_partitions(target: WriteTarget, snapshot: Snapshot, filter: Fi
 
 
 def filter_partitions(target: WriteTarget, stored: pl.Series, filter: Filter) -> list[bytes]:
-    """Return those of the partitions (BinaryRows) for which a filter on partition columns is true."""
+    """Return the partitions (BinaryRows) for which a filter on partition columns is true."""
     fields = target.partition_fields
     columns = decode_columns(stored, [f.type for f in fields], where=target.where)
     frame = pl.DataFrame([*(c.alias(f.name) for c, f in zip(columns, fields)), stored.alias(PARTITION)]).lazy()
@@ -110,10 +110,10 @@ def filter_partitions(target: WriteTarget, stored: pl.Series, filter: Filter) ->
 
 
 def parse_partition_spec(target: WriteTarget, partition: Mapping[str, object]) -> PartitionSpec:
-    """Return values of partition columns as decoded from metadata. Text is parsed as a value of the column's type.
+    """Convert given values of partition columns to decoded ones. Text is parsed as a value of the column's type.
 
     Raises:
-        InvalidArgument: a column that is no partition key, a value that does not fit its type.
+        InvalidArgument: a column is not a partition key, or a value does not fit its type.
     """
     partition = check_mapping(partition, f"{target.where}: partition")
     keys = target.schema.partition_keys

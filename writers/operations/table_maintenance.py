@@ -1,13 +1,13 @@
 """Maintenance of tables: file indexes, entries of missing files, statistics, and marks of complete partitions.
 
-Indexes of data files are made again as the table's options ask for by now, in one COMPACT snapshot. The data files
-stay. Their entries are replaced by entries that name another index, which is in the entry itself or, if it is too large
-for that, in a new file beside the data file. An index is about the columns and types that its data file was written
-with. Java: FileIndexProcessor.
+Indexes of data files are built again by the table's current options, in one COMPACT snapshot. The data files stay.
+Their entries are replaced by entries with the new index, which is stored in the entry itself or, if it is too large, in
+a new file beside the data file. An index covers the columns and types with which its data file was written. Java:
+FileIndexProcessor.
 
-Data files that are not in the store are removed from the newest state: their rows are lost already. Reads of a table
-that lacks a file end with `FileMissing`. Without its entry they return the rows that are left: in tables with a primary
-key older versions of a key may come back.
+Data files that are missing in the store can be removed from the newest snapshot; their rows are lost already. Reads of
+a missing file fail with `FileMissing`. Without its entry, they return the remaining rows. In tables with a primary key,
+older versions of a key may reappear.
 
 ANALYZE measures statistics of the newest snapshot and commits them beside it. A partition is marked as done by a file
 ``_SUCCESS`` in its folder, which shows other systems that it is complete.
@@ -71,9 +71,9 @@ from morrow.writers.target import WriteTarget
 
 @dataclass(frozen=True)
 class RewrittenIndexes:
-    """The number of data files that got another index, and of the partitions that they are in.
+    """The number of data files that got a new index, and the number of their partitions.
 
-    `snapshot` is None when every file had the indexes that the options ask for.
+    `snapshot` is None if every file had the requested indexes already.
     """
 
     partitions: int
@@ -94,7 +94,7 @@ def rewrite_file_index(target: WriteTarget, partition: AnyOf, where: FilterLike)
         chosen = frozenset(find_matching_partitions(target, snapshot, filter))
         with guard_compaction(target.metadata, snapshot):
             entries = to_entries(read_live_entries(target.metadata, snapshot, target.schema, chosen))
-            settled = [entry for entry in entries if entry.bucket != POSTPONE_BUCKET]  # reads leave the others out
+            settled = [entry for entry in entries if entry.bucket != POSTPONE_BUCKET]  # reads ignore the others
             messages = _make_messages(target, settled)
         done = commit_once(commit_with_maintenance(target), messages, BATCH_COMMIT_IDENTIFIER)
         return RewrittenIndexes(len({message.partition for message in messages}), len(messages), done)
@@ -103,7 +103,7 @@ def rewrite_file_index(target: WriteTarget, partition: AnyOf, where: FilterLike)
 
 
 def _make_messages(target: WriteTarget, entries: Iterable[ManifestEntry]) -> list[CommitMessage]:
-    """Return a message for each file that gets another index; after an error no new file stays."""
+    """Return a message for each file that gets a new index; after an error, no new file is left."""
     indexer = _Indexer(target)
     messages: list[CommitMessage] = []
     try:
@@ -129,7 +129,7 @@ def _make_message(entry: ManifestEntry, new: DataFileMeta) -> CommitMessage:
 
 @dataclass(frozen=True)
 class _IndexedColumns(StoredFiles):
-    """Reads the columns `wanted` of data files, all their rows."""
+    """Reader of all rows of data files, in the columns `wanted`."""
 
     wanted: tuple[DataField, ...] = ()
 
@@ -139,7 +139,7 @@ class _IndexedColumns(StoredFiles):
 
 
 class _Indexer:
-    """Makes the indexes of data files that the options of a table ask for."""
+    """Builder of the indexes of data files that the options of a table ask for."""
 
     def __init__(self, target: WriteTarget) -> None:
         self._target = target
@@ -147,7 +147,7 @@ class _Indexer:
         self._of_schema: dict[int, tuple[RequestedIndex, ...]] = {}
 
     def indexed(self, place: Placement, file: DataFileMeta) -> DataFileMeta:
-        """Return the file with its indexes made anew; as it is where they are the same."""
+        """Return the file with its indexes built again, or unchanged if they are the same."""
         others = tuple(name for name in file.extra_files if not name.endswith(INDEX_SUFFIX))
         index = self._built(place, file)
         if index == self._present(place, file):
@@ -160,13 +160,13 @@ class _Indexer:
                 where=file.external_path,
                 hint=f"raise {FILE_INDEX_IN_MANIFEST_THRESHOLD.key!r}",
             )
-        # Never the name of another attempt, or of an older index: snapshots may name that.
+        # A new name, since snapshots may name the index of another attempt or an older index.
         name = f"{file.file_name}-{uuid.uuid4().hex}{INDEX_SUFFIX}"
         self._target.store.write(build_file_path(self._target, place, name), index)
         return msgspec.structs.replace(file, extra_files=(*others, name), embedded_file_index=None)
 
     def _present(self, place: Placement, file: DataFileMeta) -> bytes | None:
-        """Return the index that the file has, None without one or where it is lost."""
+        """Return the current index of the file, None if there is none; empty if its file is lost."""
         names = [name for name in file.extra_files if name.endswith(INDEX_SUFFIX)]
         if not names or file.embedded_file_index is not None:
             return file.embedded_file_index
@@ -193,7 +193,7 @@ class _Indexer:
         return build_container(rows, indexes)
 
     def _wanted(self, schema_id: int) -> tuple[RequestedIndex, ...]:
-        """Return the indexes of the files of a schema, by the names and types of its columns."""
+        """Return the requested indexes for files of a schema, with the names and types of its columns."""
         if schema_id not in self._of_schema:
             there = {one.id: one for one in self._target.metadata.schema(schema_id).fields}
             newest = self._target.schema.by_name
@@ -213,7 +213,7 @@ def _restore_written_column(index: RequestedIndex, column: DataField) -> Request
 
 
 DEFAULT_THREADS = 8
-"""The files looked for at once, unless told otherwise."""
+"""Default number of files whose existence is checked in parallel."""
 
 
 def remove_missing_files(target: WriteTarget, *, dry_run: bool, parallelism: int | None = None) -> list[str]:
@@ -226,7 +226,7 @@ def remove_missing_files(target: WriteTarget, *, dry_run: bool, parallelism: int
             return []
         with guard_read(target.metadata, snapshot):
             missing = _find_missing(target, snapshot, threads)
-        if missing and not is_living(target.metadata, snapshot):  # its files are removed, not lost
+        if missing and not is_living(target.metadata, snapshot):  # its files were removed, not lost
             what = f"snapshot {snapshot.id} expired while its files were looked for"
             raise CommitConflict(f"{target.where}: {what}; nothing was changed, do it again")
         if missing and not dry_run:
@@ -256,7 +256,7 @@ def _build_path(target: WriteTarget, entry: ManifestEntry) -> str:
 def _collect_deletions(
     target: WriteTarget, snapshot: Snapshot, missing: Sequence[ManifestEntry]
 ) -> list[CommitMessage]:
-    """Return the messages of `_make_deletions`; after an error no new file stays."""
+    """Return the messages of `_make_deletions`; after an error, no new file is left."""
     messages: list[CommitMessage] = []
     try:
         for message in _make_deletions(target, snapshot, missing):
@@ -270,7 +270,7 @@ def _collect_deletions(
 def _make_deletions(
     target: WriteTarget, snapshot: Snapshot, missing: Sequence[ManifestEntry]
 ) -> Iterable[CommitMessage]:
-    """Yield a message for each bucket, which deletes its missing files and their deletion vectors."""
+    """Yield a message per bucket that deletes its missing files and their deletion vectors."""
     if target.options.data_evolution:
         raise Unsupported("remove_unexisting_files with data evolution, where files hold some columns of rows alone")
     buckets: dict[tuple[Placement, int], list[DataFileMeta]] = {}
@@ -294,11 +294,12 @@ def _make_deletions(
 
 
 Measure: TypeAlias = Callable[[ScanPlan, Sequence[DataField]], tuple[int, Mapping[str, ColumnFacts]]]
-"""Measures columns of the rows of a plan: the number of rows, and statistics by name."""
+"""A function that measures a plan: it returns the number of rows, and statistics by column name."""
 
 
 def analyze_table(target: WriteTarget, columns: Sequence[str], measure: Measure | None = None) -> Snapshot | None:
-    """Measure the newest snapshot and commit the result; see `Table.analyze`. `measure` is local unless given."""
+    """Measure the newest snapshot and commit the statistics; see `Table.analyze`. By default, measure in this
+    process."""
     fields = [target.schema.column(name) for name in columns]
     check_measured(fields, target.where)
     commit = TableCommit(target)
@@ -327,7 +328,7 @@ def mark_partitions_done(target: WriteTarget, partitions: Sequence[Mapping[str, 
         )
     if not partitions:
         raise InvalidArgument(f"{target.where}: mark_partition_done: name the partitions that are done")
-    folders = [_find_folder(target, partition) for partition in partitions]  # all of them before the first is written
+    folders = [_find_folder(target, partition) for partition in partitions]  # find all folders before the first write
     paths = [f"{target.metadata.root}/{folder}/{SUCCESS_FILE}" for folder in folders]
     for path in paths:
         write_success_at(target.metadata, path, read_clock_millis())
@@ -335,7 +336,7 @@ def mark_partitions_done(target: WriteTarget, partitions: Sequence[Mapping[str, 
 
 
 def _find_folder(target: WriteTarget, partition: Mapping[str, object]) -> str:
-    """Return the folder of a partition, or of all that begin with the values of its first columns."""
+    """Return the folder of a partition, or of all partitions with these values in their first columns."""
     spec = parse_partition_spec(target, partition)
     keys = target.schema.partition_keys[: len(spec)]
     if not spec or set(spec) != set(keys):

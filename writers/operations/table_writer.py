@@ -1,6 +1,6 @@
-"""The writer of a table: checks rows, routes them to the writers of their buckets, and bounds memory.
+"""Writer of a table, which checks rows, routes them to the writers of their buckets, and bounds memory.
 
-At the end the files of the buckets are written and described, several at a time if they are small.
+At the end, the files of the buckets are written and described, several at a time if they are small.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from morrow.writers.target import WriteTarget
 
 
 class TableWriter:
-    """Turns rows into files that are not committed yet. Not safe for use by several threads at once.
+    """Writer of rows to uncommitted files. Not thread-safe.
 
-    Buckets are restored from the newest snapshot at the first write; later writes continue from there, also after
+    Buckets are restored from the newest snapshot at the first write. Later writes continue from this state, even after
     `prepare_commit`, until `forget` is called because another writer has committed.
 
     Args:
@@ -61,17 +61,17 @@ class TableWriter:
         self._goes_on = False
 
     def write(self, data: object, kinds: Kinds = None, missing: Missing = NULL) -> int:
-        """Take rows and return their number; see `writers.ingest.conversion` for what is accepted and raised.
+        """Take rows and return their number; see `convert_rows` for accepted data and errors.
 
         After an error the writer can only be aborted (`abort`).
         """
         return self.write_frames(convert_rows(self.target, data, kinds=kinds, missing=missing))
 
     def write_frames(self, frames: Iterator[pl.DataFrame]) -> int:
-        """Take rows that are checked already: frames as `writers.ingest.conversion` returns them.
+        """Take checked rows, as frames from `writers.ingest.conversion`.
 
         Raises:
-            CommitConflict: others have changed the table, and the snapshot that writing goes on from has expired.
+            CommitConflict: others have changed the table, and the base snapshot has expired.
         """
         taken = 0
         for rows in frames:
@@ -85,19 +85,19 @@ class TableWriter:
         return taken
 
     def compact(self, places: Sequence[Placement], *, full: bool) -> None:
-        """Compact these buckets, including the rows written to them."""
+        """Compact these buckets, including newly written rows."""
         self._restored_base()
         self._open(places)
         for place in places:
             self._writers[place].compact(full)
 
     def compact_written(self) -> None:
-        """Fully compacts the buckets that rows were written to since the last `prepare_commit`."""
+        """Fully compact the buckets that rows were written to since the last `prepare_commit`."""
         for place in self._sizes:
             self._writers[place].compact(full=True)
 
     def prepare_commit(self, *, wait_compaction: bool = True) -> list[CommitMessage]:
-        """Return the changes since the last call as messages for `TableCommit`; unchanged buckets have none."""
+        """Return the changes since the last call as messages for `TableCommit`, without unchanged buckets."""
         messages: list[CommitMessage] = []
         try:
             finish_buckets(self.target, list(self._writers.values()), messages, wait_compaction=wait_compaction)
@@ -108,7 +108,7 @@ class TableWriter:
             raise
         self._sizes, self._held = {}, 0
         if self._reading is not None:
-            with suppress(MorrowError):  # the commit meets it again
+            with suppress(MorrowError):  # the commit raises it again
                 self._reading()
             self._reading = None
         completed = [
@@ -119,7 +119,7 @@ class TableWriter:
         return [message for message in completed if not message.is_empty]
 
     def _let_go(self) -> None:
-        """Restore anew the buckets whose writers cannot continue."""
+        """Drop the writers that cannot continue, so that their buckets are restored again."""
         for place, writer in list(self._writers.items()):
             if isinstance(writer, MergeTreeWriter) and writer.overtaken:
                 self._writers.pop(place).close()
@@ -127,7 +127,7 @@ class TableWriter:
 
     @property
     def base(self) -> Snapshot | None:
-        """The snapshot that buckets were restored from; None before the first write, and in a table without one."""
+        """The snapshot from which buckets were restored; None before the first write or if the table has none."""
         return None if self._base is None else self._base.snapshot
 
     @property
@@ -137,31 +137,31 @@ class TableWriter:
 
     @property
     def places_keys(self) -> bool:
-        """Whether keys are given buckets one by one, which the router remembers."""
+        """Whether buckets are assigned key by key, so that the router has state."""
         return self._mode in (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
 
     def go_on_from(self, snapshot: Snapshot) -> None:
-        """Say that the writer's own commits have led from its base to this snapshot: what it knows holds there."""
+        """Make this snapshot the base: only this writer's commits came since, so its state is still valid."""
         self._continued = snapshot
 
     def forget(self) -> None:
-        """Make the next write restore buckets anew, because the table has changed under this writer."""
+        """Restore buckets again at the next write, because other commits have changed the table."""
         self.close()
         self._base, self._continued, self._goes_on = None, None, False
 
     def close(self) -> None:
-        """Drop buffered rows, and deletes files that no prepared message names."""
+        """Drop buffered rows, and delete files that no prepared message names."""
         writers, self._writers = self._writers, {}
         self._totals, self._sizes, self._held = {}, {}, 0
         for writer in writers.values():
-            with suppress(MorrowError):  # an undeletable file becomes an orphan, the error at hand counts more
+            with suppress(MorrowError):  # an undeletable file becomes an orphan; the original error matters more
                 writer.close()
 
     def _restored_base(self) -> _Base:
         if self._base is None:
             snapshot, self._begun = self._begun or self.target.metadata.latest_snapshot(), None
             if snapshot is not None and self._mode is BucketMode.UNAWARE and not self.target.store.is_local:
-                # The commit will need them: they are read while rows are written.
+                # The commit needs them, so they are read while rows are written.
                 self._reading = start_request(
                     self.target.store, partial(list_manifests, self.target.metadata, snapshot)
                 )
@@ -171,7 +171,7 @@ class TableWriter:
 
     @contextmanager
     def _on_base(self) -> Iterator[None]:
-        """Turn missing files into a conflict, for a block that goes on from the base, where that has expired."""
+        """Turn missing files into a conflict if the base has expired, for a block that reads the base."""
         try:
             yield
         except (FileMissing, SnapshotExpired):
@@ -179,15 +179,15 @@ class TableWriter:
                 raise
 
     def _open(self, places: Sequence[Placement]) -> None:
-        """Make the writers of buckets that have none yet, from one pass over the manifests."""
+        """Create writers for buckets without one, in one pass over the manifests."""
         new = [place for place in dict.fromkeys(places) if place not in self._writers]
         if not new:
             return
         for partition in {place.partition for place in new}:
             self._check_partition(partition)
-        # Overwritten files do not count, nor does any existing file in a table without buckets.
+        # Overwritten files are ignored, and so are all existing files in a table without buckets.
         alone = self._overwrite or self._mode is BucketMode.UNAWARE
-        # After its own commit, a writer may open buckets that were changed since: its base may even have expired.
+        # After its own commit, a writer may open buckets that were changed since. Its base may even have expired.
         goes_on = bool(self._writers) or self._goes_on
         snapshot = self.target.metadata.latest_snapshot() if goes_on and not alone else self.base
         states = restore_buckets(self.target, None if alone else snapshot, new)
@@ -226,7 +226,7 @@ class TableWriter:
         )
 
     def _bound_memory(self, written: Placement) -> None:
-        """Keep all buckets together within ``write-buffer-size``: the fullest spill."""
+        """Keep the buffers of all buckets within ``write-buffer-size`` by spilling the fullest."""
         self._measure(written)
         while self._held > self.target.write.write_buffer:
             fullest = max(self._sizes, key=lambda place: self._sizes[place])
@@ -243,7 +243,7 @@ class TableWriter:
 
 
 class _Base(msgspec.Struct, frozen=True):
-    """The snapshot that writing began from."""
+    """The snapshot on which the write is based."""
 
     snapshot: Snapshot | None
     router: Router
@@ -292,15 +292,15 @@ _WRITERS: dict[BucketMode, _MakesWriter] = {
 }
 
 MIN_PARALLEL_BUCKETS, FLUSHES = 8, 8
-"""The least number of buckets, small ones if keyed, whose files are finished in parallel, and how many at once."""
+"""Minimum buckets (small ones if keyed) to finish files in parallel, and the number finished at once."""
 MAX_WRITERS = 512
-"""The most writers whose files are described together, and the most that wait to be finished with that done.
+"""Maximum writers whose files are described together, and maximum described writers that wait to be finished.
 
-Polars takes as long to find the bounds of ten rows as of ten thousand, and a file of few rows needs a dozen such
-figures: one query finds them for the small files of many buckets.
+In Polars, bounds of ten rows take as long as bounds of ten thousand, and a file needs a dozen bounds. So one query
+computes them for the small files of many buckets.
 """
 MAX_DESCRIBED_BYTES = 16 << 20
-"""The most bytes of rows that are described together: they are copied."""
+"""Maximum bytes of rows that are described together, since they are copied."""
 
 Describing: TypeAlias = AppendWriter | MergeTreeWriter
 
@@ -308,7 +308,7 @@ Describing: TypeAlias = AppendWriter | MergeTreeWriter
 def finish_buckets(
     target: WriteTarget, writers: Sequence[BucketWriter], messages: list[CommitMessage], *, wait_compaction: bool
 ) -> None:
-    """Add the message of each writer to the list, also those of the writers before and beside a failing one."""
+    """Add each writer's message to the list. If a writer fails, the messages of finished writers are in the list."""
     describing = _select_parallel(writers)
     if describing is None:
         for writer in writers:
@@ -316,7 +316,7 @@ def finish_buckets(
         return
     done: list[Future[CommitMessage]] = []
     try:
-        # Small files cost little besides the wait until they are durable.
+        # Small files cost little except the wait until they are durable.
         with ThreadPoolExecutor(FLUSHES) as pool:
             try:
                 for group in _group_writers(describing):
@@ -345,7 +345,7 @@ def _select_parallel(writers: Sequence[BucketWriter]) -> list[Describing] | None
 
 
 def _group_writers(writers: Sequence[Describing]) -> Iterator[list[Describing]]:
-    """Yield the writers in groups that are worth describing together and small enough for it."""
+    """Yield groups of writers that are worth describing together and small enough for it."""
     group, held = list[Describing](), 0
     for writer in writers:
         if group and (len(group) >= MAX_WRITERS or held + writer.buffered_bytes > MAX_DESCRIBED_BYTES):
@@ -358,10 +358,10 @@ def _group_writers(writers: Sequence[Describing]) -> Iterator[list[Describing]]:
 
 
 def _describe_together(target: WriteTarget, writers: Sequence[Describing]) -> None:
-    """Prepare the next file of each of these writers whose rows are few.
+    """Prepare the next file of each writer that has few rows.
 
     Raises:
-        InvalidArgument: rows of any of them that cannot be written. Unsupported: versions that cannot be merged.
+        InvalidArgument: rows of a writer cannot be written. Unsupported: versions cannot be merged.
     """
     target.find_folders([writer.partition for writer in writers])
     few = [(writer, rows) for writer in writers if (rows := writer.few_rows()) is not None]
@@ -373,7 +373,7 @@ def _describe_together(target: WriteTarget, writers: Sequence[Describing]) -> No
 
 
 class BucketWriter(Protocol):
-    """Writes the rows of one bucket to files. Not safe for use by several threads at once."""
+    """Writer of the rows of one bucket to files. Not thread-safe."""
 
     @property
     def buffered_bytes(self) -> int:
@@ -385,17 +385,17 @@ class BucketWriter(Protocol):
         ...
 
     def spill(self) -> None:
-        """Frees the memory of the buffer: its rows go to temporary files or to data files."""
+        """Free the buffer's memory by moving its rows to temporary files or data files."""
         ...
 
     def compact(self, full: bool) -> None:
-        """Write the buffered rows and compacts: with `full` into one sorted run, else as the options say."""
+        """Write the buffered rows, then compact: with `full` into one sorted run, otherwise as the options say."""
         ...
 
     def prepare_commit(self, *, wait_compaction: bool = True) -> CommitMessage:
-        """Write the buffered rows, compacts as the options say, and return the changes since the last call."""
+        """Write the buffered rows, compact as the options say, and return the changes since the last call."""
         ...
 
     def close(self) -> None:
-        """Drop buffers and temporary files, and deletes data files that no prepared message names."""
+        """Drop buffers and temporary files, and delete data files that no prepared message names."""
         ...

@@ -1,9 +1,9 @@
 """Updates of columns in the rows that match a condition.
 
-An update of a keyed table writes new versions of rows, which the merge engine folds into the old ones. A version is
-written so that its merge gives the updated row, and an update that no version can express is refused: to
-partial-update a null means "leave it as it is", an aggregate function adds to the old value, and a version with a
-smaller sequence is an older one.
+An update of a keyed table writes new versions of rows, which the merge engine merges into the old ones. A version is
+written so that the merge gives the updated row. An update that no version can express is refused. For partial-update a
+null leaves the value unchanged, an aggregate function adds to the old value, and a version with a smaller sequence is
+older.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def update_rows(target: WriteTarget, assignments: Mapping[str, Value], condition
     Raises:
         ColumnNotFound, InvalidArgument: a column that is missing or belongs to the primary key, an expression that
             cannot be computed, values that do not fit their column.
-        Unsupported: the merge engine updates no rows, or would produce other rows; see `build_new_versions`.
-        CommitConflict: others changed these rows each time they were read.
+        Unsupported: the merge engine cannot update rows, or would produce other rows; see `build_new_versions`.
+        CommitConflict: other commits changed these rows each time they were read.
     """
     if not isinstance(assignments, Mapping) or not assignments:
         raise InvalidArgument("update: give the columns to set, such as {'amount': 'amount * 2'}")
@@ -97,17 +97,17 @@ KEEPS_NULL = "last_value"
 
 
 OVERWRITE = "overwrite the table with the rows that are wanted"
-"""The advice for changes that no new version of a row can make."""
+"""Advice for changes that a new version of a row cannot express."""
 
 
 def instead_of_update(target: WriteTarget) -> str:
-    """Return what to do instead of updating a key: tables of some merge engines delete no rows."""
+    """Return advice for an update of a key, which depends on whether the merge engine can delete rows."""
     is_deletable = not target.options.ignore_delete and (target.merge is None or target.merge.undeletable is None)
     return "delete the row and insert another" if is_deletable else OVERWRITE
 
 
 def check_deletable(target: WriteTarget) -> None:
-    """Raise `Unsupported` when a ``-D`` row would not remove the row of its key."""
+    """Raise `Unsupported` if a ``-D`` row would not remove the row of its key."""
     if target.merge is None:
         return
     if target.options.ignore_delete:
@@ -124,7 +124,7 @@ def check_updatable(target: WriteTarget, columns: Iterable[str], operation: str)
     """Check that these columns can be updated.
 
     Raises:
-        Unsupported: a new version of a row would not replace its values. InvalidArgument: a column of the primary key.
+        Unsupported: a new version of a row would not replace the values. InvalidArgument: a column of the primary key.
     """
     if target.options.data_evolution:
         raise Unsupported(f"{operation} of a table with data-evolution.enabled", where=target.where)
@@ -147,7 +147,7 @@ def check_updatable(target: WriteTarget, columns: Iterable[str], operation: str)
 
 
 def check_assignable(target: WriteTarget, columns: Collection[str], operation: str) -> None:
-    """Raise `Unsupported` for columns that an update of this table cannot set, whatever the values."""
+    """Raise `Unsupported` for columns that an update of this table can never set."""
     spec = target.merge
     if spec is None or not spec.folds:
         return
@@ -207,7 +207,7 @@ def build_new_versions(target: WriteTarget, old: pa.Table, new: pa.Table, column
 
 
 def check_deletions(target: WriteTarget, rows: pa.Table) -> None:
-    """Raise `Unsupported` for rows that a ``-D`` would not delete: no group that removes has a sequence for them."""
+    """Raise `Unsupported` for rows that a ``-D`` would not delete: the sequences of all removing groups are null."""
     removing = find_removing_groups(target)
     if not removing or not all(name in rows.column_names for group in removing for name in group.sequence):
         return
@@ -220,12 +220,13 @@ def check_deletions(target: WriteTarget, rows: pa.Table) -> None:
 
 
 def find_removing_groups(target: WriteTarget) -> list[SequenceGroup]:
-    """Return the sequence groups of which a ``-D`` with a sequence removes the row."""
+    """Return the sequence groups for which a ``-D`` removes the row if its sequence is not null."""
     return [group for group in (target.merge.groups if target.merge else ()) if group.removes_record]
 
 
 def make_not_deleted_error(target: WriteTarget) -> Unsupported:
-    """Return the error for a row that a ``-D`` would leave, since no group that removes has a sequence for it."""
+    """Return the error for a row that a ``-D`` would not delete, since the sequences of all removing groups are
+    null."""
     return Unsupported(
         f"deleting a row whose sequence {' and '.join(map(str, find_removing_groups(target)))} is null: it would stay",
         where=target.where,
@@ -258,7 +259,7 @@ def _check_folded(target: WriteTarget, spec: MergeSpec, column: ColumnMerge, old
 
 
 def _check_kept(target: WriteTarget, group: SequenceGroup, old: pa.Table, new: pa.Table) -> None:
-    """Raise `Unsupported` for rows with null sequences whose old version has protected values: they would be lost."""
+    """Raise `Unsupported` if protected values of the old version would be lost for rows with null sequences."""
     unordered = _is_unordered(new, group)
     for name in group.protected:
         if bool((unordered & _to_series(old, name).is_not_null()).any()):
@@ -278,7 +279,7 @@ def _check_sequence(
     *,
     descending: bool = False,
 ) -> None:
-    """Raise `Unsupported` for versions older than those they should replace."""
+    """Raise `Unsupported` for versions that are older than the versions they should replace."""
     if not any(name in columns for name in sequence):
         return
     names = [(reserve_name("before", i), reserve_name("after", i)) for i in range(len(sequence))]
@@ -293,7 +294,7 @@ def _check_sequence(
     same: pl.Expr = pl.lit(True)
     for before, after in names:
         first, second = (before, after) if descending else (after, before)
-        # A null is the oldest.
+        # Null is the oldest value.
         less = (col(first) < col(second)).fill_null(col(after).is_null() & col(before).is_not_null())
         older = older | (same & less)
         same = same & col(before).eq_missing(col(after))
@@ -307,7 +308,7 @@ def _check_sequence(
 
 
 def _neutralize_columns(target: WriteTarget, spec: MergeSpec, new: pa.Table, columns: Collection[str]) -> pa.Table:
-    """Return the versions with null in columns whose unchanged value a function would add once more."""
+    """Return the versions with null in columns whose unchanged value a function would add again."""
     for column in spec.columns:
         if column.call is None or column.call.function in REPLACING or column.name in columns:
             continue

@@ -1,4 +1,4 @@
-"""A write session, which turns rows into messages and commits them once or removes their files."""
+"""Write session, which turns rows into messages, and commits them once or removes their files."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from morrow.writers.target import WriteTarget
 
 
 class OvertakenError(CommitConflict):
-    """The files that a session goes on from are gone. Nothing was committed; a new session may write the rows."""
+    """Error for a session whose base files are gone. Nothing was committed; a new session may write the rows."""
 
 
 class WriteSession:
-    """Writes and commits under one commit user. After an error no uncommitted file stays."""
+    """Writes and commits under one commit user. After an error, no uncommitted file is left."""
 
     def __init__(self, target: WriteTarget, *, repeats: bool = False, base: Snapshot | None = None) -> None:
-        """Open the session. `repeats`: of a stream, whose identifiers are looked up; `base`: the newest snapshot."""
+        """Open the session. `repeats`: a stream, whose commits may be repeated; `base`: the newest snapshot, if
+        known."""
         target = self.target = postpone_rows(target) if repeats else target
         self.commits = commit_with_maintenance(target)
         self._writer = TableWriter(target, base=base)
@@ -37,13 +38,13 @@ class WriteSession:
         self._known: Snapshot | None = None
 
     def write(self, data: object, kinds: Kinds = None, missing: Missing = NULL) -> int:
-        """Write rows; return how many. An error aborts the session."""
+        """Write rows; return their number. An error aborts the session."""
         with self._cleaned_up():
             return self._writer.write(data, kinds, missing)
 
     def prepare(self) -> list[CommitMessage]:
-        """Finish the files of the rows written since the last call; return their messages and release the files,
-        which outlive the session."""
+        """Finish the files of the rows written since the last call; return their messages. The files outlive the
+        session."""
         with self._cleaned_up(), self._based_on(self._known or self._writer.base):
             messages = self._writer.prepare_commit()
         self._prepared += messages
@@ -57,7 +58,7 @@ class WriteSession:
         properties: Mapping[str, str] | None = None,
         premise: Premise | None = None,
     ) -> Snapshot | None:
-        """Commit the rows written and not prepared yet; `premise`: the rows that they were computed from."""
+        """Commit the rows that are written but not prepared; `premise`: the rows that they were computed from."""
         number = BATCH_COMMIT_IDENTIFIER if identifier is None else identifier
         check_identifier(number)
         check_properties(properties)
@@ -93,7 +94,7 @@ class WriteSession:
         return done
 
     def abort(self) -> None:
-        """Drop the rows written and not prepared."""
+        """Drop the rows that are written but not prepared."""
         self._writer.close()
 
     @contextmanager
@@ -106,8 +107,8 @@ class WriteSession:
 
     @contextmanager
     def _based_on(self, base: Snapshot | None) -> Iterator[None]:
-        """Turn missing files into a conflict, for a block that reads files of `base`: the snapshot of the session's
-        last commit, or of its begin."""
+        """Turn missing files into a conflict, for a block that reads files of `base`, the session's last or first
+        snapshot."""
         try:
             yield
         except FileMissing as error:
@@ -116,7 +117,8 @@ class WriteSession:
             raise self._overtaken("was rolled back, or compacted and expired by others,", base) from error
 
     def _check_not_rolled_back(self, base: Snapshot | None) -> None:
-        """Check that no rollback removed the files in which keys are looked up, though a tag may keep them."""
+        """Check that no rollback removed the snapshot in whose files keys are looked up, even if a tag keeps the
+        files."""
         if base is not None and LookupStrategy.of(self.target).needed and self._is_rolled_back(base):
             raise self._overtaken("was rolled back", base)
 
@@ -126,7 +128,7 @@ class WriteSession:
         if there is not None and is_same_commit(there, base):
             return False
         earliest = metadata.earliest_snapshot_id()
-        return there is not None or earliest is None or earliest < base.id  # else it has expired, which does no harm
+        return there is not None or earliest is None or earliest < base.id  # otherwise it expired: harmless
 
     def _overtaken(self, what: str, base: Snapshot) -> OvertakenError:
         return OvertakenError(
@@ -135,14 +137,14 @@ class WriteSession:
         )
 
     def _was_committed(self, identifier: int, messages: Sequence[CommitMessage]) -> None:
-        """Clean up after an identifier committed before: by this very call, with an unclear outcome, or with other
-        files, in which case those of `messages` are removed."""
+        """Clean up if the identifier is committed already: by this call after an unclear outcome, or by another one, in
+        which case the files of `messages` are removed."""
         if identifier not in self._unclear:
             self.commits.abort(messages)
         self._writer.forget()
 
     def _go_on(self, messages: Sequence[CommitMessage], done: Snapshot, base: Snapshot | None) -> None:
-        """Keep the known state of buckets if all snapshots since are the session's own and none was rolled back."""
+        """Keep the known state of buckets if all later snapshots are the session's own and none was rolled back."""
         known = base.id if base else 0
         compacted = any(message.compact_before or message.compact_after for message in messages)
         foreign = done.id <= known or (compacted and done.commit_kind != COMPACT)
@@ -161,10 +163,10 @@ class WriteSession:
 
 
 def is_full_compaction_due(target: WriteTarget, identifier: int | None) -> bool:
-    """Return whether ``full-compaction.delta-commits`` requires a full compaction: every so many numbered commits, and
-    every commit without a number, as in Spark's writers."""
+    """Return whether ``full-compaction.delta-commits`` requires a full compaction: after every N numbered commits, and
+    at every commit without a number, as in Spark's writers."""
     every = target.write.full_compaction_commits
     if every is None or target.write.write_only:
         return False
-    # An identifier that is not a number is refused by the commit.
+    # The commit refuses identifiers that are not numbers.
     return identifier is None or (isinstance(identifier, int) and (identifier + 1) % every == 0)

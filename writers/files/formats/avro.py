@@ -1,4 +1,4 @@
-"""Avro data files as Java Paimon writes them: its schema, letter by letter, and its blocks of about 64 kB.
+"""Avro data files as Java Paimon writes them, with exactly its schema, and blocks of about 64 kB.
 
 ================  =======================================================================================
 Paimon            Avro
@@ -39,7 +39,7 @@ TIME_PRECISION = 3
 
 
 class AvroEncoder:
-    """An `Encoder` of Avro files; each of its blocks is several Avro blocks."""
+    """An `Encoder` of Avro files. Each of its blocks consists of several Avro blocks."""
 
     def __init__(self, layout: FileLayout, options: EncoderOptions) -> None:
         self._fields = layout.fields
@@ -63,7 +63,7 @@ class AvroEncoder:
         return encode_one_by_one(self, frame, heights)
 
     def foot(self, blocks: Sequence[Block]) -> bytes:
-        """Return nothing: containers end with their last block."""
+        """Return empty bytes: containers end with their last block."""
         del blocks
         return b""
 
@@ -75,7 +75,7 @@ def build_avro_schema(fields: Sequence[t.DataField], where: str) -> dict[str, An
     """Return the schema of a file with these columns.
 
     Raises:
-        Unsupported: a type, or a precision of a time, that Java Paimon does not write to Avro either.
+        Unsupported: Java Paimon does not write this type, or precision of a time, to Avro either.
     """
     record = _build_record(fields, RECORD, where)
     return {"type": record["type"], "name": record["name"], "namespace": NAMESPACE, "fields": record["fields"]}
@@ -95,7 +95,7 @@ def _build_member(name: str, type_: t.DataType, record: str, where: str, *, defa
 
 
 def _is_name(name: str) -> bool:
-    """Return whether Java's Avro accepts the name: letters of any script."""
+    """Return whether Java's Avro accepts the name. Letters may be of any script."""
     return all(c == "_" or c.isalpha() or c.isdecimal() for c in name) and not name[:1].isdecimal()
 
 
@@ -175,7 +175,7 @@ _NODES: Mapping[type[t.DataType], Callable[[Any, str, str], Any]] = {
 
 
 def _to_physical(array: pa.Array, type_: t.DataType) -> pa.Array:
-    """Return the values in the Arrow types that Avro's own types are encoded from."""
+    """Convert values to the Arrow types from which Avro's types are encoded."""
     convert = _PHYSICAL.get(type(type_))
     return array if convert is None else convert(array, type_)
 

@@ -1,4 +1,4 @@
-"""ORC data files as Java Paimon writes them: its types, with lengths, and the field id of every node of the type tree.
+"""ORC data files as Java Paimon writes them: its types with lengths, and the field id of every node of the type tree.
 
 ================  =======================================================================================
 Paimon            ORC
@@ -12,8 +12,9 @@ TIMESTAMP_LTZ     TIMESTAMP_INSTANT. (With ``orc.timestamp-ltz.legacy.type``, th
 MULTISET          MAP with INT values
 ================  =======================================================================================
 
-Arrow writes each block as a file of its own, in memory, so that several threads can; `orc_stripes` merges their tails
-into one, with the types as above. The type tree is protobuf messages in the order of the tree's nodes (parents first):
+Arrow writes each block as a separate file in memory, so that several threads can do it. `orc_stripes` merges their
+tails into one, with the types above. The type tree is protobuf messages in the order of the tree's nodes (parents
+first):
 
     Type    1 kind   2 subtypes (packed node numbers)   3 fieldNames   4 maximumLength   5 precision   6 scale
             7 attributes (StringPair: 1 key, 2 value)
@@ -61,9 +62,9 @@ CODECS: Mapping[str, str] = {
 }
 ORC_BATCH_ROWS = 1 << 16
 MAX_FAST_LEVEL = 1
-"""The highest fast zstd level. Arrow knows two levels of zstd: fast, and the default of zstd."""
+"""Maximum zstd level that is written as fast. Arrow supports two levels of zstd: fast, and zstd's default."""
 STRIPE_BYTES = 1 << 40
-"""Larger than any block, so that a block is one stripe."""
+"""Stripe size for Arrow. Larger than any block, so that a block is one stripe."""
 ONE_ENTRY = 4 * MAX_BLOCK_ROWS
 
 
@@ -78,7 +79,7 @@ class OrcEncoder:
         self._schema = pa.schema([pa.field(field.name, _to_stored_type(field.type)) for field in layout.fields])
         self._properties = _parse_properties(options)
         if any(map(has_timestamps, self._schema.types)):
-            # Allows streams to be replaced: the one entry of a row index points at their beginnings, however long.
+            # With a single entry per row index, which points to the beginning of streams, streams can be replaced.
             self._properties["row_index_stride"] = ONE_ENTRY
 
     def block(self, frame: pl.DataFrame) -> Block:
@@ -118,7 +119,7 @@ def _parse_properties(options: EncoderOptions) -> dict[str, Any]:
     return {
         "compression": CODECS[name],
         "compression_strategy": "speed" if options.write.zstd_level <= MAX_FAST_LEVEL else "compression",
-        # As in Java: text with fewer distinct values than this share of its rows is dictionary-encoded.
+        # As in Java, text is dictionary-encoded if its distinct values are less than this share of its rows.
         "dictionary_key_size_threshold": given.get(ORC_DICTIONARY_KEY_THRESHOLD),
         "stripe_size": STRIPE_BYTES,
     }
@@ -140,7 +141,7 @@ def _to_stored_type(type_: t.DataType) -> pa.DataType:
 
 
 def _compact(array: pa.Array) -> pa.Array:
-    """Return nested arrays without offsets: Arrow's writer reads the nulls of a struct's member from the beginning."""
+    """Copy nested arrays to offset 0: Arrow's writer ignores the offset of nulls in struct members."""
     return pa.concat_arrays([array, array[:0]]) if pa.types.is_nested(array.type) else array
 
 
@@ -173,7 +174,7 @@ def build_type_tree(columns: Sequence[t.DataField], where: str) -> tuple[bytes, 
     """Return the type nodes of a file with these columns.
 
     Raises:
-        Unsupported: a type that Java Paimon does not write to ORC either.
+        Unsupported: Java Paimon does not write this type to ORC either.
     """
     nodes: list[bytes] = []
     _add_struct(nodes, columns, FieldPlace(-1, where), [])
@@ -181,7 +182,7 @@ def build_type_tree(columns: Sequence[t.DataField], where: str) -> tuple[bytes, 
 
 
 def _add(nodes: list[bytes], type_: t.DataType, node_id: int, at: FieldPlace) -> None:
-    """Add the nodes of one type, whose topmost has the field id `node_id`."""
+    """Add the nodes of one type, with `node_id` as field id of the topmost node."""
     pair = encode_message([make_field(1, ID_ATTRIBUTE), make_field(2, str(node_id).encode())])
     attributes = [make_field(ATTRIBUTES, pair)]
     if isinstance(type_, t.RowType):
@@ -200,7 +201,7 @@ def _add_struct(nodes: list[bytes], members: Sequence[t.DataField], at: FieldPla
 
 
 def _add_parent(nodes: list[bytes], kind: int, children: Sequence[Callable[[], None]], rest: list[Field]) -> None:
-    """Add the node itself, then those of its children, whose numbers it lists."""
+    """Add the node, which lists the numbers of its children, then the nodes of its children."""
     own = len(nodes)
     nodes.append(b"")
     numbers = b""
@@ -219,7 +220,7 @@ _CHILDREN: Mapping[type[t.DataType], Callable[[Any, FieldPlace], tuple[int, list
     t.MapType: _add_map,
     t.MultisetType: lambda bag, inside: _add_map(t.MapType(key=bag.element, value=t.IntType()), inside),
 }
-"""Kind, and type and id of each child."""
+"""By nested type: the ORC kind, and type and id of each child."""
 
 
 def _build_atomic(type_: t.DataType, where: str) -> list[Field]:

@@ -1,4 +1,4 @@
-"""Stripes and tails of ORC files: merges tails, and encodes fractions of seconds before 1970.
+"""Stripes and tails of ORC files, with merges of tails, and encoding of fractions of seconds before 1970.
 
     "ORC"  stripes  | metadata  footer  postscript  length of the postscript (1 byte)
                     |  the tail
@@ -13,11 +13,11 @@ If streams are compressed, metadata and footer are chunks: 3 bytes little-endian
 chunk is uncompressed, then the chunk. Here they are always uncompressed.
 
 A timestamp column is two integer streams: seconds since 2015, and nanoseconds. Writers round seconds towards zero if
-there are more than 999,999 nanoseconds, and readers undo it; the nanoseconds themselves count upwards. Arrow's writer
-writes negative nanoseconds before 1970 instead, which Java mishandles. If a column has any, this module encodes both
-of its streams and drops the statistics that Arrow made of it. The last second before 1970 cannot be distinguished from
-the one after it. There, negative nanoseconds are kept, which Java and Arrow read as long as they are whole
-milliseconds; others are refused.
+there are more than 999,999 nanoseconds, and readers undo this. The nanoseconds always count upwards. Arrow's writer
+writes negative nanoseconds before 1970 instead, which Java mishandles. If a column has any, this module encodes both of
+its streams and drops the statistics that Arrow computed. The last second before 1970 cannot be distinguished from the
+first one after it. Negative nanoseconds are kept there, since Java and Arrow read them if they are whole milliseconds.
+Other times in this second are refused.
 
 Streams here are direct runs of run-length encoding version 2: a header of 2 bytes (2 bits: 1, 5 bits: code of the
 width, 9 bits: count - 1), and up to 512 big-endian values.
@@ -75,11 +75,11 @@ def split_tail(file: pa.Buffer) -> tuple[memoryview, Tail]:
 
 
 def merge_tails(parts: Sequence[tuple[int, Tail]], types: Sequence[bytes]) -> bytes:
-    """Return the tail of a file that has the stripes of several files, one after another.
+    """Return the tail of a file with the concatenated stripes of several files.
 
     Args:
         parts: the length of the stripes and the tail of each file.
-        types: the nodes of the type tree, which replace those of the files.
+        types: the nodes of the type tree, which replace the type trees of the files.
     """
     first = parts[0][1]
     block = read_block_size(first)
@@ -91,7 +91,7 @@ def merge_tails(parts: Sequence[tuple[int, Tail]], types: Sequence[bytes]) -> by
 
 
 def read_block_size(tail: Tail) -> int:
-    """Return the bytes that fit in a chunk; 0 where nothing is compressed."""
+    """Return the size of a chunk in bytes; 0 if the file is not compressed."""
     return read_integer(tail.postscript, COMPRESSION_BLOCK) if read_integer(tail.postscript, COMPRESSION) else 0
 
 
@@ -104,7 +104,7 @@ def store_chunks(data: bytes, block: int) -> bytes:
 
 
 def read_integer(data: bytes, number: int) -> int:
-    """Return the integer of that number in a message, 0 where there is none."""
+    """Return the integer field with this number in a message, 0 if it is missing."""
     return next((value for n, _, value in parse_fields(data) if n == number and isinstance(value, int)), 0)
 
 
@@ -136,7 +136,7 @@ def _move_stripe(stripe: int | bytes, shift: int) -> bytes:
 
 
 def _merge_statistics(footers: Sequence[Sequence[Field]]) -> list[Field]:
-    """Return statistics of the whole file: counts. Bounds stay with the stripes, where readers look for them."""
+    """Return statistics of the whole file, with counts only. Bounds are in the statistics of stripes."""
     columns = [[value for n, _, value in footer if n == STATISTICS and isinstance(value, bytes)] for footer in footers]
     if len(columns) == 1:
         return [make_field(STATISTICS, column) for column in columns[0]]
@@ -163,7 +163,7 @@ PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 MAX_RUN_VALUES = 512
 DIRECT = 1
 WIDTH_CODES = {5: 28, 8: 31}
-"""Maps the bytes of a value to the code of that width."""
+"""Codes of the width of values, by their bytes."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def find_early_times(columns: Sequence[pa.ChunkedArray], names: Sequence[str]) -
     """Return the timestamp columns of a block that have fractions of seconds before 1970.
 
     Raises:
-        InvalidArgument: a time that ORC cannot hold.
+        InvalidArgument: ORC cannot hold a time.
     """
     found: list[Times] = []
     number = 1
@@ -194,7 +194,7 @@ def find_early_times(columns: Sequence[pa.ChunkedArray], names: Sequence[str]) -
 
 
 def replace_times(file: pa.Buffer, times: Sequence[Times]) -> tuple[bytes, Tail]:
-    """Return the stripe of a file of one stripe, with replaced timestamps, and the tail of that file."""
+    """Replace the timestamps in a file with one stripe; return its stripe and its tail."""
     layout = OrcLayout(io.BytesIO(memoryview(file)), "a file in memory")
     _, tail = split_tail(file)
     (stripe,) = (
@@ -257,7 +257,7 @@ def _convert_times(column: int, ticks: Ints, per_second: int, name: str) -> Time
 
 
 def _walk_timestamps(column: pa.Array | pa.ChunkedArray, number: int) -> Iterator[tuple[int, pa.Array]]:
-    """Yield numbers and values (without the nulls) of the timestamp columns at and below a node of the type tree."""
+    """Yield numbers and non-null values of the timestamp columns at and below a node of the type tree."""
     if not has_timestamps(column.type):
         return
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -274,7 +274,7 @@ def _walk_timestamps(column: pa.Array | pa.ChunkedArray, number: int) -> Iterato
 def _list_children(array: pa.Array) -> list[pa.Array]:
     if pa.types.is_struct(array.type):
         return list(array.flatten())
-    # Concatenating with nothing drops values outside of the lists.
+    # Concatenation with an empty array drops values outside of the lists.
     joined = pa.concat_arrays([array, array[:0]])
     return [joined.keys, joined.items] if pa.types.is_map(array.type) else [joined.values]
 
@@ -305,7 +305,7 @@ def _encode_times(times: Times) -> dict[int, bytes]:
 
 
 def _encode_runs(values: Ints) -> bytes:
-    """Return the values, taken as unsigned, in direct runs of one width."""
+    """Encode the values as unsigned integers in direct runs of one width."""
     width = 5 if len(values) and int(values.min()) >= 0 and int(values.max()) < 1 << 40 else 8
     digits = values.astype(">i8").view(np.uint8).reshape(-1, 8)[:, 8 - width :]
     runs = (digits[at : at + MAX_RUN_VALUES] for at in range(0, len(values), MAX_RUN_VALUES))
@@ -324,7 +324,7 @@ def _replace_fields(data: bytes, values: Mapping[int, int]) -> bytes:
 
 
 def _remove_bounds(parts: Iterator[Field] | Sequence[Field], number: int, columns: Collection[int]) -> list[Field]:
-    """Return the fields without the bounds of `columns`; fields `number` are statistics, one per column in order."""
+    """Return the fields without the bounds of `columns`. Fields `number` are statistics, one per column in order."""
     out: list[Field] = []
     column = 0
     for part in parts:

@@ -1,13 +1,13 @@
 """Parquet data files as Java Paimon writes them: its types, its field ids, and a checksum for every page.
 
-Arrow writes each row group as a file of its own, in memory, so that several threads can; their footers are merged into
-one. Merging also turns 12 fixed bytes that Arrow wrote into INT96; Arrow's own switch for INT96 applies to all
+Arrow writes each row group as a separate file in memory, so that several threads can do it, and the footers are merged
+into one. The merge also turns columns of 12 fixed bytes into INT96, since Arrow's own option for INT96 applies to all
 timestamps of the file.
 
-The encodings of columns are chosen by a sample of their values: a dictionary pays if values repeat. Arrow would try one
-everywhere, and for unique numbers (keys, sequence numbers) write half a megabyte of dictionary before it gives up:
-slower to write and to read, and larger. Those are stored as differences (DELTA_BINARY_PACKED) if the differences are
-small, else plainly.
+The encodings of columns are chosen by a sample of their values. A dictionary is used if values repeat. Arrow would try
+a dictionary for all columns, and write half a megabyte of it for unique numbers (keys, sequence numbers) before it
+gives up, which makes files slower and larger. Unique numbers are stored as differences (DELTA_BINARY_PACKED) if these
+are small, otherwise plainly.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from morrow.writers.files.formats.parquet_schema import (
 
 MAGIC = b"PAR1"
 FIRST_VERSION = ("v1", "parquet_1_0")
-"""Words of `PARQUET_WRITER_VERSION` for the encodings that every version of Java Paimon reads."""
+"""Values of `PARQUET_WRITER_VERSION` for the encodings that every version of Java Paimon reads."""
 TAIL = struct.Struct("<I4s")
-"""The end of a file: the length of the footer, and the magic again."""
+"""The end of a file: the length of the footer, and the magic bytes."""
 
 MAX_WHOLE_BOUND = 32
-"""The characters up to which a bound in the statistics of a row group is a whole value, whatever a writer shortens."""
+"""Maximum characters of a bound in row group statistics that is certainly not truncated."""
 
 CODECS: Mapping[str, str] = {
     **{name: name for name in ("zstd", "snappy", "gzip", "brotli")},
@@ -75,7 +75,7 @@ class ParquetEncoder:
         places = accumulate((len(list_leaf_paths(stored)) for stored in self._schema), initial=0)
         texts = ((stored.name, place) for stored, place in zip(self._schema, places) if is_text(stored.type))
         self._texts = tuple(texts)
-        """Text columns, and the places of their chunks in a row group."""
+        """Text columns, and the numbers of their chunks in a row group."""
         self._properties = _parse_properties(options) | {"write_statistics": self._columns_with_statistics()}
 
     def block(self, frame: pl.DataFrame) -> Block:
@@ -114,7 +114,7 @@ class ParquetEncoder:
         return Block(rows, end - len(MAGIC), data[len(MAGIC) : end], details, ends)
 
     def _text_ends(self, footer: pq.FileMetaData) -> dict[str, tuple[str, str]]:
-        """Return the bounds of text columns in the statistics of a row group, of short values."""
+        """Return the bounds of text columns with short values from the statistics of a row group."""
         group = footer.row_group(0)
         found = ((name, group.column(place).statistics) for name, place in self._texts)
         ends = {name: (each.min, each.max) for name, each in found if each is not None and each.has_min_max}
@@ -134,7 +134,7 @@ class ParquetEncoder:
         return pa.chunked_array(arrays, field.type)
 
     def _columns_with_statistics(self) -> bool | list[str]:
-        """Return all columns but INT96, whose order is undefined."""
+        """Return all columns except INT96, whose order is undefined."""
         if not any(self._nanos):
             return True
         return [path for stored in self._schema for path in list_leaf_paths(stored, without_int96=True)]
@@ -161,14 +161,14 @@ def _parse_properties(options: EncoderOptions) -> dict[str, Any]:
 WRITER = FileWriter(ParquetEncoder, PARQUET_BLOCK_SIZE)
 
 MIN_SAMPLE_ROWS = 1000
-"""Fewer rows are sampled whole; where no dictionary pays they are stored plainly, as Java does."""
+"""Minimum rows to sample. Fewer rows are examined completely, and stored plainly without a dictionary, as in Java."""
 MIN_DICTIONARY_ROWS = 8
-"""Of fewer rows a dictionary takes about as much room as it saves, and longer to make."""
+"""Minimum rows for a dictionary. For fewer rows it does not save space, and takes longer."""
 SAMPLE_ROWS = 4096
 MAX_DISTINCT_SHARE = 0.9
-"""The share of distinct values in a sample from which values hardly repeat."""
+"""Maximum share of distinct values in a sample for a dictionary. Beyond it, values hardly repeat."""
 MAX_DIFFERENCE_SHARE = 0.75
-"""The share of the type's bits up to which differences are worth storing instead of values."""
+"""Maximum bits of differences, as a share of the type's bits, to store differences instead of values."""
 LENGTH_WIDTH = 4
 """Bytes of the length before each plainly stored text or byte string."""
 GROUP = "group"
@@ -178,21 +178,21 @@ DELTA = "DELTA_BINARY_PACKED"
 
 @dataclass(frozen=True)
 class Encodings:
-    """The paths of columns with a dictionary (True: all), and the encoding of others; the rest is plain."""
+    """Paths of columns with a dictionary (True: all), and encodings of other columns; the rest is stored plainly."""
 
     dictionary: list[str] | bool = False
     others: dict[str, str] = field(default_factory=dict)
 
     @property
     def properties(self) -> dict[str, Any]:
-        """The encodings as arguments of Arrow's writer."""
+        """The encodings as arguments for the Parquet writer."""
         return {"use_dictionary": self.dictionary, "column_encoding": self.others or None}
 
 
 def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool, differences: bool = True) -> Encodings:
-    """Return the encodings of a row group with these values: without `dictionaries`, or without `differences`.
+    """Return the encodings of a row group with these values, with `dictionaries` and `differences` if allowed.
 
-    `schema` has the same columns as `frame`, as Arrow is to write them. Parts of nested columns are not sampled.
+    `schema` has the same columns as `frame`, in the types to write. Parts of nested columns are not sampled.
     """
     if frame.height < MIN_DICTIONARY_ROWS:
         return Encodings()
@@ -215,7 +215,7 @@ def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool, differ
 def choose_each(
     frame: pl.DataFrame, heights: Sequence[int], schema: pa.Schema, *, dictionaries: bool
 ) -> list[Encodings]:
-    """Return `choose` for each of the consecutive row groups in `frame`, of these heights, below `MIN_SAMPLE_ROWS`."""
+    """Return `choose` for consecutive row groups in `frame` with these heights, all below `MIN_SAMPLE_ROWS`."""
     if not dictionaries:
         return [Encodings()] * len(heights)
     columns = _select_atomic(frame, schema)
@@ -229,8 +229,8 @@ def choose_each(
 
 
 def _find_dictionary_columns(frame: pl.DataFrame, schema: pa.Schema) -> list[str]:
-    """Return the columns that are smaller with a dictionary and its indexes than plainly."""
-    # One query for all columns: small files are many.
+    """Return the columns that are smaller with a dictionary than stored plainly."""
+    # One query for all columns, since there are many small files.
     columns = _select_atomic(frame, schema)
     measured = pl.DataFrame(columns).select(expression for column in columns for expression in _measure_column(column))
     return _choose_columns(schema, dict(zip(measured.columns, measured.row(0))) if columns else {})
@@ -257,7 +257,7 @@ def _choose_columns(schema: pa.Schema, measures: Mapping[str, Any]) -> list[str]
 
 
 def _measure_column(column: pl.Series) -> list[pl.Expr]:
-    """Return the number of values, the number of distinct ones, and the mean length of text and bytes."""
+    """Return the number of values, the number of distinct values, and the mean length of text and bytes."""
     values = col(column.name).drop_nulls()
     measures = [values.len().alias(f"{column.name} count"), values.n_unique().alias(f"{column.name} distinct")]
     if column.dtype in (pl.String, pl.Binary):
@@ -297,7 +297,7 @@ def _is_smaller_as_differences(frame: pl.DataFrame, stored: pa.Field) -> bool:
     if is_int96(stored.type):
         return False
     physical = get_series(frame, stored.name)[:SAMPLE_ROWS].to_physical()
-    physical = physical.drop_nulls() if physical.null_count() else physical  # which is a query
+    physical = physical.drop_nulls() if physical.null_count() else physical  # to save a query
     if not physical.dtype.is_signed_integer() or physical.dtype == pl.Int128:
         return False
     differences = np.diff(physical.to_numpy().astype(np.float64))

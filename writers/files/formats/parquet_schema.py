@@ -1,4 +1,4 @@
-"""Schemas and footers of Parquet files: Paimon types, the Arrow arrays that Arrow writes as those, merged footers.
+"""Schemas and footers of Parquet files: Paimon types, the Arrow arrays to write for them, and merged footers.
 
 ================  =======================================================================================
 Paimon            Parquet
@@ -13,8 +13,8 @@ VARIANT           a group of two required BINARYs with the ids 0 and 1
 
 Every column and every part of a column has a field id.
 
-A footer is the struct FileMetaData of the Parquet format in Thrift's compact protocol. It is decoded without knowledge
-of its schema, changed in a few places, and encoded again, so everything else from the writer of the files is kept:
+A footer is the struct FileMetaData of the Parquet format in Thrift's compact protocol. It is decoded without its
+schema, changed in a few places, and encoded again, so that everything else from the writer is kept:
 
     FileMetaData    2 schema: list<SchemaElement>   3 num_rows: i64   4 row_groups: list<RowGroup>
     SchemaElement   1 type: i32   2 type_length: i32   6 converted_type   10 logicalType
@@ -52,18 +52,18 @@ from morrow.writers.files.encoders import FieldPlace
 FIELD_ID = "PARQUET:field_id"
 
 INT96_WIDTH = 12
-"""Nanoseconds of the day (8 bytes) and Julian day (4 bytes)."""
+"""Bytes of an INT96: nanoseconds of the day (8 bytes) and Julian day (4 bytes)."""
 JULIAN_DAY_OF_EPOCH = 2_440_588
 
 
 def to_stored_field(field: t.DataField, where: str) -> pa.Field:
-    """Return a column as Arrow is to write it.
+    """Return the Arrow field with which to write a column.
 
-    Nanosecond timestamps are 12 bytes here; text and bytes at the top level are views, as in Polars (Arrow's writer
-    does not accept views in nested columns).
+    Nanosecond timestamps have 12 bytes. Text and bytes at the top level are views, as in Polars (Arrow's writer does
+    not accept views in nested columns).
 
     Raises:
-        Unsupported: a type that Java Paimon does not write to Parquet either.
+        Unsupported: Java Paimon does not write this type to Parquet either.
     """
     return _build_field(field.name, field.type, field.id, FieldPlace(field.id, where))
 
@@ -142,13 +142,13 @@ def to_stored_array(array: pa.Array, type_: pa.DataType, *, nanos: bool) -> pa.A
     """Return the values of a column in the type of its stored field; `nanos` is the result of `has_nanos` for it.
 
     Raises:
-        pa.ArrowInvalid, pa.ArrowNotImplementedError: the values are not of that type.
+        pa.ArrowInvalid, pa.ArrowNotImplementedError: the values do not have this type.
     """
     return _finish_array(cast_layout(array, _to_arrow_type(type_) if nanos else type_), type_)
 
 
 def _to_arrow_type(type_: pa.DataType) -> pa.DataType:
-    """Return the type with timestamps where `type_` has INT96."""
+    """Return the type with timestamps instead of INT96."""
     if is_int96(type_):
         return pa.timestamp("ns")
     if pa.types.is_map(type_):
@@ -165,7 +165,7 @@ def _to_arrow_field(field: pa.Field) -> pa.Field:
 
 
 def is_int96(type_: pa.DataType) -> bool:
-    """Return whether this type of a stored field stands for INT96."""
+    """Return whether this type of a stored field represents INT96."""
     return bool(pa.types.is_fixed_size_binary(type_) and type_.byte_width == INT96_WIDTH)
 
 
@@ -175,7 +175,7 @@ def is_text(type_: pa.DataType) -> bool:
 
 
 def _finish_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Return the array with INT96 in place of timestamps, and values in required members of null rows."""
+    """Return the array with INT96 instead of timestamps, and with placeholders in required members of null rows."""
     if is_int96(type_):
         return _to_int96(array)
     if pa.types.is_map(type_):
@@ -194,7 +194,7 @@ def _finish_member(array: pa.StructArray, number: int, field: pa.Field) -> pa.Ar
     member = _finish_array(array.field(number), field.type)
     if field.nullable or not array.null_count or not member.null_count:
         return member
-    # Arrow's writer requires values although no reader sees them: take the empty one appended at the end.
+    # Arrow's writer requires values that readers never see: take the placeholder appended at the end.
     chosen = np.where(read_validity(array), np.arange(len(array)), len(array))
     return pa.concat_arrays([member, _make_placeholder(field.type)]).take(pa.array(chosen))
 
@@ -232,10 +232,10 @@ METADATA_TYPE, METADATA_OFFSETS = 1, (9, 10, 11, 14)
 
 
 def merge_footers(parts: Sequence[tuple[int, bytes]], *, int96: bool) -> bytes:
-    """Return the footer of a file that has the row groups of several files, one after another.
+    """Return the footer of a file with the concatenated row groups of several files.
 
     Args:
-        parts: for each file the number of bytes between its magic and its footer, and that footer.
+        parts: for each file the number of bytes between its magic and its footer, and the footer.
         int96: columns of 12 fixed bytes, other than decimals, become INT96.
     """
     if len(parts) == 1 and not int96:
@@ -265,7 +265,7 @@ def _move(group: Struct, shift: int, ordinal: int) -> None:
 
 
 def _add(node: Struct, fields: Sequence[int], shift: int) -> None:
-    """Add `shift` to offsets; offset 0 stands for none where a writer fills the required member."""
+    """Add `shift` to offsets, except 0, with which writers fill a required but unknown offset."""
     for field in fields:
         if field in node and node[field][1]:
             node[field] = (I64, node[field][1] + shift)

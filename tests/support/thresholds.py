@@ -176,13 +176,16 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
         "engine.plan.fallback_branch": "PLAN_BYTES",
         "engine.plan.filter": "MAX_CACHED_LENGTH",
         "engine.plan.manifests": "MAX_STORED_BYTES",
-        "engine.plan.metadata": "COLUMN_BYTES",
+        "engine.plan.filter.sql": "MAX_SHORT_TEXT_LENGTH",
+        "engine.plan.metadata": "COLUMN_BYTES MAX_CACHED_ENTRIES _SNAPSHOT_BYTES",
         "readers.masks.section_cache": "MAX_FRAME_BYTES",
         "readers.merges.sections": "MAX_CACHED_ROWS",
     },
-    "stores far away, which their own tests serve": {
-        "engine.plan.prefetch": "MAX_AHEAD_BYTES",
-        "readers.execution.strategy": "MAX_GROUP_BYTES MAX_SMALL_FILE_BYTES",
+    "remote stores, which their own tests serve": {
+        "engine.plan.prefetch": "MAX_AHEAD_BYTES MAX_NEWEST_MILLIS _TASK_BYTES",
+        "readers.execution.strategy": "MAX_FETCHED_BYTES MAX_GROUP_BYTES MAX_SMALL_FILE_BYTES",
+        "readers.files.page_checksums": "FOOTER_GUESS_BYTES WINDOW_BYTES",
+        "readers.files.prefetch": "MAX_AHEAD_BYTES REQUEST_BYTES",
         "writers.operations.format_table": "MAX_FILE_BYTES",
     },
     "formats that these tables are not in": {
@@ -194,12 +197,22 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
         "writers.append.sort_compaction": "CHUNK_ROWS SAMPLE_ROWS",
         "writers.history.orphan_files": "MAX_DELETIONS_AT_ONCE MAX_MANIFEST_BYTES_AT_ONCE",
     },
+    "years, times and characters": {
+        "engine.plan.pruning": "MAX_CODE_POINT",
+        "readers.casts.atomic": "MAX_ZONED_SECONDS",
+        "readers.casts.java_strings": "MAX_PLAIN MAX_YEAR",
+        "readers.casts.rules": "MAX_YEAR",
+        "writers.history.tombstones": "MIN_ABANDONED_MILLIS",
+        "writers.ingest.sources": "MAX_NANOS_MILLIS",
+    },
     "limits of others": {
-        "engine.plan.filter.sql_parsing": "STACK_BYTES",
+        "engine.plan.filter.sql_parsing": "MAX_RECURSION STACK_BYTES",
         "readers.merges.functions.bitmaps": "BITMAP_BYTES",
         "writers.buckets.dynamic": "MAX_BUCKET_NUMBER",
         "writers.commit.sequence_numbers": "MAX_NUMBER_GAP",
+        "writers.files.encoders": "MAX_DEPTHS",
         "writers.files.formats.orc": "STRIPE_BYTES",
+        "writers.keyed.postpone_bucket": "MAX_WRITERS",
     },
 }
 """Large numbers with names of sizes that are not lowered here: why -> module -> names."""
@@ -241,7 +254,7 @@ def _imports() -> Mapping[ModuleType, frozenset[tuple[str, str]]]:
 _READ: dict[ModuleType, frozenset[tuple[str, str]]] = {}
 
 WORDS = re.compile(
-    r"ROWS|BYTES|FEW|MOST|LEAST|WORTH|SMALL|MANY|BLOCK|PIECE|OFTEN|SLICE|AT_ONCE|DENSE|SAMPLE|RUNS|SPREAD|STEPS|COUNTED"
+    r"ROWS|BYTES|FEW|MAX_|MIN_|WORTH|SMALL|MANY|BLOCK|PIECE|OFTEN|SLICE|AT_ONCE|DENSE|SAMPLE|RUNS|SPREAD|STEPS|COUNTED"
 )
 """What names of sizes have in them."""
 LARGE = 1000

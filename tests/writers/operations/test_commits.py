@@ -13,9 +13,9 @@ import morrow
 from morrow.engine.errors import CommitConflict
 from morrow.writers.commit.messages import CommitMessage
 from tests.support.processes import PROCESSES as FORKED
-from tests.writers.commit.test_sequence_numbers import frame as test_numbering_frame
+from tests.writers.commit.test_sequence_numbers import frame as numbered_frame
 from tests.writers.commit.test_sequence_numbers import leftovers
-from tests.writers.commit.test_sequence_numbers import rows_of as test_numbering_rows_of
+from tests.writers.commit.test_sequence_numbers import rows_of as numbered_rows
 
 PROCESSES, COMMITS = 2, 3
 SCHEMA = {"k": pl.Int32, "v": pl.String}
@@ -158,25 +158,25 @@ def dynamic(folder: Path, **options: str) -> morrow.Table:
 
 def prepared(t: morrow.Table, ids: range, v: str) -> list[CommitMessage]:
     with t.writer() as writer:
-        writer.write(test_numbering_frame(ids, v))
+        writer.write(numbered_frame(ids, v))
         return writer.prepare()
 
 
 @pytest.mark.parametrize("changelog", ["none", "input", "lookup"])
 def test_new_keys_of_two_writers(tmp_path: Path, changelog: str) -> None:
     t = dynamic(tmp_path, **{"changelog-producer": changelog})
-    t.upsert(test_numbering_frame(range(15), "old"))
+    t.upsert(numbered_frame(range(15), "old"))
     first, second = prepared(t, range(5, 40), "first"), prepared(t, range(39, 2, -1), "second")
 
     t.committer("one").commit(first)
     t.committer("two").commit(second, 3)
 
     expected = {**dict.fromkeys(range(3), "old"), **dict.fromkeys(range(3, 40), "second")}
-    assert test_numbering_rows_of(t) == expected
-    t.upsert(test_numbering_frame(range(40), "last"))
-    assert test_numbering_rows_of(t) == dict.fromkeys(range(40), "last")
+    assert numbered_rows(t) == expected
+    t.upsert(numbered_frame(range(40), "last"))
+    assert numbered_rows(t) == dict.fromkeys(range(40), "last")
     t.compact(full=True)
-    assert test_numbering_rows_of(t) == dict.fromkeys(range(40), "last")
+    assert numbered_rows(t) == dict.fromkeys(range(40), "last")
     assert leftovers(t) == ()
     if changelog == "input":
         told = t.changes(filter="id = 7").to_polars()["v"].to_list()
@@ -186,29 +186,29 @@ def test_new_keys_of_two_writers(tmp_path: Path, changelog: str) -> None:
 def test_keys_of_a_commit_that_was_rolled_back(tmp_path: Path) -> None:
     """The writer goes on: it still knows the buckets of keys that the table has lost."""
     t = dynamic(tmp_path)
-    t.upsert(test_numbering_frame(range(3), "old"))
+    t.upsert(numbered_frame(range(3), "old"))
     with t.writer() as writer:
-        writer.write(test_numbering_frame(range(20), "gone"))
+        writer.write(numbered_frame(range(20), "gone"))
         writer.commit()
         t.rollback(snapshot=1)
         for ids in (range(3, 24), range(30)):
-            writer.write(test_numbering_frame(ids, "new"))
+            writer.write(numbered_frame(ids, "new"))
             writer.commit()
-            assert test_numbering_rows_of(t) == {**dict.fromkeys(range(3), "old"), **dict.fromkeys(ids, "new")}
-    t.upsert(test_numbering_frame(range(30), "last"))
-    assert test_numbering_rows_of(t) == dict.fromkeys(range(30), "last")
+            assert numbered_rows(t) == {**dict.fromkeys(range(3), "old"), **dict.fromkeys(ids, "new")}
+    t.upsert(numbered_frame(range(30), "last"))
+    assert numbered_rows(t) == dict.fromkeys(range(30), "last")
 
 
 def test_keys_that_were_overwritten_meanwhile(tmp_path: Path) -> None:
     """Overwriting fills the buckets anew: key 25 was in the third bucket and is in the first one now."""
     t = dynamic(tmp_path)
-    t.upsert(test_numbering_frame(range(30), "old"))
+    t.upsert(numbered_frame(range(30), "old"))
     waiting = prepared(t, range(25, 26), "new")
-    t.overwrite(test_numbering_frame(range(25, 28), "overwritten"))
+    t.overwrite(numbered_frame(range(25, 28), "overwritten"))
 
     t.committer("w").commit(waiting)
 
-    assert test_numbering_rows_of(t) == {25: "new", 26: "overwritten", 27: "overwritten"}
+    assert numbered_rows(t) == {25: "new", 26: "overwritten", 27: "overwritten"}
 
 
 def test_threads_that_add_the_same_keys(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_threads_that_add_the_same_keys(tmp_path: Path) -> None:
     def write(number: int) -> None:
         for step in range(3):
             ids = range(step * 10, step * 10 + 25)
-            snapshot = morrow.open(t.path).upsert(test_numbering_frame(ids, f"{number}/{step}"))
+            snapshot = morrow.open(t.path).upsert(numbered_frame(ids, f"{number}/{step}"))
             assert snapshot is not None
             done.append((snapshot.id, f"{number}/{step}"))
 
@@ -228,7 +228,7 @@ def test_threads_that_add_the_same_keys(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(done) == 9
-    found = test_numbering_rows_of(t)
+    found = numbered_rows(t)
     assert sorted(found) == list(range(45))
     assert {found[key] for key in range(20, 25)} == {max(done)[1]}
 

@@ -45,7 +45,9 @@ DURATION_UNITS: Mapping[str, int] = {
 REAL_TEXT = r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)"
 QUOTES = ("'", '"')
 """Paimon allows parts of pairs to be quoted; no option that has pairs needs it."""
-MERGE_ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
+FIRST_ROW = "first-row"
+"""The merge engine that does not support changelogs by full compaction."""
+MERGE_ENGINES = ("deduplicate", "partial-update", "aggregation", FIRST_ROW)
 MERGE_ENGINE_PLUGINS = "morrow.merge_engines"
 """The entry points by which other packages add merge engines."""
 AGGREGATE_FUNCTION_PLUGINS = "morrow.aggregate_functions"

@@ -30,7 +30,7 @@ from morrow.engine.format.types import DataField, VarCharType, has_same_values
 from morrow.engine.options import TableOptions
 from morrow.engine.options.declared.merging import CHANGELOG_PRODUCER, MERGE_ENGINE
 from morrow.engine.options.declared.scans import STREAMING_READ_APPEND_OVERWRITE, STREAMING_READ_OVERWRITE
-from morrow.engine.options.kinds import ChangelogProducer
+from morrow.engine.options.kinds import FIRST_ROW, ChangelogProducer
 from morrow.engine.options.write_options import count_levels
 from morrow.engine.plan.changelogs import check_snapshot_order
 from morrow.engine.plan.data_files import build_data_files, decode_partition_values, list_readable_roots
@@ -49,9 +49,6 @@ from morrow.engine.plan.pruning import mask_by_value, project_predicate
 from morrow.engine.plan.read_guards import guard_planning
 from morrow.engine.plan.scan_plan import DataFile, DeletionRef, ScanPlan, ScanRequest, Section, SectionKind
 from morrow.engine.structs import replace
-
-FIRST_ROW = "first-row"
-"""The merge engine that does not support changelogs by full compaction."""
 
 ROWKIND_FIELD = DataField(2**31 - 5, ROWKIND, VarCharType(nullable=False), "+I, -U, +U or -D")
 

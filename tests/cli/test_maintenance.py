@@ -20,7 +20,7 @@ DAYS = 86_400
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> morrow.Table:
+def small_table(tmp_path: Path) -> morrow.Table:
     """Four snapshots of a row each."""
     with disable_fsync():
         made = new_table(tmp_path, "a INT")
@@ -34,77 +34,77 @@ def ids(table: morrow.Table) -> list[int]:
 
 
 @pytest.mark.parametrize("by", ["--snapshot", "--tag", "--timestamp"])
-def test_rollback(run: Run, table: morrow.Table, by: str) -> None:
-    table.tags.create("v2", 2)
-    goal = {"--snapshot": 2, "--tag": "v2", "--timestamp": table.snapshots()[1].time.isoformat()}[by]
+def test_rollback(run: Run, small_table: morrow.Table, by: str) -> None:
+    small_table.tags.create("v2", 2)
+    goal = {"--snapshot": 2, "--tag": "v2", "--timestamp": small_table.snapshots()[1].time.isoformat()}[by]
 
-    assert run("rollback", table.path, by, goal).out == "snapshot 2 (APPEND): 2 stored rows\n"
-    assert rows(table) == [(1,), (2,)]
+    assert run("rollback", small_table.path, by, goal).out == "snapshot 2 (APPEND): 2 stored rows\n"
+    assert rows(small_table) == [(1,), (2,)]
 
 
-def test_rollback_of_a_branch(run: Run, table: morrow.Table) -> None:
-    table.branches.create("dev", snapshot=2)
-    dev = table.on_branch("dev")
+def test_rollback_of_a_branch(run: Run, small_table: morrow.Table) -> None:
+    small_table.branches.create("dev", snapshot=2)
+    dev = small_table.on_branch("dev")
     dev.append([{"a": 9}])
 
-    run("rollback", table.path, "--snapshot", 2, "--branch", "dev")
+    run("rollback", small_table.path, "--snapshot", 2, "--branch", "dev")
     assert rows(dev) == [(1,), (2,)]
-    assert ids(table) == [1, 2, 3, 4]
+    assert ids(small_table) == [1, 2, 3, 4]
 
 
-def test_expire_by_number(run: Run, table: morrow.Table) -> None:
+def test_expire_by_number(run: Run, small_table: morrow.Table) -> None:
     limits = ("--retain-max", 2, "--retain-min", 1)
-    assert run("expire", table.path, *limits, "--max-deletes", 1).out == "1 snapshot removed\n"
-    assert run("expire", table.path, *limits).out == "1 snapshot removed\n"
-    assert run("expire", table.path, *limits).out == "nothing to do\n"
-    assert ids(table) == [3, 4]
+    assert run("expire", small_table.path, *limits, "--max-deletes", 1).out == "1 snapshot removed\n"
+    assert run("expire", small_table.path, *limits).out == "1 snapshot removed\n"
+    assert run("expire", small_table.path, *limits).out == "nothing to do\n"
+    assert ids(small_table) == [3, 4]
 
 
-def test_what_is_left_and_why(run: Run, table: morrow.Table) -> None:
-    assert run("expire", table.path).err == "4 snapshots left: retain_min keeps 10\n"
-    table.consumers.record("job", 3)
+def test_what_is_left_and_why(run: Run, small_table: morrow.Table) -> None:
+    assert run("expire", small_table.path).err == "4 snapshots left: retain_min keeps 10\n"
+    small_table.consumers.record("job", 3)
     for more, removed in ((["--dry-run"], "would remove 2 snapshots"), ([], "2 snapshots removed")):
-        done = run("expire", table.path, "--retain-max", 1, *more)
+        done = run("expire", small_table.path, "--retain-max", 1, *more)
         assert done.out.startswith(removed)
         assert done.err == "2 snapshots left: consumer 'job' needs 3\n"
 
 
-def test_expire_by_age_or_time(run: Run, table: morrow.Table) -> None:
+def test_expire_by_age_or_time(run: Run, small_table: morrow.Table) -> None:
     def expire(older_than: object) -> str:
-        return run("expire", table.path, "--retain-min", 1, "--older-than", older_than).out
+        return run("expire", small_table.path, "--retain-min", 1, "--older-than", older_than).out
 
-    second = table.snapshots()[1]
+    second = small_table.snapshots()[1]
     # A bare number is a moment, long ago, and no age of five milliseconds.
     assert [expire("1 d"), expire("5")] == ["nothing to do\n"] * 2
     assert expire(second.time.isoformat()) == "1 snapshot removed\n"
     assert expire("0 ms") == "2 snapshots removed\n"
-    assert ids(table) == [4]
+    assert ids(small_table) == [4]
 
 
-def test_orphans_are_listed_and_removed_on_demand(run: Run, table: morrow.Table) -> None:
-    orphan = Path(table.path) / "bucket-0" / "data-of-nobody.parquet"
+def test_orphans_are_listed_and_removed_on_demand(run: Run, small_table: morrow.Table) -> None:
+    orphan = Path(small_table.path) / "bucket-0" / "data-of-nobody.parquet"
     orphan.write_bytes(b"x" * 2000)
     os.utime(orphan, (time.time() - 2 * DAYS,) * 2)
 
-    assert run("orphans", table.path, "--older-than", "3 d", "-f", "json").data == b""
-    listed = run("orphans", table.path, "-f", "json")
+    assert run("orphans", small_table.path, "--older-than", "3 d", "-f", "json").data == b""
+    listed = run("orphans", small_table.path, "-f", "json")
     assert [json.loads(line) for line in listed.lines] == [{"path": str(orphan)}]
     assert listed.err == "2,000 bytes, not removed: give --delete\n"
     assert orphan.exists()
 
-    assert run("orphans", table.path, "--delete").err == "2,000 bytes, removed\n"
+    assert run("orphans", small_table.path, "--delete").err == "2,000 bytes, removed\n"
     assert not orphan.exists()
-    assert run("orphans", table.path).lines[-1] == "0 rows"
+    assert run("orphans", small_table.path).lines[-1] == "0 rows"
 
 
-def test_repair(run: Run, table: morrow.Table) -> None:
-    hint = Path(table.path) / "snapshot" / "LATEST"
+def test_repair(run: Run, small_table: morrow.Table) -> None:
+    hint = Path(small_table.path) / "snapshot" / "LATEST"
     hint.write_text("99")
 
-    lines = run("repair", table.path, "-f", "csv").lines
+    lines = run("repair", small_table.path, "-f", "csv").lines
     assert lines == ["branch,folder,name,before,after", "main,snapshot,EARLIEST,,1", "main,snapshot,LATEST,99,4"]
     assert hint.read_text() == "4"
-    assert run("repair", table.path).lines[-1] == "0 rows"
+    assert run("repair", small_table.path).lines[-1] == "0 rows"
 
 
 @pytest.mark.parametrize(
@@ -121,30 +121,34 @@ def test_repair(run: Run, table: morrow.Table) -> None:
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else None,
 )
-def test_what_is_refused(run: Run, table: morrow.Table, arguments: tuple[object, ...], code: int, problem: str) -> None:
+def test_what_is_refused(
+    run: Run, small_table: morrow.Table, arguments: tuple[object, ...], code: int, problem: str
+) -> None:
     command, *rest = arguments
 
-    done = run(command, table.path, *rest)
+    done = run(command, small_table.path, *rest)
 
     assert (done.code, done.out) == (code, "")
     assert problem in done.err
-    assert ids(table) == [1, 2, 3, 4]
+    assert ids(small_table) == [1, 2, 3, 4]
 
 
-def test_orphans_outside_are_those_of_folders_that_are_named(run: Run, table: morrow.Table, tmp_path: Path) -> None:
+def test_orphans_outside_are_those_of_folders_that_are_named(
+    run: Run, small_table: morrow.Table, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside/bucket-0/data-x.parquet"
     outside.parent.mkdir(parents=True)
     outside.write_bytes(b"1")
     os.utime(outside, (time.time() - 9 * DAYS,) * 2)
-    table.alter.set_options({"data-file.external-paths": str(tmp_path / "outside")})
+    small_table.alter.set_options({"data-file.external-paths": str(tmp_path / "outside")})
 
-    done = run("orphans", table.path, "--delete", "--format", "csv")
+    done = run("orphans", small_table.path, "--delete", "--format", "csv")
     assert (done.lines, outside.exists()) == (["path"], True)
     assert done.err == (
         f"not looked at: {tmp_path}/outside; give its folder, morrow --allowed-root FOLDER orphans PATH\n"
     )
 
-    done = run("--allowed-root", tmp_path / "outside", "orphans", table.path, "--delete", "--format", "csv")
+    done = run("--allowed-root", tmp_path / "outside", "orphans", small_table.path, "--delete", "--format", "csv")
     assert (done.lines, outside.exists()) == (["path", str(outside)], False)
 
 

@@ -76,7 +76,7 @@ DELETING = {
 
 
 @pytest.fixture
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> morrow.Table:
+def small_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> morrow.Table:
     with disable_fsync():
         made = new_table(tmp_path, "id INT, v STRING")
         for number in (1, 2, 3):
@@ -92,16 +92,18 @@ def state(table: morrow.Table) -> object:
     return data_files(Path(table.path)), table.schemas(), table.tags.names, table.branches.list()
 
 
-def test_dry_runs_and_refusals_change_nothing(run: Run, table: morrow.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = state(table)
+def test_dry_runs_and_refusals_change_nothing(
+    run: Run, small_table: morrow.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = state(small_table)
     for (command, *given), told in DELETING.items():
-        done = run(command, table.path, *given, "--dry-run")
+        done = run(command, small_table.path, *given, "--dry-run")
         assert done.code == 0
         assert done.out.startswith(f"would {told}"), done.out
-        assert state(table) == before, command
+        assert state(small_table) == before, command
     for command, *given in (("tag", "new"), ("tag", "one", "--rename", "two"), ("branch", "dev", "--rename", "x")):
-        assert run(command, table.path, *given, "--dry-run").out.startswith("would ")
-        assert state(table) == before
+        assert run(command, small_table.path, *given, "--dry-run").out.startswith("would ")
+        assert state(small_table) == before
 
     class Terminal:
         @staticmethod
@@ -118,20 +120,20 @@ def test_dry_runs_and_refusals_change_nothing(run: Run, table: morrow.Table, mon
     assert asked == [f"{deed}?" for deed in DELETING.values()]
 
 
-def test_done_where_nobody_can_be_asked(run: Run, table: morrow.Table) -> None:
-    assert run("tag", table.path, "one", "--delete", "--yes").out == "tag one deleted\n"
-    assert run("expire", table.path, "--retain-max", 1, "--retain-min", 1).out == "2 snapshots removed\n"
-    assert run("alter", table.path, "--drop", "v").out == "schema 1\n"
-    assert run("history", table.path, "-f", "csv").lines[1].split(",")[:1] == ["3"]
+def test_done_where_nobody_can_be_asked(run: Run, small_table: morrow.Table) -> None:
+    assert run("tag", small_table.path, "one", "--delete", "--yes").out == "tag one deleted\n"
+    assert run("expire", small_table.path, "--retain-max", 1, "--retain-min", 1).out == "2 snapshots removed\n"
+    assert run("alter", small_table.path, "--drop", "v").out == "schema 1\n"
+    assert run("history", small_table.path, "-f", "csv").lines[1].split(",")[:1] == ["3"]
 
 
-def test_an_interrupted_question_is_a_no(table: morrow.Table) -> None:
+def test_an_interrupted_question_is_a_no(small_table: morrow.Table) -> None:
     """Polars, which looked for the rows, has set how the process takes Ctrl-C."""
-    table.scan(filter="id = 1").to_polars()
-    done = on_terminal("delete", table.path, "-w", "id = 1", asked=b"\x03")
+    small_table.scan(filter="id = 1").to_polars()
+    done = on_terminal("delete", small_table.path, "-w", "id = 1", asked=b"\x03")
     assert done.code == 1
     assert "delete 1 row of t? [y/N]" in done.err
-    assert table.count() == 3
+    assert small_table.count() == 3
 
 
 def test_statements_that_delete_are_asked_about(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ import polars as pl
 from morrow.engine.format.file_formats import FileFormat
 from morrow.engine.format.types import VariantType
 from morrow.readers.files import Chunk, FileReader
-from morrow.writers.files.encoders import Block, FileWriter, one_by_one
+from morrow.writers.files.encoders import Block, FileWriter, encode_one_by_one
 
 WIDTH = 8
 
@@ -55,7 +55,7 @@ class Encoder:
         return Block(frame.height, len(body), body)
 
     def blocks(self, frame, heights):
-        return one_by_one(self, frame, heights)
+        return encode_one_by_one(self, frame, heights)
 
     def foot(self, blocks):
         return b""

@@ -121,7 +121,7 @@ import gc, sys
 from pathlib import Path
 import morrow
 from morrow.engine.io.cache import ByteCache
-from morrow.engine.io.local import fsync_disabled
+from morrow.engine.io.local import disable_fsync
 
 morrow.use_cache_folder(False)
 few = {"snapshot.num-retained.min": 1, "snapshot.num-retained.max": 3}
@@ -131,7 +131,7 @@ table = catalog.create_table("d.t", "k INT NOT NULL, v INT", primary_keys="k", o
 caches = [each for each in gc.get_objects() if type(each) is ByteCache]
 
 def state(first, commits):
-    with fsync_disabled():
+    with disable_fsync():
         for number in range(first, first + commits):
             table.upsert({"k": [number % 50], "v": [number]})
             if number % 5 == 0:
@@ -334,13 +334,13 @@ def test_a_pipe_in_place_of_an_entry_makes_nobody_wait(folder: CacheFolder) -> N
 WRITER = """
 import sys
 from pathlib import Path
-from morrow.engine.io.cache import CacheFolder, digest
+from morrow.engine.io.cache import CacheFolder, compute_digest
 folder = CacheFolder(Path(sys.argv[1]), 200_000)
 for turn in range(60):
     for number in range(8):
         value = bytes([number]) * 5_000
-        assert folder.get(digest(number)) in (None, value)
-        folder.put(digest(number), value)
+        assert folder.get(compute_digest(number)) in (None, value)
+        folder.put(compute_digest(number), value)
 """
 
 

@@ -90,7 +90,7 @@ def test_a_walk_finds_everything_below_a_folder(files: Files) -> None:
 
 
 def test_a_walk_comes_in_pieces(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("local", "objects"):
+    for module in ("local", "object_store"):
         monkeypatch.setattr(f"{store_module.__name__.removesuffix('.store')}.{module}.WALKED_AT_ONCE", 2)
     store, root = files("a", "b", "c", "d", "e")
     assert [len(piece) for piece in store.walk(root)] == [2, 2, 1]

@@ -16,7 +16,7 @@ HOUSE = ("engine", "readers", "writers", "morrow")
 LINKS = tuple(ROOT / "morrow" / name for name in HOUSE[:-1])
 BELOW = ROOT / "engine" / "format"
 """Knows files and no options; what old schema files leave out is a fact of the format."""
-AS_A_USER = ROOT / "morrow" / "cli" / "demo.py"
+AS_A_USER = ROOT / "morrow" / "cli" / "warehouse.py"
 """Makes tables as users do, who write keys."""
 MAPPINGS = ("raw", "options", "given", "table_options", "said")
 """What mappings of options are called: a key without a dash or a dot is one where it is looked up in these."""

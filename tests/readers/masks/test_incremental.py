@@ -51,7 +51,7 @@ def test_every_state_reads_the_same_after_every_other(table: RandomTable, data: 
             if data.draw(st.booleans(), "fingerprints that many keys share"):
                 for module in (incremental, merge_cache):
                     patched.setattr(
-                        module, "fingerprints", lambda keys: compute_fingerprints(keys).astype(np.uint64) & 3
+                        module, "compute_fingerprints", lambda keys: compute_fingerprints(keys).astype(np.uint64) & 3
                     )
             counts = table.write(folder / "t")
             states = [*range(1, len(counts) + 1), *data.draw(st.permutations(range(1, len(counts) + 1)), "again")]

@@ -361,8 +361,8 @@ def factory_apart(tmp_path: Path) -> TableFactory:
     return made
 
 
-def test_several_choices_are_made_in_one_read(factory: TableFactory) -> None:
-    plan = morrow.open(factory.path).scan().plan
+def test_several_choices_are_made_in_one_read(factory_apart: TableFactory) -> None:
+    plan = morrow.open(factory_apart.path).scan().plan
     keys = SectionKeys.of(plan, plan.sections[0], LocalStore())
     held = [pl.DataFrame({"id": [1, 2, 3]}), pl.DataFrame({"id": [2, 4]})]
     alone, first, all_rows = split_rows(
@@ -390,18 +390,18 @@ def test_several_choices_are_made_in_one_read(factory: TableFactory) -> None:
     ],
 )
 def test_keys_are_where_they_were_asked_for(
-    factory: TableFactory, columns: list[str] | None, expected: set[tuple[object, ...]]
+    factory_apart: TableFactory, columns: list[str] | None, expected: set[tuple[object, ...]]
 ) -> None:
-    found = morrow.open(factory.path).scan(columns=columns).to_polars()
+    found = morrow.open(factory_apart.path).scan(columns=columns).to_polars()
     assert (found.height, set(found.rows())) == (4, expected)
 
 
-def test_files_of_two_schemas_are_scanned_one_by_one(factory: TableFactory) -> None:
-    factory.alter(fields=[*COLUMNS_APART, ("b", "DOUBLE")])
+def test_files_of_two_schemas_are_scanned_one_by_one(factory_apart: TableFactory) -> None:
+    factory_apart.alter(fields=[*COLUMNS_APART, ("b", "DOUBLE")])
     later = rows_apart([3, 5], "newest").append_column("b", pa.array([0.5, 1.5]))
-    factory.write_file(later, partition={"p": "x"})
-    factory.commit()
-    found = morrow.open(factory.path).scan().to_polars()
+    factory_apart.write_file(later, partition={"p": "x"})
+    factory_apart.commit()
+    found = morrow.open(factory_apart.path).scan().to_polars()
     assert sorted(found.select("id", "a", "b").rows()) == [
         (1, "old 1", None),
         (2, "new 2", None),
@@ -422,9 +422,9 @@ def test_retractions_and_the_greatest_sequence_decide(tmp_path: Path) -> None:
     assert sorted(found.rows()) == [(1, "late"), (3, "old 3")]
 
 
-def test_a_column_of_fewer_rows_than_the_keys_is_an_error(factory: TableFactory) -> None:
+def test_a_column_of_fewer_rows_than_the_keys_is_an_error(factory_apart: TableFactory) -> None:
     """Both reads see one file; here it loses a row between them."""
-    plan = morrow.open(factory.path).scan(columns=["a"]).plan
+    plan = morrow.open(factory_apart.path).scan(columns=["a"]).plan
     keys = SectionKeys.of(plan, plan.sections[0], _Unchecked())
     held = [pl.DataFrame({"id": [1, 2, 3]}), pl.DataFrame({"id": [2, 4]})]
     path = Path(keys.files[0].path)

@@ -165,8 +165,8 @@ def test_nothing_of_the_table_is_in_names(tmp_path: Path, kept: Path) -> None:
 
 READER = """
 import sys, morrow
-from morrow.readers.masks import folder
-folder.WORTH_ROWS = 0
+from morrow.readers.masks import section_cache
+section_cache.MIN_CACHED_ROWS = 0
 print(sorted(morrow.open(sys.argv[1]).scan().to_polars().rows()))
 """
 

@@ -82,7 +82,7 @@ def test_old_snapshots_go_by_their_age(tmp_path: Path, monkeypatch: pytest.Monke
     assert last is not None
     assert life.metadata.snapshot_ids() == [1, 2, 3, 4]
     for module in (commit_maintenance, snapshot_expiry):
-        monkeypatch.setattr(module, "now_millis", lambda: last.time_millis + 60_001)
+        monkeypatch.setattr(module, "read_clock_millis", lambda: last.time_millis + 60_001)
     commit(writer, 4)
     assert life.metadata.snapshot_ids() == [4, 5]
 

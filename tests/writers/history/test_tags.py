@@ -309,38 +309,38 @@ def metadata_changing(tmp_path: Path) -> TableMetadata:
 # Names
 
 
-def test_a_tag_keeps_everything_but_its_name(metadata: TableMetadata) -> None:
-    before = Path(metadata.paths.tag("v1")).read_bytes()
+def test_a_tag_keeps_everything_but_its_name(metadata_changing: TableMetadata) -> None:
+    before = Path(metadata_changing.paths.tag("v1")).read_bytes()
 
-    renamed = rename_tag(metadata, "v1", "release", clock=lambda: moment("2024-05-18"))
+    renamed = rename_tag(metadata_changing, "v1", "release", clock=lambda: moment("2024-05-18"))
 
     assert (renamed.name, renamed.time_retained) == ("release", DAY)
-    assert Path(metadata.paths.tag("release")).read_bytes() == before
-    assert names(metadata.paths.tag_dir) == ["tag-release", "tag-success-file"]
-    assert names(f"{metadata.paths.tag_dir}/tag-success-file") == ["release_SUCCESS"]
+    assert Path(metadata_changing.paths.tag("release")).read_bytes() == before
+    assert names(metadata_changing.paths.tag_dir) == ["tag-release", "tag-success-file"]
+    assert names(f"{metadata_changing.paths.tag_dir}/tag-success-file") == ["release_SUCCESS"]
 
 
-def test_a_name_that_is_taken(metadata: TableMetadata) -> None:
-    create_tag(metadata, "v2", 2)
+def test_a_name_that_is_taken(metadata_changing: TableMetadata) -> None:
+    create_tag(metadata_changing, "v2", 2)
 
     for name in ("v1", "v2"):
         with pytest.raises(AlreadyExists, match=f"there is a tag '{name}' already"):
-            rename_tag(metadata, "v1", name)
-    assert tags(metadata) == {"v1": 1, "v2": 2}
+            rename_tag(metadata_changing, "v1", name)
+    assert tags(metadata_changing) == {"v1": 1, "v2": 2}
 
 
-def test_names_that_cannot_be_given_or_are_not_there(metadata: TableMetadata) -> None:
+def test_names_that_cannot_be_given_or_are_not_there(metadata_changing: TableMetadata) -> None:
     with pytest.raises(InvalidArgument, match="a number means a snapshot"):
-        rename_tag(metadata, "v1", "2024")
+        rename_tag(metadata_changing, "v1", "2024")
     with pytest.raises(TagNotFound):
-        rename_tag(metadata, "v2", "v3")
+        rename_tag(metadata_changing, "v2", "v3")
 
 
-def test_the_same_under_another_name_is_another_tag(metadata: TableMetadata) -> None:
-    Path(metadata.paths.tag("same")).write_bytes(Path(metadata.paths.tag("v1")).read_bytes())
+def test_the_same_under_another_name_is_another_tag(metadata_changing: TableMetadata) -> None:
+    Path(metadata_changing.paths.tag("same")).write_bytes(Path(metadata_changing.paths.tag("v1")).read_bytes())
 
     with pytest.raises(AlreadyExists):
-        rename_tag(metadata, "v1", "same")
+        rename_tag(metadata_changing, "v1", "same")
 
 
 class _Killed(LocalStore):
@@ -350,16 +350,16 @@ class _Killed(LocalStore):
         raise KeyboardInterrupt
 
 
-def test_who_is_killed_leaves_both_names_and_the_next_completes_it(metadata: TableMetadata) -> None:
-    before = Path(metadata.paths.tag("v1")).read_bytes()
+def test_who_is_killed_leaves_both_names_and_the_next_completes_it(metadata_changing: TableMetadata) -> None:
+    before = Path(metadata_changing.paths.tag("v1")).read_bytes()
     with pytest.raises(KeyboardInterrupt):
-        rename_tag(TableMetadata(_Killed(), metadata.root), "v1", "v2")
-    assert tags(metadata) == {"v1": 1, "v2": 1}
+        rename_tag(TableMetadata(_Killed(), metadata_changing.root), "v1", "v2")
+    assert tags(metadata_changing) == {"v1": 1, "v2": 1}
 
-    rename_tag(metadata, "v1", "v2")
+    rename_tag(metadata_changing, "v1", "v2")
 
-    assert tags(metadata) == {"v2": 1}
-    assert Path(metadata.paths.tag("v2")).read_bytes() == before
+    assert tags(metadata_changing) == {"v2": 1}
+    assert Path(metadata_changing.paths.tag("v2")).read_bytes() == before
 
 
 class _DeletedMeanwhile(LocalStore):
@@ -370,40 +370,40 @@ class _DeletedMeanwhile(LocalStore):
         return super().create(path, data)
 
 
-def test_a_tag_that_is_deleted_meanwhile_does_not_come_back(metadata: TableMetadata) -> None:
+def test_a_tag_that_is_deleted_meanwhile_does_not_come_back(metadata_changing: TableMetadata) -> None:
     with pytest.raises(TagNotFound, match="'v1' was deleted while it was renamed"):
-        rename_tag(TableMetadata(_DeletedMeanwhile(), metadata.root), "v1", "v2")
-    assert tags(metadata) == {}
+        rename_tag(TableMetadata(_DeletedMeanwhile(), metadata_changing.root), "v1", "v2")
+    assert tags(metadata_changing) == {}
 
 
 # Snapshots
 
 
-def test_a_tag_is_moved_to_the_newest_snapshot(metadata: TableMetadata) -> None:
-    moved = replace_tag(metadata, "v1")
+def test_a_tag_is_moved_to_the_newest_snapshot(metadata_changing: TableMetadata) -> None:
+    moved = replace_tag(metadata_changing, "v1")
 
     assert (moved.snapshot.id, moved.create_time, moved.time_retained) == (3, None, None)
-    assert metadata.tag("v1") == moved
+    assert metadata_changing.tag("v1") == moved
 
 
-def test_or_to_any_other(metadata: TableMetadata) -> None:
-    replace_tag(metadata, "v1", 2, time_retained=2 * DAY, clock=lambda: moment("2024-05-18"))
+def test_or_to_any_other(metadata_changing: TableMetadata) -> None:
+    replace_tag(metadata_changing, "v1", 2, time_retained=2 * DAY, clock=lambda: moment("2024-05-18"))
 
-    assert tags(metadata) == {"v1": 2}
-    assert json.loads(Path(metadata.paths.tag("v1")).read_bytes())["tagTimeRetained"] == 172800
-
-
-def test_it_may_stay_where_it_is_for_another_time(metadata: TableMetadata) -> None:
-    expire(metadata, 1)
-
-    replace_tag(metadata, "v1", 1)
-
-    assert (metadata.tag("v1").snapshot.id, metadata.tag("v1").time_retained) == (1, None)
+    assert tags(metadata_changing) == {"v1": 2}
+    assert json.loads(Path(metadata_changing.paths.tag("v1")).read_bytes())["tagTimeRetained"] == 172800
 
 
-def test_a_tag_that_is_not_there(metadata: TableMetadata) -> None:
+def test_it_may_stay_where_it_is_for_another_time(metadata_changing: TableMetadata) -> None:
+    expire(metadata_changing, 1)
+
+    replace_tag(metadata_changing, "v1", 1)
+
+    assert (metadata_changing.tag("v1").snapshot.id, metadata_changing.tag("v1").time_retained) == (1, None)
+
+
+def test_a_tag_that_is_not_there(metadata_changing: TableMetadata) -> None:
     with pytest.raises(TagNotFound):
-        replace_tag(metadata, "v2")
+        replace_tag(metadata_changing, "v2")
 
 
 class _ExpiredMeanwhile(LocalStore):
@@ -414,12 +414,12 @@ class _ExpiredMeanwhile(LocalStore):
         (Path(path).parents[1] / "snapshot" / "snapshot-2").unlink(missing_ok=True)
 
 
-def test_a_tag_stays_where_it_was_when_expiry_is_faster(metadata: TableMetadata) -> None:
-    before = metadata.tag("v1")
+def test_a_tag_stays_where_it_was_when_expiry_is_faster(metadata_changing: TableMetadata) -> None:
+    before = metadata_changing.tag("v1")
 
     with pytest.raises(SnapshotExpired, match="snapshot 2 has expired while the tag 'v1' was made"):
-        replace_tag(TableMetadata(_ExpiredMeanwhile(), metadata.root), "v1", 2)
-    assert metadata.tag("v1") == before
+        replace_tag(TableMetadata(_ExpiredMeanwhile(), metadata_changing.root), "v1", 2)
+    assert metadata_changing.tag("v1") == before
 
 
 # Tags deleted: which files go with them. What Java leaves of the golden tables is in `test_golden`.

@@ -28,7 +28,7 @@ from typing import Any
 
 from morrow.catalogs.catalog import Catalog
 from morrow.engine.arguments import check_mapping
-from morrow.engine.catalog import settings as opening
+from morrow.engine.catalog import settings as catalog_settings
 from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.catalog.settings import METASTORE, URI, WAREHOUSE, Settings
 from morrow.engine.errors import InvalidArgument
@@ -89,7 +89,7 @@ def open_with(
 ) -> Catalog:
     """Open a catalog by these options alone, without environment or profile. Raises as `open_catalog`."""
     settings = Settings.of(options, storage_options=storage_options, allowed_roots=allowed_roots, verify=verify)
-    return Catalog.over(opening.open_catalog(settings))
+    return Catalog.over(catalog_settings.open_catalog(settings))
 
 
 def find_storage_options(catalog: Catalog) -> Mapping[str, str] | None:

@@ -14,7 +14,6 @@ from typer.main import get_command_name
 
 from morrow.cli import arguments as arg
 from morrow.cli import command_groups
-from morrow.cli import command_groups as of_warehouse
 from morrow.cli.arguments import (
     Format,
     add_shared_options,
@@ -266,7 +265,7 @@ def compact(
 
 
 PANELS = {
-    "Tables of a warehouse": of_warehouse.WAREHOUSE_COMMANDS,
+    "Tables of a warehouse": command_groups.WAREHOUSE_COMMANDS,
     "More looks": command_groups.READ_COMMANDS,
     "Rows in and out": command_groups.WRITE_COMMANDS,
     "Tags, branches and maintenance": command_groups.MAINTENANCE_COMMANDS,

@@ -52,9 +52,9 @@ def partitions(
     output: arg.Output = None,
 ) -> None:
     """List the partitions, with their rows, files and sizes."""
-    from morrow.cli import metadata as system
+    from morrow.cli import metadata
 
-    system.write_system_table(path, "partitions", at, None, where, limit, form, output)
+    metadata.write_system_table(path, "partitions", at, None, where, limit, form, output)
 
 
 @add_travel_options
@@ -144,9 +144,9 @@ def doctor(
     output: arg.Output = None,
 ) -> None:
     """Examine a table: files, sizes, keys, vectors, hints, orphans, costs. Exit code 1: an error or a warning."""
-    from morrow.cli import maintenance as work
+    from morrow.cli import maintenance
 
-    work.write_report(path, branch, data, fix, compact, yes, dry_run, form, output)
+    maintenance.write_report(path, branch, data, fix, compact, yes, dry_run, form, output)
 
 
 def inspect(
@@ -159,9 +159,9 @@ def inspect(
     ] = None,
 ) -> None:
     """Draw a table on one HTML page: history, merge trees, partitions, costs, what a filter prunes, findings."""
-    from morrow.cli import maintenance as work
+    from morrow.cli import maintenance
 
-    work.inspect(path, branch, where, output)
+    maintenance.inspect(path, branch, where, output)
 
 
 READ_COMMANDS: tuple[Callable[..., None], ...] = (schema, partitions, head, count, diff, tail, history, doctor, inspect)
@@ -171,9 +171,9 @@ def tags(
     path: arg.TablePath, branch: arg.Branch = None, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None
 ) -> None:
     """List the tags, by the ids of their snapshots."""
-    from morrow.cli import maintenance as names
+    from morrow.cli import maintenance
 
-    names.write_tags(path, branch, form, output)
+    maintenance.write_tags(path, branch, form, output)
 
 
 def tag(
@@ -189,16 +189,18 @@ def tag(
     dry_run: arg.DryRun = False,
 ) -> None:
     """Name a snapshot, the newest if none is given, so that it stays when others expire; or rename or delete a tag."""
-    from morrow.cli import maintenance as names
+    from morrow.cli import maintenance
 
-    names.change_tag(path, name, snapshot, timestamp, branch, time_retained, rename, delete, yes=yes, dry_run=dry_run)
+    maintenance.change_tag(
+        path, name, snapshot, timestamp, branch, time_retained, rename, delete, yes=yes, dry_run=dry_run
+    )
 
 
 def branches(path: arg.TablePath, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None) -> None:
     """List the branches besides main, with the newest snapshot of each."""
-    from morrow.cli import maintenance as names
+    from morrow.cli import maintenance
 
-    names.write_branches(path, form, output)
+    maintenance.write_branches(path, form, output)
 
 
 def branch(
@@ -214,9 +216,9 @@ def branch(
     dry_run: arg.DryRun = False,
 ) -> None:
     """Make a branch of main, empty or of a snapshot or tag; rename, delete, merge one, or fast-forward main to it."""
-    from morrow.cli import maintenance as names
+    from morrow.cli import maintenance
 
-    names.change_branch(path, name, snapshot, tag, rename, fast_forward, merge, delete, yes=yes, dry_run=dry_run)
+    maintenance.change_branch(path, name, snapshot, tag, rename, fast_forward, merge, delete, yes=yes, dry_run=dry_run)
 
 
 def rollback(
@@ -266,7 +268,7 @@ def orphans(
 
 
 def repair(path: arg.TablePath, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None) -> None:
-    """Write the hints LATEST and EARLIEST anew where they are wrong, in all branches; shows what was changed."""
+    """Write the hints LATEST and EARLIEST again if they are wrong, in all branches, and show what was changed."""
     from morrow.cli import maintenance
 
     maintenance.repair(path, form, output)
@@ -287,9 +289,9 @@ def cache(
     output: arg.Output = None,
 ) -> None:
     """Show what the cache folder of this machine's reads holds, or empty it."""
-    from morrow.cli import maintenance as caching
+    from morrow.cli import maintenance
 
-    caching.show_cache(clear, form, output)
+    maintenance.show_cache(clear, form, output)
 
 
 MAINTENANCE_COMMANDS: tuple[Callable[..., None], ...] = (
@@ -473,9 +475,9 @@ def demo(
     ] = Path("demo"),
 ) -> None:
     """Make a small warehouse to try things on, and say what to try."""
-    from morrow.cli import warehouse as work
+    from morrow.cli import warehouse
 
-    work.create_demo(folder)
+    warehouse.create_demo(folder)
 
 
 WAREHOUSE_COMMANDS: tuple[Callable[..., None], ...] = (ls, create, alter, drop, rename, demo)

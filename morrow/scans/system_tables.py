@@ -17,8 +17,7 @@ from morrow.engine.format.schema import ROWKIND, SEQUENCE_NUMBER_FIELD
 from morrow.engine.format.types import DataField, to_arrow_schema
 from morrow.engine.names import cols
 from morrow.engine.plan.filter import Filter, FilterLike, combine_filters, parse_filter
-from morrow.engine.plan.predicate import ALWAYS, combine_predicates, split_conjuncts
-from morrow.engine.plan.predicate import find_columns as columns_of
+from morrow.engine.plan.predicate import ALWAYS, combine_predicates, find_columns, split_conjuncts
 from morrow.engine.plan.time_travel import NOW, Travel
 from morrow.engine.redaction import clean_text, suggest_name
 from morrow.engine.structs import replace
@@ -394,9 +393,9 @@ class PackedScan(StreamedScan):
         known = [part for part in split_conjuncts(whole.predicate) if part != ALWAYS]
         sides = []
         for side in (True, False):
-            parts = [part for part in known if (columns_of(part) <= plain) is side]
+            parts = [part for part in known if (find_columns(part) <= plain) is side]
             residuals = tuple(part for part in whole.residuals if (part.columns <= plain) is side)
-            names = [columns_of(part) for part in parts] + [part.columns for part in residuals]
+            names = [find_columns(part) for part in parts] + [part.columns for part in residuals]
             text = " AND ".join(str(part) for part in (*parts, *residuals))
             sides.append(Filter(combine_predicates(*parts), residuals, frozenset().union(*names), text))
         return sides[0], sides[1]

@@ -21,7 +21,7 @@ from morrow.engine.plan.fallback_branch import derive_readable_schema, plan_with
 from morrow.engine.plan.filter import Filter, FilterLike, combine_filters, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import Outlines
-from morrow.engine.plan.predicate import find_columns as columns_of
+from morrow.engine.plan.predicate import find_columns
 from morrow.engine.plan.prefetch import load_newest_state
 from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest
 from morrow.engine.plan.time_travel import NOW, Travel, parse_travel_options, resolve_travel
@@ -135,7 +135,7 @@ class Scan(Rows):
             parsed = parse_filter(filter, self.fields)
         except MorrowError:  # Polars accepted the filter and can apply it to rows
             return self.plan.with_columns(names), filter
-        exact = Filter(parsed.predicate, (), columns_of(parsed.predicate), parsed.text)
+        exact = Filter(parsed.predicate, (), find_columns(parsed.predicate), parsed.text)
         narrowed = Scan(self._metadata, replace(request, columns=names, filter=combine_filters(request.filter, exact)))
         return narrowed.plan, filter if parsed.residuals else None
 

@@ -174,7 +174,7 @@ class Context:
         )
 
     def rows(self, query: str) -> pa.Table:
-        """Return the rows of a query as an Arrow table. Raises as `of_query` if DuckDB fails."""
+        """Return the rows of a query as an Arrow table. Raises as `make_relation` if DuckDB fails."""
         return make_relation(self.prepared(query), self.connection).to_arrow_table()
 
     def expression(self, text: str, what: str) -> Node:
@@ -209,7 +209,7 @@ class Context:
         return {name: self.constant(text, f"{what} {name}") for name, text in given.items() if text is not None}
 
     def zone(self) -> str:
-        """Return the time zone of the connection. Raises as `of_query` while the connection has an open result."""
+        """Return the time zone of the connection. Raises as `make_relation` while the connection has an open result."""
         query = Prepared("SELECT current_setting('TimeZone') AS zone", {}, {})
         return str(make_relation(query, self.connection).fetchall()[0][0])
 

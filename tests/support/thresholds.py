@@ -23,7 +23,6 @@ ROOT = Path(__file__).parents[2]
 
 PLANS: Mapping[str, Mapping[str, Sequence[Value]]] = {
     "engine.format.manifest_encoder": {"MAX_SINGLE_ROWS": (0, 1)},
-    "engine.format.roaring_bitmaps": {"MAX_POSITIONS": (1 << 18,)},
     "engine.plan.data_files": {"MAX_PIECE_FILES": (1, 2)},
     "engine.plan.deletion_files": {"MAX_COMPARED_NAMES": (0, 1)},
     "engine.plan.entries": {

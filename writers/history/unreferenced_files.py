@@ -1,6 +1,6 @@
 """Removal of files that only removed roots (snapshots, changelogs, tags) need.
 
-The files of the removed roots are removed, except files still needed according to `engine.plan.reachability`. The order
+The files of the removed roots are removed, except files still needed according to `engine.plan.roots`. The order
 is data files, changelog files, index files, statistics, manifests, manifest lists; the caller removes the roots
 themselves last. So a killed run leaves roots that name the remaining files. If one of their manifests is gone, so are
 the files that it named. Files in folders that do not belong to the table stay. Folders that become empty are removed.

@@ -16,8 +16,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument, TableNotFound,
 from morrow.engine.plan.file_statistics import estimate_read
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.incremental import ROWKIND_FIELD
-from morrow.engine.plan.predicate import combine_predicates
-from morrow.engine.plan.predicate import find_columns as columns_of
+from morrow.engine.plan.predicate import combine_predicates, find_columns
 from morrow.engine.structs import replace
 from morrow.queries.incremental import has_change_options, parse_change_options
 from morrow.readers.casts.dtypes import to_arrow_table
@@ -183,7 +182,7 @@ def _read_folder(place: Place, question: Question) -> DataFrame:
     wanted = columns or (folder.fields[0].name,)
     predicate = combine_predicates(*kept)
     if isinstance(folder, FormatTable):
-        filter = Filter(predicate, (), columns_of(predicate), str(predicate))
+        filter = Filter(predicate, (), find_columns(predicate), str(predicate))
         frame = folder_rows(folder._table, wanted, filter, place.spark)
     else:
         frame = to_dataframe(folder.scan().narrowed(wanted, predicate if kept else None), place.spark)
@@ -201,7 +200,7 @@ def narrow_scan(place: TableOpener, question: Question) -> Scan:
         raise TableNotFound(f"{path} is no longer {question['table']}; make the DataFrame again")
     kept = parse_predicates(question["filters"], request.read_schema.by_name)
     predicate = combine_predicates(request.filter.predicate, *kept)
-    filter = Filter(predicate, (), columns_of(predicate), " AND ".join(map(str, kept)))
+    filter = Filter(predicate, (), find_columns(predicate), " AND ".join(map(str, kept)))
     return Scan(table._metadata, replace(request, filter=filter))
 
 
@@ -305,7 +304,7 @@ def _find_partition_filters(_place: TableOpener, question: Question, _rows: Data
     schema = descriptions.unpack_state(question["state"])[1].schema
     keys = {name for name in schema.partition_keys if isinstance(schema.by_name[name].type, ORDERED)}
     told = (parse_predicates([filter], schema.by_name) for filter in question["filters"])
-    return [bool(found) and columns_of(found[0]) <= keys for found in told]
+    return [bool(found) and find_columns(found[0]) <= keys for found in told]
 
 
 def _compute_aggregates(place: TableOpener, question: Question, _rows: DataFrame | None) -> DataFrame | None:

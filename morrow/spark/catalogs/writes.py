@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from morrow.engine.errors import CommitConflict, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.format.types import DataField
 from morrow.engine.plan.filter import NO_FILTER, Filter, parse_filter
-from morrow.engine.plan.predicate import ALWAYS, Predicate, combine_predicates
-from morrow.engine.plan.predicate import find_columns as columns_of
+from morrow.engine.plan.predicate import ALWAYS, Predicate, combine_predicates, find_columns
 from morrow.spark.catalogs import descriptions
 from morrow.spark.catalogs.options import CHANGING, check_unset, find_change_settings, parse_sink
 from morrow.spark.catalogs.questions import Place, Question, TableOpener
@@ -82,7 +81,7 @@ def _write_files(place: Place, question: Question, rows: DataFrame | Derivation)
     replaced = None
     if "condition" in question:
         condition = _parse_condition(question["condition"], table.fields, table.path)
-        about = columns_of(condition)
+        about = find_columns(condition)
         if others := about - set(table.partition_keys):
             raise InvalidArgument(f"{table.path}: {min(others)!r} is no partition column; overwrites are of partitions")
         replaced = Replacement(Filter(condition, (), about, str(condition)))
@@ -275,4 +274,4 @@ def _build_premise(
     predicate = combine_predicates(*parse_predicates(filters, target.schema.by_name))
     if predicate == ALWAYS:
         return target, Premise(request.snapshot, NO_FILTER)
-    return target, Premise(request.snapshot, Filter(predicate, (), columns_of(predicate), str(predicate)))
+    return target, Premise(request.snapshot, Filter(predicate, (), find_columns(predicate), str(predicate)))

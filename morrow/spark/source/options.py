@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from morrow.engine.catalog import settings as opening
+from morrow.engine.catalog import settings as catalog_settings
 from morrow.engine.catalog.protocol import Catalog
 from morrow.engine.catalog.settings import Settings
 from morrow.engine.errors import InvalidArgument, Unsupported
@@ -490,7 +490,7 @@ class ByCatalog:
 
     def metadata(self) -> TableMetadata:
         """Open the table. Raises as `open_catalog` and `Catalog.table`."""
-        return opening.open_catalog(self.settings).table(self.name)
+        return catalog_settings.open_catalog(self.settings).table(self.name)
 
 
 BY_CATALOG = "by-catalog"

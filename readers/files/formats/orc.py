@@ -39,7 +39,7 @@ from morrow.engine.format import orc_stripes as stored
 from morrow.engine.format.file_formats import TIMESTAMPS
 from morrow.engine.format.orc_columns import UTC, ZEROS_BITS, compute_orc_epoch, decode_unsigned, find_offsets, is_utc
 from morrow.engine.format.orc_file import DECIMAL, DIRECT_V2, LONG, SECONDARY, TIMESTAMP_INSTANT, OrcLayout
-from morrow.engine.format.orc_file import Stripe as orc_layout_Stripe
+from morrow.engine.format.orc_file import Stripe as FileStripe
 from morrow.engine.format.orc_stripes import (
     DATA,
     LENGTH,
@@ -433,7 +433,7 @@ class ExactTimestamps:
 
     def read_stripe(self, columns: StripeColumns, kinds: Mapping[int, int]) -> pa.RecordBatch:
         """Read the columns of a stripe with timestamps as int64 seconds."""
-        self.stripe: orc_layout_Stripe = columns.stripe
+        self.stripe: FileStripe = columns.stripe
         return decode_stripe_columns(columns, {**kinds, **self.kinds})
 
     def leaf(self, seconds: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:

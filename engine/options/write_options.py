@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from morrow.engine.errors import Unsupported
 from morrow.engine.options.declarations import Declared, Options, Stage, bind_option, read_values
 from morrow.engine.options.declared import files, maintenance, merging, scans, table
 from morrow.engine.options.kinds import ChangelogProducer, LookupCompact
@@ -141,6 +142,13 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
     refuse_options(raw, where, Stage.WRITING)
     options = Options(dict(raw), where)
     parsed = read_values(WriteOptions, options) | _read_triggers(options) | _replace_zeros(options)
+    if keyed and parsed["deletion_vectors"] and parsed["changelog_producer"] is ChangelogProducer.FULL_COMPACTION:
+        # Full compactions mark no replaced versions: a key would be read twice until the next one.
+        raise Unsupported(
+            f"a write with {merging.DELETION_VECTORS_ENABLED} and {merging.CHANGELOG_PRODUCER} = full-compaction",
+            where=where,
+            hint=f"set {merging.CHANGELOG_PRODUCER} to none, input or lookup, as Paimon requires",
+        )
     target = KEYED_TARGET_FILE_SIZE if keyed else APPEND_TARGET_FILE_SIZE
     return WriteOptions(
         given=options,

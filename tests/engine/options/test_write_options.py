@@ -88,3 +88,11 @@ def test_formats_and_codecs_by_level() -> None:
 def test_what_is_refused(key: str, value: str, error: type[Exception], problem: str) -> None:
     with pytest.raises(error, match=f"/t: .*{problem}"):
         parse_write_options({key: value}, keyed=True, where="/t")
+
+
+def test_full_compaction_changelogs_do_not_go_with_vectors() -> None:
+    """Tables are not made with both. Another writer's table is refused, since a key would be read twice."""
+    both = {"deletion-vectors.enabled": "true", "changelog-producer": "full-compaction"}
+    with pytest.raises(Unsupported, match="set 'changelog-producer' to none, input or lookup"):
+        parse_write_options(both, keyed=True, where="t")
+    assert parse_write_options(both, keyed=False, where="t").deletion_vectors

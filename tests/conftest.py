@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import copy
@@ -53,6 +54,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ[cache.SWITCH] = "off"  # no test writes to the user's folder; some have one of their own
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts jobs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if target := config.getoption("--costs"):
         config.pluginmanager.register(Costs(Path(target)))
     if config.getoption("--quick"):

@@ -105,7 +105,10 @@ def test_tables_that_are_written_equal_the_oracle(share: float, table: RandomTab
             made.compact(full=chance.random() < 0.5)
             names = [f.name for f in table.fields]
             rows = [row for files in written.values() for row in read_bucket(files, names, plain)]
-            check(made, table, rows, data, made.snapshots()[-1].id)
+            snapshots = made.snapshots()
+            assert snapshots or rows == []  # there is none if all that was written is ignored
+            if snapshots:
+                check(made, table, rows, data, snapshots[-1].id)
             made.scan().verify()
 
 

@@ -18,16 +18,16 @@ LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 WRITING = """
 import sys, time
 import morrow
-from morrow.writers.files import write
+from morrow.writers.files import data_files
 
-told = write.advance
+told = data_files.advance
 
 def slow(**counts):  # a block is in the file, and the file is open
     told(**counts)
     print("half", flush=True)
     time.sleep(60)
 
-write.advance = slow
+data_files.advance = slow
 table = morrow.open(sys.argv[1])
 table.append({"id": list(range(1000))}) if sys.argv[2] == "append" else table.compact(full=True)
 """

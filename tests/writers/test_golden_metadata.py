@@ -1,14 +1,14 @@
-"""The same history leaves the same metadata: golden tables of Java, written over again by Morrow.
+"""Golden tables of Java, replayed by Morrow: the same history leaves the same metadata.
 
-Compared are the snapshots (kind, counts), and of every file that they add or delete: partition, bucket and number of
-buckets, level, rows and deleted rows, keys, statistics of keys and values, sequence numbers, schema, source and
-embedded index; of index files kind, rows and cardinalities. Names, times and sizes in bytes differ.
+These facts are compared for the snapshots: kind and counts. For every file that they add or delete: partition, bucket
+and number of buckets, level, rows and deleted rows, keys, statistics of keys and values, sequence numbers, schema,
+source and embedded index. For index files: kind, rows and cardinalities. Names, times and sizes in bytes differ.
 
-Which sorted runs an automatic compaction takes depends on their sizes in bytes, and those on the encoder of the files.
-Where Java and Morrow took different files the histories part, and what follows is not compared.
+Automatic compaction chooses sorted runs by their sizes in bytes, which depend on the encoder of the files. If Java and
+Morrow choose different files, the rest of that history is not compared.
 
-Of tables with deletion vectors or a changelog, the rows after each operation and the changes since the one before are
-compared with what Java read as well, to the end of the history.
+For tables with deletion vectors or a changelog, rows and changes are also compared with Java's after each operation, to
+the end of the history.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ NOT_REPLAYED: Mapping[str, str] = {
     "statistics": "a commit of statistics only",
     "watermark_properties": "watermarks are not written down",
 }
-"""Cases by the reason why there is nothing to compare."""
+"""Cases that are not replayed, with the reason."""
 
 ROWS_COMPARED = (
     *("dv_pk", "dv_pk_orc", "dv_pk_avro", "dv_pk_bitmap64", "dv_pk_changelog_lookup", "dv_pk_index_in_data_dir"),
@@ -73,7 +73,7 @@ ROWS_COMPARED = (
     *("changelog_full_compaction", "changelog_full_compaction_row_deduplicate"),
     "changelog_full_compaction_aggregation",
 )
-"""Cases whose rows and changes depend on lookups in the files that are there."""
+"""Cases whose rows and changes depend on lookups in the existing files."""
 
 ALIKE: Mapping[str, tuple[str, ...]] = {
     "dv_pk": ("dv_pk_bitmap64", "system_tables_dv", "tags_dv"),
@@ -94,17 +94,18 @@ ALIKE: Mapping[str, tuple[str, ...]] = {
     "fmt_orc_zstd": ("fmt_orc_lz4", "fmt_orc_none", "fmt_orc_snappy"),
     "fmt_avro_zstd": ("fmt_avro_none", "fmt_avro_snappy"),
 }
-"""Histories that `make test-long` alone replays, by the one like them that `make test` does: the same operations, and
-what is different (codecs, widths of types, functions, tags, hints) other tests compare with Java: `test_golden.py`
-the rows, `tests/writers/files/test_golden_metadata.py` the files, `tests/writers/keyed/test_golden_histories.py` what
-each bucket writes.
+"""Histories that only `make test-long` replays, by a similar history that `make test` replays.
+
+Their operations are the same. Their differences (codecs, widths of types, functions, tags, hints) are compared with
+Java elsewhere: rows by `test_golden.py`, files by `tests/writers/files/test_golden_metadata.py`, and the output of each
+bucket by `tests/writers/keyed/test_golden_histories.py`.
 """
 LEFT_OUT = (
     {case for alike in ALIKE.values() for case in alike} if os.environ.get("HYPOTHESIS_PROFILE") != "long" else set()
 )
 
 MOST_PARTED = 0.15
-"""Part of the histories in which sizes may matter."""
+"""Maximum share of histories that may diverge because of file sizes."""
 
 
 def cases() -> set[str]:
@@ -122,7 +123,7 @@ def test_what_is_not_replayed_is_there() -> None:
 
 @dataclass
 class Histories:
-    """How the replays of this session went: by case, whether the history was the same to its end."""
+    """The replays of this session by case, and whether each history was equal to its end."""
 
     whole: dict[str, bool] = field(default_factory=dict)
 
@@ -152,7 +153,7 @@ def test_the_same_history(case: str, golden_root: Path, tmp_path: Path, historie
 
 
 def run_and_compare_rows(replay: GoldenReplay) -> None:
-    """Compare rows and changes after each operation; snapshots may be numbered otherwise than Java's."""
+    """Compare rows and changes after each operation; snapshot ids may differ from Java's."""
     snapshots = {snapshot["id"]: snapshot for snapshot in replay.case["snapshots"]}
     steps = {step["snapshot"]: step["file"] for step in replay.case.get("stream", ())}
     table = morrow.open(replay.of_morrow.root)
@@ -177,7 +178,7 @@ def run_and_compare_rows(replay: GoldenReplay) -> None:
 
 
 def _took_the_same(snapshots: tuple[dict[str, Any], dict[str, Any]]) -> bool:
-    """Tell whether a compaction replaced the same files; true of any other snapshot."""
+    """Return whether two compactions replaced the same files, or two other snapshots have the same kind."""
     of_java, of_morrow = snapshots
     if of_java["commit_kind"] != "COMPACT" or of_morrow["commit_kind"] != "COMPACT":
         return of_java["commit_kind"] == of_morrow["commit_kind"]
@@ -190,7 +191,7 @@ def _inputs(snapshot: dict[str, Any]) -> list[tuple[object, ...]]:
 
 
 def test_few_histories_part(histories: Histories) -> None:
-    """Run last, on what was replayed in this session."""
+    """Check the share of diverged histories in this session; runs after all replays."""
     parted = [case for case, whole in histories.whole.items() if not whole]
 
     assert len(parted) <= MOST_PARTED * max(len(histories.whole), 20), parted

@@ -1,4 +1,4 @@
-"""Primary keys that hold all, some or none of the partition keys: a row of one key never removes a row of another.
+"""Primary keys with all, some or none of the partition keys: writing one key never removes a row of another.
 
 With dynamic buckets, a primary key identifies a row of the whole table. With fixed and postponed buckets, it identifies
 a row of one partition. The row-wise oracle merges the records of each row.

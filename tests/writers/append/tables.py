@@ -1,4 +1,4 @@
-"""Small append tables for the tests of this folder."""
+"""Small append tables for the tests in this folder."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SCHEMA = "id BIGINT, name STRING, region INT"
 def append_table(
     warehouse: Path, options: dict[str, str] | None = None, *, schema: str = SCHEMA, partitioned: bool = False
 ) -> WriteTarget:
-    """Make a new table ``db.t`` in this warehouse."""
+    """Create an empty table ``db.t`` in this warehouse."""
     keys = ["region"] if partitioned else []
     morrow.Catalog(warehouse).create_table("db.t", schema=schema, partition_keys=keys, options=options or {})
     return WriteTarget.of(TableMetadata(LocalStore(), str(warehouse / "db.db" / "t")))
 
 
 def rows(*ids: int, region: int = 0) -> pl.DataFrame:
-    """Rows of `SCHEMA` with these ids."""
+    """Build a frame of `SCHEMA` with these ids."""
     names = [f"name {number}" for number in ids]
     data = {"id": list(ids), "name": names, "region": [region] * len(ids)}
     return pl.DataFrame(data, schema={"id": pl.Int64, "name": pl.String, "region": pl.Int32})
@@ -41,7 +41,7 @@ def commit(target: WriteTarget, messages: Sequence[CommitMessage]) -> Snapshot |
 
 
 def append(target: WriteTarget, *frames: pl.DataFrame) -> None:
-    """Commit each frame by itself, without compaction."""
+    """Commit each frame separately, without compaction."""
     for frame in frames:
         with RowChanges(target, target.metadata.latest_snapshot()) as changes:
             changes.append(frame)
@@ -49,7 +49,7 @@ def append(target: WriteTarget, *frames: pl.DataFrame) -> None:
 
 
 def read(target: WriteTarget) -> pl.DataFrame:
-    """Read all rows, by the table's first column."""
+    """Read all rows, sorted by the first column."""
     frame = morrow.open(target.metadata.root).scan().to_polars()
     return frame.sort(frame.columns[0])
 
@@ -59,12 +59,12 @@ def ids(target: WriteTarget) -> list[int]:
 
 
 def data_files(target: WriteTarget) -> set[str]:
-    """Name of the data files that lie in the table's folder."""
+    """List the names of the data files in the table's folder."""
     return {path.name for path in Path(target.metadata.root).rglob("data-*")}
 
 
 def file(name: str, size: int, first: int = 0, row_count: int = 1) -> DataFileMeta:
-    """Describe a data file with sequence numbers from `first` on."""
+    """Describe a data file whose sequence numbers start at `first`."""
     return DataFileMeta(
         file_name=name,
         file_size=size,

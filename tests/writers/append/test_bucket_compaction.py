@@ -1,4 +1,4 @@
-"""Which neighbours in a fixed bucket become one file."""
+"""The choice of neighbouring files to compact in a fixed bucket."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_small_files_are_below_70_percent_of_the_target_size() -> None:
         ((10, 10, 10), [], ["f0", "f1", "f2"]),
         ((10, 10, 10, 10), ["f0", "f1", "f2", "f3"], []),
         ((10, 10, 10, 10, 10), ["f0", "f1", "f2", "f3"], ["f4"]),
-        ((1900, 200, 10, 10, 10), ["f1", "f2", "f3", "f4"], []),  # twice the target size: the first drops out
+        ((1900, 200, 10, 10, 10), ["f1", "f2", "f3", "f4"], []),  # twice the target size, so the first is dropped
         ((1900, 200, 10), [], ["f1", "f2"]),
         ((2000, 2000, 2000), [], []),
         ((), [], []),
@@ -69,8 +69,8 @@ def test_a_window_of_enough_files(sizes: tuple[int, ...], picked: list[str], wai
     [
         ((10, 10), []),  # two files are too few
         ((10, 10, 10), ["f0", "f1", "f2"]),
-        ((900, 900, 10, 10, 10), ["f2", "f3", "f4"]),  # large ones at the beginning stay
-        ((10, 900, 900, 10), []),  # as many large ones as small ones
+        ((900, 900, 10, 10, 10), ["f2", "f3", "f4"]),  # the large files at the beginning stay as they are
+        ((10, 900, 900, 10), []),  # there are as many large files as small ones
         ((10, 900, 10, 10), ["f0", "f1", "f2", "f3"]),
     ],
 )
@@ -156,7 +156,7 @@ def test_write_only_does_not_compact(tmp_path: Path) -> None:
     assert not writer.prepare_commit().compact_before
 
 
-# Data files of append tables read back to be rewritten.
+# Data files of append tables, read so that they can be rewritten.
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])

@@ -1,4 +1,4 @@
-"""Compaction of append tables on request."""
+"""On-demand compaction of append tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def delete(target: WriteTarget, condition: str) -> None:
 
 
 def counts(messages: list[CommitMessage]) -> list[tuple[list[int], list[int]]]:
-    """Count the rows of each file before and after."""
+    """List the row counts of the files before and after each compaction."""
     return [([f.row_count for f in m.compact_before], [f.row_count for f in m.compact_after]) for m in messages]
 
 
@@ -169,7 +169,7 @@ def test_an_error_leaves_no_new_files(tmp_path: Path, monkeypatch: pytest.Monkey
     before = data_files(target)
     output, calls = LocalStore.output, []
 
-    def failing(store: LocalStore, path: str):  # type: ignore[no-untyped-def]  # as the method it replaces
+    def failing(store: LocalStore, path: str):  # type: ignore[no-untyped-def]  # like the method it replaces
         calls.append(path)
         if len(calls) == 2:
             raise StorageError("no space left")

@@ -1,8 +1,8 @@
-"""Histories of Java's append tables written over again: the same rows leave the same files behind.
+"""Golden append tables replayed by Morrow: the same rows produce the same files as Java.
 
-Every snapshot of a golden table is repeated by Morrow on a copy of its schema: the rows of its new files are routed and
-written, compactions run, rows that Java has marked as dead are deleted. Then the entries of both must be the same:
-places, row counts, sequence numbers, levels, sources, statistics, deletion vectors.
+Morrow repeats every snapshot of a golden table on a copy of its schema. It routes and writes the rows of new files,
+runs compactions, and deletes the rows that Java has marked as deleted. The manifest entries of both tables must then be
+equal: partitions and buckets, row counts, sequence numbers, levels, sources, statistics, deletion vectors.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from morrow.writers.target import WriteTarget
 pytestmark = pytest.mark.golden
 
 Dead = dict[str, list[int]]
-"""The dead positions of data files by their name."""
+"""The positions of deleted rows by data file name."""
 
 
 def opened(folder: Path) -> WriteTarget:
@@ -62,11 +62,11 @@ def dead(target: WriteTarget, snapshot: Snapshot) -> Dead:
 
 
 MOST_WRITERS = 10
-"""With more buckets (``write-max-writers-to-spill``) Java writes the first rows twice, and goes on counting."""
+"""With more buckets (``write-max-writers-to-spill``), Java writes and numbers the first rows twice."""
 
 
 def described(entry: ManifestEntry, *, counted: bool) -> tuple[Any, ...]:
-    """List what both must have alike, sequence numbers where they are `counted` from the first row on."""
+    """List the facts that must be equal, with the sequence numbers if they are `counted` from the first row on."""
     file = entry.file
     return (
         *(entry.partition, entry.bucket, entry.total_buckets, entry.kind),
@@ -79,7 +79,7 @@ def described(entry: ManifestEntry, *, counted: bool) -> tuple[Any, ...]:
 
 @dataclass
 class History:
-    """Java's table, and Morrow's, which follows it; `names` are Morrow's files by the names of Java's."""
+    """A golden table and Morrow's replay of it; `names` maps Java's file names to Morrow's."""
 
     java: WriteTarget
     morrow: WriteTarget
@@ -87,7 +87,7 @@ class History:
     dead: Dead = field(default_factory=dict)
 
     def repeat(self, snapshot: Snapshot) -> None:
-        """Repeat one snapshot of Java's."""
+        """Repeat a snapshot of the golden table."""
         entries = delta(self.java, snapshot)
         if snapshot.commit_kind == "APPEND":
             messages = list(self._written([e for e in entries if e.file.file_source == FileSource.APPEND]))
@@ -99,7 +99,7 @@ class History:
             TableCommit(self.morrow).commit(messages)
 
     def compare(self, snapshot: Snapshot) -> None:
-        """Compare the snapshots of the same number."""
+        """Compare this snapshot with Morrow's snapshot of the same id."""
         mine = self.morrow.metadata.snapshot(snapshot.id)
         of_java, of_morrow = delta(self.java, snapshot), delta(self.morrow, mine)
 
@@ -128,7 +128,7 @@ class History:
             yield writer.prepare_commit()
 
     def _compacted(self) -> list[CommitMessage]:
-        """Compact with the option that the tables without buckets had; fixed buckets compact as they write."""
+        """Compact tables without buckets by the option that Java used; fixed buckets compact as they write."""
         target = replace(self.morrow, write=replace(self.morrow.write, append_min_files=2))
         unaware = target.options.bucket == -1
         return compact_append(target, target.metadata.latest_snapshot()) if unaware else []

@@ -1,4 +1,4 @@
-"""Deletes and updates of single rows of append tables, by deletion vectors and by rewriting files."""
+"""Deletes and updates of single rows in append tables, by deletion vectors or by rewriting files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sorting whole partitions of append tables."""
+"""Sort compaction of whole partitions of append tables."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def sort(target: WriteTarget, *order_by: str, strategy: str = "order") -> list[C
 
 
 def stored(target: WriteTarget, messages: list[CommitMessage]) -> pl.DataFrame:
-    """Read the rows of the new files, file by file."""
+    """Read the rows of the new files in file order."""
     paths = [next(Path(target.metadata.root).rglob(f.file_name)) for m in messages for f in m.new_files]
     return pl.concat([pl.read_parquet(path) for path in paths])
 
@@ -175,7 +175,7 @@ def test_refusals(
         sort_compact(target, None, order_by, strategy)
 
 
-# Places on space-filling curves.
+# Positions on space-filling curves.
 
 BIGINT, INT = parse_atomic("BIGINT"), parse_atomic("INT")
 
@@ -186,10 +186,10 @@ def column(type_text: str, values: list[Any]) -> tuple[pl.Series, DataType]:
 
 
 def walked(places: pl.Series, *axes: np.ndarray[Any, Any]) -> list[int]:
-    """Sum up over the axes how far every point lies from the one before it on the curve."""
+    """Compute each step's length along the curve, summed over the axes."""
     order = places.arg_sort().to_numpy()
     steps = [np.abs(np.diff(axis[order])) for axis in axes]
-    return np.sum(steps, axis=0).tolist()  # type: ignore[no-any-return]  # integers of arrays of integers
+    return np.sum(steps, axis=0).tolist()  # type: ignore[no-any-return]  # an array of integers
 
 
 def test_bits_are_taken_in_turns() -> None:
@@ -205,7 +205,7 @@ def test_a_shorter_column_drops_out() -> None:
 
 
 def test_z_order_is_the_one_of_java() -> None:
-    # What ZIndexer of Paimon 1.4.2 makes of these rows: with 8 bytes of text, and of text and INT with 3.
+    # Expected bytes from ZIndexer of Paimon 1.4.2, first with 8 bytes of text, then with 3 bytes for text and INT.
     long, int_ = pl.Series([1, None, -(2**63)]), pl.Series([-1, 0, 2**31 - 1], dtype=pl.Int32)
     words = pl.Series(["ab", "a longer text", None])
     text = parse_atomic("STRING")

@@ -1,4 +1,4 @@
-"""Rows of one bucket of an append table on their way into files."""
+"""The writer of one bucket of an append table."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_files_of_a_prepared_message_stay(tmp_path: Path) -> None:
     assert data_files(target) == {each.file_name for each in message.new_files}
 
 
-# Frames handed over to a writer in a thread of its own.
+# Frames handed to a writer that runs in its own thread.
 
 
 def frame(number: int) -> pl.DataFrame:

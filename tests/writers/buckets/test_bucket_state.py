@@ -1,4 +1,4 @@
-"""What buckets hold when writing begins."""
+"""The state of buckets at the beginning of a write."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATS = SimpleStats(b"\0\0\0\1", b"\0\0\0\1", (0,))
 
 @pytest.fixture
 def metadata(tmp_path: Path) -> TableMetadata:
-    """Two buckets in x, of which one was compacted and has vectors; one bucket of four in y."""
+    """Create two buckets in x, one of them compacted and with vectors, and one of four buckets in y."""
     metadata = table(tmp_path, keyed=True, partitioned=True, options={"bucket": "2"})
     a, b, c, d = (data_file(name, max_sequence_number=i, value_stats=STATS) for i, name in enumerate("abcd"))
     commit = committer(metadata)

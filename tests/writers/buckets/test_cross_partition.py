@@ -1,4 +1,4 @@
-"""A key that turns up in another partition: the merge engine says which of its rows stays."""
+"""Keys that move to another partition: the merge engine decides which row stays."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_where_a_key_is_kept(tmp_path: Path, engine: str, expected: list[tuple[A
 
 @pytest.mark.parametrize("vectors", [True, False])
 def test_a_key_that_moved_before_is_where_it_went(tmp_path: Path, vectors: bool) -> None:
-    """With deletion vectors its old row is still in the old partition's file, marked."""
+    """With deletion vectors, the old row is still in a file of the old partition, marked as deleted."""
     table = new(tmp_path, "deduplicate", **{"deletion-vectors.enabled": vectors})
     for n, p in enumerate("abcab"):
         table.upsert({"id": [1, 2 + n], "p": [p, p], "v": [n, n]})
@@ -59,7 +59,7 @@ def test_a_key_that_moved_before_is_where_it_went(tmp_path: Path, vectors: bool)
 def test_keys_that_wait_for_compaction_are_where_they_are(
     tmp_path: Path, engine: str, expected: list[tuple[Any, ...]]
 ) -> None:
-    """With deletion vectors, reads do not show level 0, where writers that compact nothing leave their rows."""
+    """Writers that do not compact leave rows in level 0, which reads with deletion vectors skip."""
     table = new(tmp_path, engine, **{"deletion-vectors.enabled": True, "write-only": True})
     table.upsert({"id": [1], "p": ["a"], "v": [1]})
     table.upsert({"id": [1], "p": ["b"], "v": [2]})
@@ -70,7 +70,7 @@ def test_keys_that_wait_for_compaction_are_where_they_are(
 
 
 def test_keys_that_stay_since_deletions_are_ignored(tmp_path: Path) -> None:
-    """As in Java, which ignores the deletion in the old partition, too."""
+    """Java, too, ignores the deletion in the old partition."""
     table = new(tmp_path, "deduplicate", **{"ignore-delete": True})
     for v, p in enumerate("abbc"):
         table.upsert({"id": [1, 2 + v], "p": [p, p], "v": [v, v]})
@@ -78,7 +78,7 @@ def test_keys_that_stay_since_deletions_are_ignored(tmp_path: Path) -> None:
 
 
 def test_a_deleted_key_starts_anew(tmp_path: Path) -> None:
-    """Its deletion holds the key and the partition alone, and no values to add to."""
+    """The deletion record holds only the key and the partition, so there is nothing to add to."""
     options = {"fields.v.aggregate-function": "sum", "aggregation.remove-record-on-delete": True}
     table = new(tmp_path, "aggregation", **options)
     table.upsert({"id": [1], "p": ["a"], "v": [5]})

@@ -1,4 +1,4 @@
-"""Dynamic buckets fill up in order, and a key stays where it is."""
+"""Dynamic buckets fill up in order, and a key stays in its bucket."""
 
 from __future__ import annotations
 

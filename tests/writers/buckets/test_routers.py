@@ -1,4 +1,4 @@
-"""Batch writes to tables with ``bucket`` = -2: rows are there at once, in as many buckets as their partition has."""
+"""Batch writes to tables with ``bucket`` = -2: rows are visible at once, in the bucket count of their partition."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def postponed(path: Path, **options: object) -> morrow.Table:
 
 
 def layout(table: morrow.Table) -> dict[str, set[str]]:
-    """List the buckets of each partition that hold files."""
+    """List the non-empty buckets of each partition."""
     found: dict[str, set[str]] = {}
     for path in Path(table.path).glob("p=*/bucket-*"):
         if any(path.iterdir()):
@@ -68,7 +68,7 @@ def test_rows_that_wait_go_on_waiting(tmp_path: Path) -> None:
 
 
 def test_a_stream_of_commits_waits(tmp_path: Path) -> None:
-    """It writes small commits, for which waiting is meant: a writer with a commit user."""
+    """A writer with a commit user makes many small commits, so its rows wait in the postponed bucket."""
     table = postponed(tmp_path)
     with table.writer(commit_user="stream") as writer:
         writer.write({"id": [1], "p": ["a"], "v": [1]})

@@ -1,4 +1,4 @@
-"""Rows find the bucket that Java would put them in, in every mode of buckets."""
+"""Rows go to the same bucket as in Java, in every bucket mode."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IDS = pl.DataFrame({"id": range(20)})
 
 
 def buckets(table: morrow.Table) -> dict[str, int]:
-    """Folders with data files, and how many."""
+    """Count the data files in each bucket folder."""
     root = Path(table.path)
     found: dict[str, int] = {}
     for path in root.rglob("bucket-*/*"):

@@ -1,4 +1,4 @@
-"""Commits of tests need not outlive a loss of power."""
+"""Fixtures for commit tests, which need not survive a power loss."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def _without_fsync() -> Iterator[None]:
 
 @pytest.fixture
 def _without_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Committers do not wait for each other, so that they meet."""
+    """Let committers run at the same time instead of queueing, so that they conflict."""
     monkeypatch.setattr(commit_lock, "MAX_WAIT_SECONDS", 0.0)

@@ -1,4 +1,4 @@
-"""The attempt log of a job: files of attempts that were not taken go, those of the others stay."""
+"""The attempt log of a job: the files of rejected attempts are removed, all others stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Committers of one machine queue at the table; nobody depends on it."""
+"""The queue of committers on one machine, which correctness does not depend on."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_whoever_keeps_the_turn_is_passed_by(tmp_path: Path, monkeypatch: pytest
 
 
 class Remote(LocalStore):
-    """Has no folders to queue at."""
+    """A store without local folders, so committers cannot queue."""
 
     is_local = False
 
@@ -64,7 +64,7 @@ def test_without_a_folder_nobody_queues(tmp_path: Path, store: LocalStore) -> No
 
 
 def test_manifests_are_written_before_the_turn_comes(tmp_path: Path) -> None:
-    """Of several committers one after the other has the turn: what needs no turn is done by then."""
+    """Committers take turns; whatever needs no turn is done before it."""
     metadata = table(tmp_path)
     committer(metadata).commit([message(data_file("a"))])
     folder = Path(metadata.paths.manifest("m")).parent
@@ -81,4 +81,4 @@ def test_manifests_are_written_before_the_turn_comes(tmp_path: Path) -> None:
         ]
     thread.join()
     assert len(set(folder.iterdir()) - before) == 3
-    assert committer(metadata).latest_snapshot().id == 2  # type: ignore[union-attr]  # two have committed
+    assert committer(metadata).latest_snapshot().id == 2  # type: ignore[union-attr]  # there are two commits

@@ -1,4 +1,4 @@
-"""`Table.compact_manifests`: small manifests merged in a snapshot that changes no rows."""
+"""`Table.compact_manifests`: small manifests are merged in a snapshot that changes no rows."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_commit_meanwhile_is_kept(table: morrow.Table, monkeypatch: pytest.Mon
     table.compact_manifests()
     assert rows(table) == [(7, "b"), (9, "b")]
     assert manifests(table) == 1
-    assert table.snapshots()[-1].properties == {}  # those of the snapshot that it follows
+    assert table.snapshots()[-1].properties == {}  # copied from the snapshot before
 
     def always(*arguments: Any) -> Any:
         found = merged(*arguments)
@@ -82,5 +82,5 @@ def test_a_commit_meanwhile_is_kept(table: morrow.Table, monkeypatch: pytest.Mon
         with pytest.raises(CommitConflict):
             table.compact_manifests()
     kept = {path.name for path in files.iterdir()}
-    assert kept < there[-1]  # what was written in vain is gone
+    assert kept < there[-1]  # the manifests of the failed attempts are gone
     assert table.compact_manifests() is not None

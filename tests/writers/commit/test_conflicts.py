@@ -1,4 +1,4 @@
-"""What forbids a commit, rule by rule: each example says what is in the table and what comes."""
+"""The conflict rules of commits: each example gives the table's content and the new messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ A, B, C = (data_file(name) for name in "abc")
 
 
 def refused(metadata: TableMetadata, *messages: CommitMessage) -> str:
-    """Tell why these messages cannot be committed, and checks that nothing has changed."""
+    """Commit messages that conflict, check that nothing changed, and return the reason."""
     before = metadata.latest_snapshot()
     with pytest.raises(CommitConflict) as caught:
         committer(metadata).commit(messages, check_append_files=True)
@@ -253,7 +253,7 @@ def _hashes(name: str) -> IndexFileMeta:
     return IndexFileMeta(index_type="HASH", file_name=name, file_size=8, row_count=2)
 
 
-# What is read for it
+# Reads of a conflict check
 
 
 def test_only_what_is_new_is_read_again(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_only_what_is_new_is_read_again(tmp_path: Path) -> None:
 
 
 def test_a_history_that_was_rolled_back_is_read_anew(tmp_path: Path) -> None:
-    """The snapshots that this committer knows are gone, others took their ids."""
+    """The snapshots that this committer remembers are gone, and others have taken their ids."""
     metadata = table(tmp_path, keyed=True)
     commit = committer(metadata)
     commit.commit([message(A)])

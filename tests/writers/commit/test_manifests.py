@@ -1,4 +1,4 @@
-"""Merging manifests: when, which, and that the table stays the same."""
+"""Merges of manifests: when they happen, which manifests they take, and that the table stays the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.commits import committer, data_file, live, live_frame, messag
 
 
 def listed(metadata: TableMetadata) -> list[tuple[int, int]]:
-    """Files added and deleted by each manifest of the newest snapshot."""
+    """Count the files added and deleted by each manifest of the newest snapshot."""
     snapshot = metadata.latest_snapshot()
     assert snapshot is not None
     frame = list_manifests(metadata, snapshot)
@@ -26,7 +26,7 @@ def listed(metadata: TableMetadata) -> list[tuple[int, int]]:
 
 
 def long_names(count: int) -> list[str]:
-    """Name that do not compress to nothing."""
+    """Build file names that barely compress."""
     return [f"data-{i}-{sha256(b'%d' % i).hexdigest()}" for i in range(count)]
 
 
@@ -80,7 +80,7 @@ def test_a_merge_that_leaves_nothing_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_delete_of_an_older_manifest_stays(tmp_path: Path) -> None:
-    """The manifest of the first commit has its target size and is not merged with the others."""
+    """The first commit's manifest has reached the target size, so it is not merged with the others."""
     options = {"manifest.merge-min-count": "2", "manifest.target-file-size": "8 kb"}
     metadata = table(tmp_path, options=options)
     append(metadata, *long_names(1000))
@@ -101,7 +101,7 @@ def test_manifests_are_rolled_at_the_target_size(tmp_path: Path) -> None:
 
 
 def test_everything_is_rewritten_when_enough_has_come_together(tmp_path: Path) -> None:
-    """The first manifest is large enough to be left alone, but a file of it was deleted."""
+    """The first manifest is large enough to be skipped, but one of its files was deleted."""
     options = {"manifest.target-file-size": "2 kb", "manifest.full-compaction-threshold-size": "3 kb"}
     metadata = table(tmp_path, options=options)
     append(metadata, *long_names(600))

@@ -1,4 +1,4 @@
-"""Overwriting: which files go, whatever was committed meanwhile."""
+"""Overwrites: the files that are removed, whatever was committed in the meantime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ X, Y, Z = partition("x"), partition("y"), partition("z")
 
 @pytest.fixture
 def metadata(tmp_path: Path) -> TableMetadata:
-    """Files a in the partition x, b in y and c in z."""
+    """Create a table with the file a in partition x, b in y and c in z."""
     metadata = table(tmp_path, partitioned=True)
     committer(metadata).commit(
         [message(data_file(name), place=place, total=-1) for name, place in (("a", X), ("b", Y), ("c", Z))]

@@ -1,4 +1,4 @@
-"""A base snapshot that expires while it is read: others have compacted or replaced its files meanwhile."""
+"""Operations whose base snapshot expires while they read, after others have replaced its files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def table(folder: Path, options: Mapping[str, str]) -> morrow.Table:
 
 
 def overtake(table: morrow.Table) -> None:
-    """Another writer replaces the deletion vectors and the files of the table, and expire its older snapshots."""
+    """Replace the deletion vectors and files of the table by another writer, and expire the older snapshots."""
     other = morrow.open(table.path)
     other.append({"id": [4], "n": [40]})
     other.delete("id = 3")
@@ -37,7 +37,7 @@ def overtake(table: morrow.Table) -> None:
 
 
 def once_before(patched: type, name: str, action: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a method call `action` first, the first time that it is called."""
+    """Call `action` before the first call of a method."""
     original, waiting = getattr(patched, name), [action]
 
     def method(self: object, *args: object, **named: object) -> object:
@@ -102,7 +102,7 @@ def test_rows_are_written_anew_where_others_removed_the_files_to_look_keys_up_in
     keyed.upsert({"id": [1, 3], "n": [11, 30]})
     assert rows(keyed) == [(1, 10 if "merge-engine" in option else 11), (2, 20), (3, 30)]
     once_before(WriteSession, "commit", overtake_keys, monkeypatch)
-    with pytest.raises(CommitConflict, match="write them with a new writer"):  # a stream is read once
+    with pytest.raises(CommitConflict, match="write them with a new writer"):  # a stream can only be read once
         keyed.upsert(iter(pa.table({"id": [1], "n": [40]}).to_batches()))
     assert dict(rows(keyed))[1] != 40
 
@@ -127,7 +127,7 @@ def test_files_that_went_with_their_snapshot_are_a_conflict(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("doing", [guard_compaction, guard_read])
 def test_files_of_a_living_snapshot_are_missing(tmp_path: Path, doing: Callable[..., object]) -> None:
-    """That is a damaged table, which no second attempt would mend."""
+    """The table is damaged, so a second attempt would not help."""
     living = table(tmp_path, NO_BUCKETS)._metadata
     with pytest.raises(FileMissing), doing(living, living.latest_snapshot()):  # type: ignore[attr-defined]  # contexts
         raise FileMissing("data-1.parquet")

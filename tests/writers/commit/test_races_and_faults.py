@@ -1,4 +1,4 @@
-"""Other committers, and stores that fail: every commit is there once or not at all, and nothing else stays."""
+"""Concurrent commits and failing stores: each commit is applied once or not at all, and leaves no stray files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_threads_that_commit(tmp_path: Path, keyed: bool, turns: bool, request: 
     if not turns:
         request.getfixturevalue("_without_turns")
     writers, commits = 4, 8
-    buckets = {"bucket": str(writers)} if keyed else {}  # in a bucket of its own nobody has to renumber
+    buckets = {"bucket": str(writers)} if keyed else {}  # each writer has its own bucket, so nothing is renumbered
     metadata = table(tmp_path, keyed=keyed, options=FEW_WAITS | {"commit.max-retries": "1000"} | buckets)
 
     def write(writer: int) -> list[int]:
@@ -53,7 +53,7 @@ def test_threads_that_commit(tmp_path: Path, keyed: bool, turns: bool, request: 
 
 @pytest.mark.usefixtures("_without_turns")
 def test_two_compactions_of_the_same_files(tmp_path: Path) -> None:
-    """One of them wins, the other one is told."""
+    """One of them wins, the other gets a conflict."""
     metadata = table(tmp_path, keyed=True, options=FEW_WAITS)
     old = data_file("old")
     committer(metadata).commit([message(old)])
@@ -77,7 +77,7 @@ def test_two_compactions_of_the_same_files(tmp_path: Path) -> None:
 
 @dataclass
 class Interrupted(LocalStore):
-    """Runs `between` before a snapshot is created: what others do at the worst of times."""
+    """A store that calls `between` just before a snapshot is created, to let others commit first."""
 
     between: list[Callable[[], object]] = field(default_factory=list)
 
@@ -88,8 +88,8 @@ class Interrupted(LocalStore):
 
 
 def interrupted(folder: Path, between: Callable[[TableMetadata], object], **options: object) -> TableMetadata:
-    """Make a table with the file `a`, and another committer that is faster once."""
-    others = table(folder, **options)  # type: ignore[arg-type]  # as `table` takes them
+    """Make a table with the file `a` on a store in which another committer is faster once."""
+    others = table(folder, **options)  # type: ignore[arg-type]  # arguments of `table`
     committer(others).commit([message(data_file("a"))])
     return TableMetadata(Interrupted([lambda: between(others)]), others.root)
 
@@ -124,7 +124,7 @@ def test_a_delete_meets_an_overwrite(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_without_turns")
 def test_a_compaction_looks_at_what_came_first_only(tmp_path: Path) -> None:
-    """Between tries only the manifests of new snapshots are read."""
+    """A retry reads only the manifests of new snapshots."""
     new = data_file("b", 20, 29, level=5)
     metadata = interrupted(
         tmp_path, lambda others: committer(others).commit([message(compact_after=(new,))]), keyed=True
@@ -138,7 +138,7 @@ def test_a_compaction_looks_at_what_came_first_only(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_without_turns")
 def test_the_same_commit_by_another_process(tmp_path: Path) -> None:
-    """Same user, same identifier: it is there, and is not made twice."""
+    """A commit with the same user and identifier is found and not repeated."""
     same = [message(data_file("b"))]
     metadata = interrupted(tmp_path, lambda others: committer(others, "me").commit(same, identifier=7))
     last = committer(metadata, "me").commit(same, identifier=7)
@@ -172,12 +172,12 @@ def test_retries_have_a_limit(tmp_path: Path, limit: dict[str, str]) -> None:
 
 
 Answer = Literal["done", "refused", "lost"]
-"""What a store does, when it says nothing: it does it, it does not, or it is asked in vain ever after."""
+"""How a request without a reply ends: it is done, it is not done, or no later request gets a reply either."""
 
 
 @dataclass
 class Unclear(LocalStore):
-    """Gives no answer to the first requests to create a snapshot."""
+    """A store that does not reply to the first requests to create a snapshot."""
 
     answers: list[Answer] = field(default_factory=list)
 
@@ -211,7 +211,7 @@ def test_a_commit_without_an_answer_is_made_once(tmp_path: Path, answers: list[A
 @pytest.mark.usefixtures("_impatient")
 @pytest.mark.parametrize(("first", "there"), [("done", [1]), ("refused", [])])
 def test_a_store_that_never_answers(tmp_path: Path, first: Answer, there: list[int]) -> None:
-    """Nobody knows, so what the snapshot needs stays; repeating the commit finds out."""
+    """The outcome is unknown, so the snapshot's files stay, and repeating the commit finds out."""
     metadata = table(tmp_path, store=Unclear([first, *["refused"] * 20]))
     Path(metadata.root, "bucket-0").mkdir()
     Path(metadata.root, "bucket-0", "a").touch()
@@ -228,7 +228,7 @@ def test_a_store_that_never_answers(tmp_path: Path, first: Answer, there: list[i
 
 @dataclass
 class Failing(LocalStore):
-    """Fails at the operation of this number (writes, creations, deletions), and at all after it when `broken`."""
+    """A store that fails at operation `at` (writes, creations, deletions), and at all later ones when `broken`."""
 
     at: int = -1
     broken: bool = False
@@ -277,7 +277,7 @@ def _commit_much(commit: TableCommit) -> None:
 
 @pytest.mark.parametrize("broken", [False, True], ids=["once", "for good"])
 def test_a_failure_at_any_operation(tmp_path: Path, broken: bool) -> None:
-    """A typed error or success; the table is readable, with the commit whole or not at all."""
+    """A commit ends with success or a typed error, and is applied as a whole or not at all."""
     at = 0
     while True:
         folder = tmp_path / str(at)
@@ -303,7 +303,7 @@ def test_a_failure_at_any_operation(tmp_path: Path, broken: bool) -> None:
 
 
 def _orphans(metadata: TableMetadata) -> list[str]:
-    """Files of the manifest folder that no snapshot names."""
+    """List the files in the manifest folder that no snapshot references."""
     named: set[str | None] = set()
     for snapshot in metadata.snapshots():
         named |= {snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list}

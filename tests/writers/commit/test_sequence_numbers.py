@@ -1,4 +1,4 @@
-"""Commits of rows with the same keys, written at the same time: the one that is committed later wins, as a whole."""
+"""Concurrent commits of rows with the same keys: the later commit wins as a whole."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def rows_of(table: morrow.Table) -> dict[int, str]:
 
 
 def leftovers(table: morrow.Table) -> Sequence[object]:
-    """Files that no snapshot names."""
-    time.sleep(0.002)  # until whatever there is is older than now
+    """Remove and list the files that no snapshot references."""
+    time.sleep(0.002)  # until every file is older than now
     return table.remove_orphan_files(older_than=timedelta(0)).paths
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_later_commit_wins(tmp_path: Path, kind: str) -> None:
-    """Number of the first are greater, since it has other rows as well; and keys have them the other way round."""
+    """The first commit has larger numbers because of its extra rows, and the second has its keys in reverse order."""
     t = keyed(tmp_path, KINDS[kind])
     others = [] if kind == "dynamic" else list(range(100, 130))
     one, two = prepared(t, [*others, *range(10)], "first"), prepared(t, list(range(10))[::-1], "second")
@@ -102,7 +102,7 @@ def test_of_first_rows_those_of_the_earlier_commit_stay(tmp_path: Path) -> None:
 
 
 def test_of_rows_that_wait_the_later_commit_wins(tmp_path: Path) -> None:
-    """Files without numbers: the one that was created later is committed first."""
+    """These files have no sequence numbers; the one created later is committed first."""
     t = keyed(tmp_path, {"bucket": "-2"})
     second = prepared(t, range(10), "second")
     time.sleep(0.01)
@@ -130,7 +130,7 @@ def test_changes_are_told_in_the_order_of_commits(tmp_path: Path) -> None:
 
 
 def test_a_column_that_was_added_meanwhile(tmp_path: Path) -> None:
-    """Files are written again as they were: with the columns of their schema."""
+    """The rewritten files keep the columns of their schema."""
     t = keyed(tmp_path)
     one, two = prepared(t, range(10), "first"), prepared(t, range(5), "second")
     t.committer("one").commit(one)
@@ -143,7 +143,7 @@ def test_a_column_that_was_added_meanwhile(tmp_path: Path) -> None:
 
 
 def test_writers_that_go_on(tmp_path: Path) -> None:
-    """Stream that stay open over many commits, in turns."""
+    """Two writers stay open over many commits and take turns."""
     t = keyed(tmp_path, {"num-sorted-run.compaction-trigger": "3"})
     one, two = t.writer(), t.writer()
     for step in range(12):
@@ -157,7 +157,7 @@ def test_writers_that_go_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{"num-sorted-run.compaction-trigger": "2"}, VECTORS], ids=str)
 def test_a_writer_goes_on_after_its_files_were_written_again(tmp_path: Path, options: dict[str, str]) -> None:
-    """What a writer has prepared it would compact later on, but its files have made way for others."""
+    """The writer would later compact the files it has prepared, but others have replaced them."""
     t = keyed(tmp_path, options)
     committer = t.committer("w")
     with t.writer("w") as writer:
@@ -196,7 +196,7 @@ def test_many_threads_at_once(tmp_path: Path) -> None:
     assert set(rows_of(t).values()) == {max(done)[1]}
 
 
-# What fails, and what is repeated
+# Failures and repeated commits
 
 
 def test_messages_that_are_committed_twice_are_refused(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_messages_that_are_committed_twice_are_refused(tmp_path: Path) -> None:
 
 @dataclass
 class Between(LocalStore):
-    """Runs something before a snapshot is created, or instead."""
+    """A store that calls a function just before a snapshot is created."""
 
     before: list[Callable[[], object]] = field(default_factory=list)
 
@@ -225,7 +225,7 @@ def commits_through(store: LocalStore, table: morrow.Table, user: str = "w") -> 
 
 
 def summed(folder: Path) -> morrow.Table:
-    """Make a table in which a row that is applied twice shows."""
+    """Make a table that shows if a row is applied twice."""
     options = {"bucket": "1", "merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
     catalog = morrow.Catalog(folder)
     t = catalog.create_table("db.t", schema="id INT NOT NULL, n INT", primary_keys=["id"], options=options)
@@ -255,7 +255,7 @@ def test_a_lost_race_is_renumbered_again(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_without_turns")
 def test_a_commit_that_others_have_made_meanwhile_is_not_applied_again(tmp_path: Path) -> None:
-    """The same messages, user and identifier, after a foreign commit: both processes renumber, one commits."""
+    """Both processes commit the same messages after another commit: both renumber them, and one commits."""
     t = summed(tmp_path)
     waiting = one_more(t)
     t.upsert(pl.DataFrame({"id": [1], "n": [1]}, schema={"id": pl.Int32, "n": pl.Int32}))
@@ -320,7 +320,7 @@ def test_a_file_that_waits_and_is_gone(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_without_turns")
 def test_large_files_are_written_before_the_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With room for what others commit meanwhile: those need not be met again."""
+    """Renumbering leaves a gap for concurrent commits, so their rows do not require another round."""
     monkeypatch.setattr(sequence_numbers, "MAX_LOCKED_BYTES", 0)
     t = keyed(tmp_path)
     waiting = prepared(t, range(10), "last")
@@ -332,11 +332,11 @@ def test_large_files_are_written_before_the_turn(tmp_path: Path, monkeypatch: py
     commits_through(Between(before=[lambda: t.upsert(frame([1, 2], "race"))]), t).commit(waiting)
 
     assert set(rows_of(t).values()) == {"last"}
-    assert len(rounds) == 2  # data and changelog of one round
+    assert len(rounds) == 2  # data and changelog of a single round
 
 
 def test_what_is_not_contended_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A commit on the snapshot that its writer has seen reads no entries of the table."""
+    """A commit on the snapshot that its writer read does not read the table's entries."""
     t = keyed(tmp_path, {"write-only": "true"})
     waiting = prepared(t, range(10), "new")
     monkeypatch.setattr("morrow.writers.commit.base_entries.BaseEntries.at", None)

@@ -1,4 +1,4 @@
-"""Row ids of new files: given in the order of the commit, once."""
+"""Row ids of new files are assigned once, in commit order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.commits import data_file
 
 
 def given(*files: DataFileMeta) -> tuple[list[int | None], list[int], int]:
-    """Assign ids to files of snapshot 7, after 100 rows; return first row ids, sequence numbers, the next id."""
+    """Assign ids to the files of snapshot 7 after 100 rows; return first row ids, sequence numbers, and the next id."""
     entries, following = assign_row_ids([ManifestEntry(EntryKind.ADD, EMPTY_ROW, 0, -1, f) for f in files], 7, 100)
     return [e.file.first_row_id for e in entries], [e.file.min_sequence_number for e in entries], following
 

@@ -1,4 +1,4 @@
-"""What a commit leaves in a table: snapshots, counts, hints, and nothing when it fails."""
+"""The result of a commit: snapshots, counts and hints, and nothing at all if it fails."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_statistics_hold_until_the_schema_changes(tmp_path: Path) -> None:
 
 
 def _analyzed(snapshot: str, statistics: str) -> None:
-    """Give a snapshot statistics, as ANALYZE would a new one."""
+    """Add statistics to a snapshot, as ANALYZE does for new ones."""
     node = json.loads(Path(snapshot).read_text())
     Path(snapshot).write_text(json.dumps(node | {"statistics": "stat-0"}))
     Path(statistics).parent.mkdir()
@@ -211,7 +211,7 @@ def test_a_batch_whose_files_are_gone_cannot_be_committed(tmp_path: Path) -> Non
 
 
 def _written(root: str, name: str) -> DataFileMeta:
-    """Write a data file."""
+    """Create an empty data file and describe it."""
     path = Path(root, "bucket-0", name)
     path.parent.mkdir(exist_ok=True)
     path.touch()

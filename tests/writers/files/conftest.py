@@ -9,7 +9,7 @@ from morrow.writers.files import encoders
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Rows of a block, few enough that small files have several."""
+    """Lower the rows per block so that small files have several blocks."""
     rows = 7
     monkeypatch.setattr(encoders, "MAX_BLOCK_ROWS", rows)
     monkeypatch.setattr(encoders, "MIN_BLOCK_ROWS", rows)

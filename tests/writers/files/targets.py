@@ -1,4 +1,4 @@
-"""Tables to write files of, without a catalog, and the files read back."""
+"""Tables without a catalog to write files for, and helpers that read the files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PLACE = Placement(EMPTY_ROW, 0)
 
 
 def columns(schema: str) -> tuple[t.DataField, ...]:
-    """Parse ``id BIGINT NOT NULL; name STRING`` to columns with the ids 0, 1..."""
+    """Parse ``id BIGINT NOT NULL; name STRING`` to columns with the ids 0, 1, ..."""
     parts = [part.strip().partition(" ") for part in schema.split(";")]
     return tuple(t.DataField(i, name, parse_atomic(kind)) for i, (name, _, kind) in enumerate(parts))
 
@@ -45,7 +45,7 @@ def target(
     options: Mapping[str, str] | None = None,
     store: FileStore | None = None,
 ) -> WriteTarget:
-    """Describe a table in `folder`, of which there is nothing yet."""
+    """Describe a table in `folder` that has no files yet."""
     fields = columns(schema) if isinstance(schema, str) else tuple(schema)
     metadata = TableMetadata(store or LocalStore(), str(folder))
     table = TableSchema(3, fields, len(fields) - 1, (), tuple(keys), dict(options or {}))
@@ -54,12 +54,12 @@ def target(
 
 
 def frame(table: WriteTarget, *rows: Sequence[Any]) -> pl.DataFrame:
-    """Rows of the table."""
+    """Build a frame of rows of this table."""
     return pl.DataFrame(list(rows), schema=to_polars_schema(table.schema.fields), orient="row")
 
 
 def versions(rows: pl.DataFrame, *, kinds: Sequence[int] | None = None, first: int = 0) -> pl.DataFrame:
-    """Rows with sequence numbers that count from `first`, and row kinds (inserts)."""
+    """Add row kinds (inserts by default) and sequence numbers that start at `first`."""
     return rows.with_columns(
         pl.int_range(first, first + rows.height, dtype=pl.Int64, eager=True).alias("_SEQUENCE_NUMBER"),
         pl.Series("_VALUE_KIND", [0] * rows.height if kinds is None else kinds, pl.Int8),
@@ -80,7 +80,7 @@ def path_of(table: WriteTarget, file: DataFileMeta) -> Path:
 
 
 def read(table: WriteTarget, files: DataFileMeta | Iterable[DataFileMeta]) -> pl.DataFrame:
-    """Read the rows of files as scans do, with the system columns of keyed tables at the end."""
+    """Read the rows of files as scans do, followed by the system columns of keyed tables."""
     listed = [files] if isinstance(files, DataFileMeta) else list(files)
     fields = [*table.schema.fields, *((SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD) if table.keyed else ())]
     formats = [file.file_name.rpartition(".")[2] for file in listed]
@@ -92,7 +92,7 @@ def read(table: WriteTarget, files: DataFileMeta | Iterable[DataFileMeta]) -> pl
 
 
 def bounds(table: WriteTarget, file: DataFileMeta) -> dict[str, tuple[Any, Any, int | None]]:
-    """Decode minimum, maximum and count of nulls of each column that the value statistics cover."""
+    """Decode the minimum, maximum and null count of each column in the value statistics."""
     names = file.value_stats_cols if file.value_stats_cols is not None else tuple(table.schema.by_name)
     kinds = [table.schema.by_name[name].type for name in names]
     stats = file.value_stats
@@ -120,21 +120,21 @@ DEEP: dict[t.DataType, list[Any]] = {
     t.TimestampType(precision=9): [0, -1, 1_700_000_000_123_456_789],
     t.LocalZonedTimestampType(precision=9): [0, 10**18 + 1],
 }
-"""Types for Parquet only: nested ones, and times of nanoseconds (as integers)."""
+"""Types for Parquet only: nested types, and timestamps in nanoseconds (as integers)."""
 
 KINDS = [parse_atomic(name) for name in POOLS] + list(NESTED)
 
 
 POOL_BY_TYPE: dict[t.DataType, list[Any]] = {parse_atomic(name): pool for name, pool in POOLS.items()} | NESTED | DEEP
 MEMBERS = ("x", "y", "must", "times", "tags")
-"""Of the ROWs among them."""
+"""The member names of the ROW types in the pools."""
 
 
 @st.composite
 def random_columns(
     draw: st.DrawFn, kinds: Sequence[t.DataType] = tuple(KINDS), usable: Callable[[str], bool] = bool
 ) -> tuple[t.DataField, ...]:
-    """Draws up to six columns of these types with hostile names (`usable` ones), as members of ROWs have."""
+    """Draw up to six columns of these types, with hostile names (if `usable`) for columns and ROW members."""
     chosen = draw(st.lists(st.tuples(st.sampled_from(kinds), st.booleans()), min_size=1, max_size=6))
     names = draw(names_of_columns(len(chosen), usable=usable))
     members = draw(renamings(MEMBERS, usable))
@@ -146,7 +146,7 @@ def random_columns(
 
 @st.composite
 def random_rows(draw: st.DrawFn, fields: Sequence[t.DataField]) -> pl.DataFrame:
-    """Draws up to 30 rows of these columns, a third of the nullable values null."""
+    """Draw up to 30 rows of these columns, with a third of the nullable values null."""
     count = draw(st.integers(1, 30))
     data = {f.name: draw(st.lists(_values(f.type), min_size=count, max_size=count)) for f in fields}
     return pl.DataFrame([_series(f, data[f.name]) for f in fields])
@@ -158,13 +158,13 @@ def _values(kind: t.DataType) -> st.SearchStrategy[Any]:
 
 
 def _pool(kind: t.DataType) -> list[Any]:
-    """Find the pool of a type, or of one that differs from it only in names of members."""
+    """Find the pool of a type, or of a type that differs only in its member names."""
     shape = _shape(kind)
     return next([moved(v, k, kind) for v in pool] for k, pool in POOL_BY_TYPE.items() if _shape(k) == shape)
 
 
 def is_deep(kind: t.DataType) -> bool:
-    """Tell whether it is a type of `DEEP`, whatever its members are called."""
+    """Return whether a type is in `DEEP`, ignoring its member names."""
     return _shape(kind.with_nullable(True)) in map(_shape, DEEP)
 
 

@@ -1,4 +1,4 @@
-"""Deletion vectors of a bucket: marked, removed, and written to index files that readers find."""
+"""Deletion vectors of a bucket: marking and removing rows, and index files that readers find."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_marks_are_written_and_restored(tmp_path: Path) -> None:
     ]
     path = Path(table.metadata.root) / "index" / file.file_name
     assert path.stat().st_size == file.file_size
-    assert path.read_bytes()[0] == 1  # the version
+    assert path.read_bytes()[0] == 1  # the version byte
 
     restored = maintainer(table, file)
     assert sorted(restored) == ["a.parquet", "b.parquet"]
@@ -66,7 +66,7 @@ def test_what_changed_replaces_the_index_file_and_what_did_not_is_not_written(tm
     vectors = maintainer(table)
     vectors.mark("a.parquet", np.array([0]))
     first = vectors.write()
-    vectors.mark("a.parquet", np.array([0]))  # dead already
+    vectors.mark("a.parquet", np.array([0]))  # is deleted already
     assert vectors.write() == ((), ())
 
     vectors.mark("b.parquet", np.array([5]))
@@ -77,7 +77,7 @@ def test_what_changed_replaces_the_index_file_and_what_did_not_is_not_written(tm
 
 
 def test_the_last_vector_leaves_an_index_file_without_any(tmp_path: Path) -> None:
-    """As Paimon writes it: its version and nothing more."""
+    """Paimon writes such a file with the version byte alone."""
     table = target(tmp_path)
     vectors = maintainer(table)
     vectors.mark("a.parquet", np.array([0]))
@@ -106,7 +106,7 @@ def test_rolling_files_end_with_the_vector_that_fills_them(tmp_path: Path) -> No
     table = target(tmp_path, **{"deletion-vector.index-file.target-size": "40 b"})
     vectors = maintainer(table, rolling=True)
     for name in ("a", "b", "c", "d"):
-        vectors.mark(name, np.array([1]))  # 32 bytes each, and one for the version
+        vectors.mark(name, np.array([1]))  # 32 bytes per vector, and one for the version
 
     new = vectors.write().new
 

@@ -1,4 +1,4 @@
-"""The data files of golden tables written anew: the metadata is what Java wrote about them."""
+"""The data files of golden tables, written again: the metadata equals Java's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CASES = (
     "types_variant", "types_wide",
 )  # fmt: skip
 OWN = ("file_name", "file_size", "creation_time", "external_path", "extra_files")
-"""What two writers of the same rows need not have in common."""
+"""Fields that may differ between two writers of the same rows."""
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -41,7 +41,7 @@ def test_metadata_is_what_java_wrote(case: str, golden_root: Path, tmp_path: Pat
         (source,) = table.rglob(entry.file.file_name)
         target, frame = _opened(table, source, entry.file, tmp_path)
         if source.suffix[1:] != target.write.format_of(entry.file.level):
-            continue  # the format was changed after this file
+            continue  # the file format was changed after this file
         place = Placement(entry.partition, entry.bucket)
         (file,) = write_files(
             target,
@@ -60,7 +60,7 @@ def test_metadata_is_what_java_wrote(case: str, golden_root: Path, tmp_path: Pat
 
 
 def _files(table: Path) -> Iterator[ManifestEntry]:
-    """Yield each data file that is still there, once."""
+    """Yield each data file that still exists, once."""
     seen: set[str] = set()
     for path in sorted((table / "manifest").glob("manifest-*")):
         if path.name.startswith("manifest-list"):
@@ -73,7 +73,7 @@ def _files(table: Path) -> Iterator[ManifestEntry]:
 
 
 def _opened(table: Path, source: Path, file: DataFileMeta, root: Path) -> tuple[WriteTarget, pl.DataFrame]:
-    """Open a table to write to at the file's schema, and read its rows."""
+    """Open a table for writing at the file's schema, and read the file's rows."""
     schema: TableSchema = TableMetadata(LocalStore(), str(table)).schema(file.schema_id)
     metadata = TableMetadata(LocalStore(), str(root))
     write = parse_write_options(schema.options, keyed=bool(schema.primary_keys), where=metadata.where)

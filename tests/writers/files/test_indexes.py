@@ -1,4 +1,4 @@
-"""Indexes of data files: in the metadata while small, else in a file beside the data file."""
+"""Indexes of data files, stored in the metadata if small and in a separate file otherwise."""
 
 from __future__ import annotations
 

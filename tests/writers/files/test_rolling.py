@@ -1,4 +1,4 @@
-"""From frames to files: sizes, names, sequence numbers, and what is left when something fails."""
+"""Frames written to files: sizes, names, sequence numbers, and cleanup after errors."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_small_frames_are_put_together(tmp_path: Path) -> None:
 
 
 def test_frames_are_taken_as_files_are_written(tmp_path: Path, small_blocks: int) -> None:
-    """Of an endless stream of rows, no more is taken than a few blocks ahead of what is in the file."""
+    """The writer reads an endless stream only a few blocks ahead of the file."""
     table = target(tmp_path, "id INT")
     taken = 0
 
@@ -119,7 +119,7 @@ def test_after_an_error_in_the_rows_nothing_stays(tmp_path: Path, small_blocks: 
 def test_after_an_error_of_the_store_nothing_stays(
     kind: FaultKind, index: str, tmp_path: Path, small_blocks: int
 ) -> None:
-    """At each operation in turn; a file that could not be taken away again is one whose removal failed, too."""
+    """Fail at each operation in turn; a file could only stay if its removal failed as well."""
     options = {"target-file-size": "100 b", index: "id", "file-index.in-manifest-threshold": "1 b"}
     failed = 0
     while True:
@@ -153,7 +153,7 @@ def test_other_formats_are_refused(format_: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", ["data-file.prefix", "changelog-file.prefix"])
 def test_a_prefix_that_is_a_path_is_refused_before_anything_is_written(option: str, tmp_path: Path) -> None:
-    """Name of files are single segments of paths: readers would refuse the whole snapshot."""
+    """File names are single path segments: readers would refuse the whole snapshot."""
     with pytest.raises(InvalidArgument, match=f"{option}.*without / and"):
         target(tmp_path, "id INT", options={option: "../../data-"})
     assert not list(tmp_path.iterdir())

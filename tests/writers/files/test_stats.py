@@ -192,7 +192,7 @@ def test_a_struct_may_be_null_where_its_members_may_not(format_: str, tmp_path: 
     ids=["short", "by bytes", "long", "longer than the statistics of Parquet", "none"],
 )
 def test_text_is_bounded_by_its_least_and_greatest_value(format_: str, texts: list[str | None], tmp_path: Path) -> None:
-    """Parquet's writer finds them too, among the leaves of all columns."""
+    """In Parquet, too, the bounds come from the right leaf among the leaves of all columns."""
     text = "text" if format_ == "avro" else "te.xt"
     before = t.DataField(0, "r", t.RowType(fields=(t.DataField(1, "a", t.IntType()), t.DataField(2, "b", t.IntType()))))
     fields = [before, *(t.DataField(i, name, t.VarCharType(length=9999)) for i, name in ((3, text), (4, "fixed")))]

@@ -1,4 +1,4 @@
-"""Files of a few rows, described together: the same bytes and the same metadata as one by one."""
+"""Files of a few rows described in one batch get the same bytes and metadata as one by one."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ NAN, MINUS_NAN = float("nan"), -float("nan")
 EVERYWHERE = [
     kind for kind in KINDS if not isinstance(kind, (t.ArrayType, t.MapType, t.RowType, t.TimestampType, t.TimeType))
 ]
-"""Types whose values every format takes."""
+"""Types whose values every format can store."""
 NOT_KEYS = (t.ArrayType, t.MapType, t.MultisetType, t.RowType, t.VariantType, t.VectorType)
 
 
 def same(kind: FileKind, together: FileDescription, alone: FileDescription) -> None:
     bodies = [(bytes(d.block.body), d.block.rows, d.block.size, d.block.details) for d in (together, alone)]
-    assert kind.format != "parquet" or bodies[0] == bodies[1]  # others have random bytes in them
+    assert kind.format != "parquet" or bodies[0] == bodies[1]  # other formats contain random bytes
     assert kind.metadata([together], 5) == kind.metadata([alone], 5)
     assert kind.metadata([together, together], 5) == kind.metadata([alone, alone], 5)
     assert kind.index([together]) == kind.index([alone])
@@ -94,7 +94,7 @@ FLOATS: list[list[Any]] = [
 @pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("type_", ["FLOAT", "DOUBLE"])
 def test_floats(format_: str, type_: str, tmp_path: Path) -> None:
-    """NaN above everything and -0.0 below 0.0, but in ORC: in groups as in one."""
+    """Except in ORC, NaN sorts above all numbers and -0.0 below 0.0, in a batch as in a single file."""
     table = target(tmp_path, f"f {type_}; g {type_}", options={"file.format": format_})
     check(table, [frame(table, *zip(values, reversed(values))) for values in FLOATS])
 
@@ -106,7 +106,7 @@ def test_indexes(tmp_path: Path) -> None:
 
 
 def test_frames_that_are_large(tmp_path: Path) -> None:
-    """Row groups of a thousand rows choose their encodings by a sample."""
+    """Row groups of 1000 rows choose their encodings from a sample."""
     table = target(tmp_path, "i INT; s STRING")
     check(table, [frame(table, *((i, f"s{i % 7}") for i in range(count))) for count in (1, 999, 1000, 3)])
 

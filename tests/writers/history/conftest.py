@@ -1,4 +1,4 @@
-"""What holds for all tests of tags."""
+"""Fixtures for all tests of a table's history."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from morrow.engine.io.local import disable_fsync
 
 @pytest.fixture(autouse=True)
 def _no_power_loss() -> Iterator[None]:
-    """What power loss does is tested elsewhere; a sync takes longer than all else here."""
+    """Disable fsync, which would take most of the time; power loss is tested elsewhere."""
     with disable_fsync():
         yield

@@ -1,4 +1,4 @@
-"""Tables whose data files hold nothing, for the sake of which of them are there.
+"""Tables with empty data files, for tests of the files that remain.
 
 life = Life(tmp_path)
 life.write("a", "b")                 # snapshot 1
@@ -36,7 +36,7 @@ KEYS_OF_A_FILE = 10
 
 @dataclass
 class Life:
-    """A table ``k INT, v INT`` with a primary key, or partitioned by ``p``; files are known by their names."""
+    """A table ``k INT, v INT`` with a primary key, or partitioned by ``p``, whose files are identified by name."""
 
     folder: Path
     options: Mapping[str, str] = field(default_factory=dict)
@@ -54,13 +54,13 @@ class Life:
         return Path(self.metadata.root)
 
     def on_branch(self, branch: str) -> Life:
-        """Commit the same files to a branch."""
+        """Return a life that commits the same files to a branch."""
         other = replace(self)
         other.metadata, other.known = self.metadata.on_branch(branch), self.known
         return other
 
     def write(self, *names: str, to: str | None = None, changelog: Sequence[str] = (), **members: Any) -> Snapshot:
-        """Add files to partition `to`."""
+        """Add files to the partition `to`."""
         place = Placement(EMPTY_ROW if to is None else partition_row(to), 0)
         files = [self._made(name, place, **members) for name in names]
         return self._commit(
@@ -68,14 +68,14 @@ class Life:
         )
 
     def compact(self, *names: str, into: str) -> Snapshot:
-        """Replace files of one partition by a new one."""
+        """Replace files of one partition with a new file."""
         place = self.known[names[0]][0]
         before = tuple(self.known[name][1] for name in names)
         made = self._made(into, place, level=5, file_source=FileSource.COMPACT, like=before[0])
         return self._commit(place, compact_before=before, compact_after=(made,))
 
     def upgrade(self, name: str) -> Snapshot:
-        """Lifts a file to level 5 as it is."""
+        """Move a file to level 5 without rewriting it."""
         place, file = self.known[name]
         lifted = msgspec.structs.replace(file, level=5)
         self.known[name] = place, lifted
@@ -92,16 +92,16 @@ class Life:
         return expire_snapshots(self.metadata, **{"retain_max": retain_max, "max_deletes": 1000, **arguments})
 
     def files(self) -> set[str]:
-        """Name of the data and changelog files that are there."""
+        """List the names of the existing data and changelog files."""
         folders = [folder for pattern in ("bucket-*", "*=*") for folder in self.root.glob(pattern)]
         return {path.stem for folder in folders for path in folder.rglob("*") if path.is_file()}
 
     def names(self) -> list[str]:
-        """Name of the data files of the newest snapshot."""
+        """List the names of the newest snapshot's data files."""
         return [name.removesuffix(".parquet") for name, _ in live(self.metadata)]
 
     def check(self) -> None:
-        """Check that all that is needed is there, and nothing else."""
+        """Check that the needed files exist, and no others."""
         found = balance(self.root)
         assert (found.missing, found.unneeded) == (frozenset(), frozenset())
 
@@ -114,10 +114,10 @@ class Life:
         extra: Sequence[str] = (),
         **members: Any,
     ) -> DataFileMeta:
-        """Make a new file of keys that no other file has, or of those of the file which it is `like`."""
+        """Make an empty file whose keys are in no other file, or equal the keys of the file `like`."""
         low = len(self.known) * KEYS_OF_A_FILE
         high = low + KEYS_OF_A_FILE - 1
-        numbers = {"min_sequence_number": low, "max_sequence_number": high}  # later files are newer
+        numbers = {"min_sequence_number": low, "max_sequence_number": high}  # later files have larger numbers
         made = data_file(f"{name}.parquet", low, high, file_source=FileSource.APPEND, **numbers)
         if like is not None:
             made = msgspec.structs.replace(made, min_key=like.min_key, max_key=like.max_key)

@@ -1,4 +1,4 @@
-"""Small tables whose rows tell how far they have come, and what is seen of them."""
+"""Small tables with a row for each snapshot, and helpers that look at them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.faulty_store import Fault, FaultKind, FaultyStore
 from tests.support.written import made_once, new_table, rows
 
 KEYED = {"bucket": "1", "write-only": "true"}
-"""A commit is one snapshot, and nothing expires by itself."""
+"""Each commit is one snapshot, and nothing expires automatically."""
 
 
 def numbers(folder: Path, count: int, options: dict[str, Any] | None = None) -> Table:
@@ -43,7 +43,7 @@ def put(table: Table, *numbers: int) -> None:
 
 
 def keys(table: Table, **scan: Any) -> list[int]:
-    """List the keys that are read, in order."""
+    """List the keys of the rows, in order."""
     return [row[0] for row in rows(table, **scan)]
 
 
@@ -57,19 +57,19 @@ def hint(table: Table, name: str) -> int | None:
 
 
 def assert_clean(table: Table) -> None:
-    """Assert that all files that something needs are there, and no others."""
+    """Assert that the needed files exist, and no others."""
     found = balance(table._metadata.root)
     assert (found.missing, found.unneeded) == (frozenset(), frozenset())
 
 
 def through(table: Table, store: FileStore, root: Path | None = None) -> Table:
-    """Open the same table (or a copy of it) through a store."""
+    """Open the same table, or a copy of it, through a store."""
     metadata = table._metadata
     return Table(TableMetadata(store, str(root or metadata.root), metadata.branch))
 
 
 def killed_everywhere(table: Table, act: Callable[[Table], object], folder: Path) -> Iterator[Table]:
-    """Copy of the table on which `act` was killed: before its first change, before its second, ..."""
+    """Kill `act` before each of its changes in turn, each time on a new copy of the table; yield the copies."""
     for number in range(1_000):
         copy = folder / f"killed-{number}"
         shutil.copytree(table._metadata.root, copy)

@@ -1,4 +1,4 @@
-"""Tags that are made without being asked for. What is made of which history was compared with Java's TagAutoManager."""
+"""Automatic tags. Histories and their tags were compared with Java's TagAutoManager."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HOURLY = {"tag.creation-period": "hourly"}
 
 
 def committed(metadata: TableMetadata, *times: str, first: int = 1) -> None:
-    """Snapshots of these times, each followed by what a writer does after its commit."""
+    """Add snapshots with these times, and run the tag actions of a writer after each."""
     actions = find_tag_actions(WriteTarget.of(metadata), clock=lambda: moment("2024-06-01"))
     for snapshot_id, time in enumerate(times, first):
         snapshot = add_snapshot(metadata, snapshot_id, time)
@@ -198,7 +198,7 @@ def test_of_batches_all_tags_count(tmp_path: Path) -> None:
     assert tags(metadata) == {"batch-write-2024-05-12": 2, "batch-write-2024-05-13": 3}
 
 
-# How many, how long, and who is told
+# Maximum number, retention and callbacks
 
 
 def test_only_so_many_automatic_tags_are_kept(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_wrong_options_are_found_before_anything_is_written(tmp_path: Path) -> N
         find_tag_actions(WriteTarget.of(metadata))
 
 
-# Tables that stand still
+# Idle tables
 
 
 def test_what_is_due_is_made_from_the_snapshots_that_are_there(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_what_is_due_is_made_from_the_snapshots_that_are_there(tmp_path: Path) -
 
 @pytest.fixture
 def idle(tmp_path: Path) -> TableMetadata:
-    """A table of which Morrow has committed an empty snapshot now, and tagged it by hand as that of January 1st."""
+    """Commit an empty snapshot with the current time, and tag it manually as the snapshot of January 1st."""
     metadata = table(tmp_path, options=BY_CLOCK | {"tag.automatic-completion": "true"})
     TableCommit(WriteTarget.of(metadata)).commit((), keep_empty=True)
     create_tag(metadata, "2024-01-01", 1)
@@ -345,13 +345,13 @@ def test_so_that_each_period_is_tagged(tmp_path: Path) -> None:
     metadata = table(tmp_path, options=BY_CLOCK)
     commits = commit_with_maintenance(WriteTarget.of(metadata))
 
-    assert commits.commit((), identifier=1) is not None  # nothing was tagged yet, and so something is due
+    assert commits.commit((), identifier=1) is not None  # there is no tag yet, so one is due
     assert commits.commit((), identifier=2) is None
     assert commits.commit(()) is None
     assert list(tags(metadata).values()) == [1]
 
 
-# Tags whose time is over.
+# Tags that have expired.
 
 MADE = moment("2024-05-14T12:00")
 HOUR = dt.timedelta(hours=1)
@@ -359,7 +359,7 @@ HOUR = dt.timedelta(hours=1)
 
 @pytest.fixture
 def metadata(tmp_path: Path) -> TableMetadata:
-    """Tags that were made at noon: for an hour, for a day, and for ever (its file is of 1 o'clock)."""
+    """Make tags at noon that last an hour, a day, and forever (whose file has the time 1 o'clock)."""
     made = table(tmp_path, "2024-05-14T09:00", "2024-05-14T10:00")
     create_tag(made, "hour", 1, time_retained=HOUR, clock=lambda: MADE)
     create_tag(made, "day", 1, time_retained=24 * HOUR, clock=lambda: MADE)
@@ -420,7 +420,7 @@ def test_a_tag_that_is_gone_meanwhile(metadata: TableMetadata, monkeypatch: pyte
     assert expire_tags(metadata, clock=lambda: MADE + 2 * HOUR) == []
 
 
-# Whenever writers look, and however often they start anew, tags are those of going through all snapshots in turn.
+# However often writers look or restart, they make the same tags as a pass over all snapshots.
 
 PERIODS = (
     {"tag.creation-period": "daily"},
@@ -440,11 +440,11 @@ OPTIONS = st.builds(
     st.booleans(),
 )
 STEPS = st.lists(st.tuples(st.integers(0, 300), st.sampled_from(["nobody looks", "same", "anew"])), max_size=8)
-"""Minutes between two snapshots, and whether a writer looks after the second: the same as before, or another."""
+"""Minutes between two snapshots, and whether the same writer, a new writer or no writer looks after the second."""
 
 
 def in_turn(times: Sequence[str], options: TagOptions) -> dict[str, int]:
-    """Map names to snapshots, as Java does it: every snapshot is looked at."""
+    """Map tag names to snapshots by looking at every snapshot, as Java does."""
     period, due = TagPeriod.of(options), None
     found: dict[str, int] = {}
     for snapshot_id, text in enumerate(times, 1):

@@ -1,4 +1,4 @@
-"""Rollbacks and branches of golden tables, done over again: what Java left is what Morrow leaves."""
+"""Rollbacks and branches of golden tables, replayed by Morrow: the result equals Java's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CASES = (
 
 
 class Replay(GoldenReplay):
-    """Tags, expiry, rollbacks and branches too."""
+    """A replay that also makes tags and branches, expires snapshots and rolls back."""
 
     @property
     def table(self) -> Table:
@@ -62,7 +62,7 @@ class Replay(GoldenReplay):
             self.table.branches.create("dev", tag="base")
             self.table.branches.create("dev2", tag="base")
             return
-        if name not in self.table.branches:  # one case does not say so
+        if name not in self.table.branches:  # one case does not record it
             self.table.branches.create(name, tag="base")
         branch = self.of_morrow.on_branch(name)
         if what == "addColumn":
@@ -97,7 +97,7 @@ def test_the_same_snapshots_tags_branches_and_rows(case: str, golden_root: Path,
 
 
 def lines(replay: Replay) -> list[tuple[TableMetadata, TableMetadata]]:
-    """Pairs main and each branch of Morrow with Java's."""
+    """Pair main and each branch of both tables, Morrow's first."""
     names = replay.of_java.branch_names()
     assert replay.of_morrow.branch_names() == names
     return [
@@ -111,6 +111,6 @@ def line(snapshot: Any) -> tuple[object, ...]:
 
 
 def ends(metadata: TableMetadata) -> tuple[int | None, int | None]:
-    """Return the ids of the first and the last snapshot, as readers find them by the hints."""
+    """Find the ids of the first and the last snapshot by the hints, as readers do."""
     latest = metadata.latest_snapshot()
     return metadata.earliest_snapshot_id(), latest.id if latest else None

@@ -1,4 +1,4 @@
-"""Branches live on their own: written, compacted, altered, tagged and expired, beside a main that is too."""
+"""Branches are written, compacted, altered, tagged and expired independently of main."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def branched(folder: Path, options: dict[str, Any]) -> tuple[Table, Table]:
-    """Make main and the branch dev where both have the rows 1 to 3."""
+    """Make main and the branch dev, both with the rows 1 to 3."""
     table = numbers(folder, 3, {"write-only": "false", **options})
     table.branches.create("dev", snapshot=ids(table)[-1])
     return table, table.on_branch("dev")
@@ -80,7 +80,7 @@ def test_tags_of_both_sides_have_names_of_their_own(tmp_path: Path) -> None:
 
 
 def test_columns_of_both_sides_have_nothing_to_do_with_each_other(tmp_path: Path) -> None:
-    """Both schemas have the id 1."""
+    """Both branches have their own schema 1."""
     main, dev = branched(tmp_path, KINDS["merge on read"])
     main.alter.add_column("of_main", "INT")
     dev.alter.rename_column("v", "value")
@@ -93,7 +93,7 @@ def test_columns_of_both_sides_have_nothing_to_do_with_each_other(tmp_path: Path
 
 
 def test_append_tables_with_deletion_vectors(tmp_path: Path) -> None:
-    """Each side marks rows of the same files."""
+    """Each branch deletes rows of the same files."""
     main = new_table(tmp_path, "k INT, v INT", options={"deletion-vectors.enabled": "true"})
     main.append([{"k": k, "v": k} for k in range(1, 5)])
     main.branches.create("dev", snapshot=1)
@@ -121,7 +121,7 @@ def test_changes_and_streams_of_a_branch(tmp_path: Path) -> None:
     assert_clean(main)
 
 
-# Branches and rollback in an object store, which gives neither files nor folders another name.
+# Branches and rollback in an object store, which cannot rename files or folders.
 
 
 def test_a_life_of_branches() -> None:

@@ -1,4 +1,4 @@
-"""Branches made: empty, from a tag, from a snapshot."""
+"""Branches are created empty, from a tag, or from a snapshot."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def test_from_a_snapshot(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", [{"tag": "base"}, {"snapshot": 2}], ids=["tag", "snapshot"])
 def test_from_an_expired_snapshot_that_a_tag_keeps(source: dict[str, object], tmp_path: Path) -> None:
-    """Java cannot: it copies the file of the snapshot."""
+    """Java fails here because it copies the snapshot file."""
     table = numbers(tmp_path, 4)
     table.tags.create("base", snapshot=2)
     table.expire_snapshots(retain_max=1, retain_min=1)
 
-    table.branches.create("dev", **source)  # type: ignore[arg-type]  # each case has its own
+    table.branches.create("dev", **source)  # type: ignore[arg-type]  # differs by case
 
     assert keys(table.on_branch("dev")) == [1, 2]
     table.tags.delete("base")
@@ -82,7 +82,7 @@ def test_from_an_expired_snapshot_that_a_tag_keeps(source: dict[str, object], tm
 
 
 def test_of_a_branch(tmp_path: Path) -> None:
-    """As in Java: it has what that branch has, and lies beside it."""
+    """As in Java, the new branch has the other branch's content and lies beside it."""
     table = numbers(tmp_path, 2)
     table.branches.create("dev", snapshot=1)
     dev = table.on_branch("dev")
@@ -154,13 +154,13 @@ def test_from_what_is_not_there(source: dict[str, object], error: type[Exception
     table.expire_snapshots(retain_max=2, retain_min=1)
 
     with pytest.raises(error):
-        table.branches.create("dev", **source)  # type: ignore[arg-type]  # each case has its own
+        table.branches.create("dev", **source)  # type: ignore[arg-type]  # differs by case
 
     assert list(table.branches) == []
 
 
 def test_when_expiry_was_faster_the_branch_goes_again(tmp_path: Path) -> None:
-    """Expiry announced the snapshot while the branch was being made, and did not see the branch."""
+    """Expiry announces the snapshot while the branch is created, and does not see the branch."""
     table = numbers(tmp_path, 3)
 
     class Late(LocalStore):
@@ -177,7 +177,7 @@ def test_when_expiry_was_faster_the_branch_goes_again(tmp_path: Path) -> None:
 
 
 class Bucket(LocalStore):
-    """A store that moves no folders, like an object store."""
+    """A store that cannot move folders, like an object store."""
 
     is_local = False
 
@@ -227,11 +227,11 @@ def test_killed_anywhere_there_is_a_branch_or_none(store: type[LocalStore], tmp_
         assert keys(left.on_branch("dev")) == [1, 2]
 
 
-# Branches removed and renamed.
+# Deletion and renaming of branches.
 
 
 class BucketChanging(LocalStore):
-    """A store that moves no folders, like an object store."""
+    """A store that cannot move folders, like an object store."""
 
     is_local = False
 
@@ -243,7 +243,7 @@ STORES = pytest.mark.parametrize("store", [LocalStore(), BucketChanging()], ids=
 
 
 def with_branch(folder: Path) -> Table:
-    """Make a table: main has 1 to 3, dev (from 2, with the tag `ten`) 1, 2, 10, 20."""
+    """Make a table: main has the rows 1 to 3; dev (from 2, with the tag `ten`) has 1, 2, 10 and 20."""
 
     def make(template: Path) -> Table:
         table = numbers(template, 3)
@@ -342,7 +342,7 @@ def test_a_name_is_not_given_twice(tmp_path: Path) -> None:
 
 
 def test_a_branch_that_an_option_names_stays(tmp_path: Path) -> None:
-    """Without it the table could not be read."""
+    """Otherwise the table could not be read."""
     table = with_branch(tmp_path)
     table.alter.set_options({"scan.fallback-branch": "dev"})
 
@@ -357,7 +357,7 @@ def test_a_branch_that_an_option_names_stays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("store", [LocalStore, BucketChanging], ids=["disk", "bucket"])
 def test_a_removal_that_was_killed_is_completed(store: type[LocalStore], tmp_path: Path) -> None:
-    """On a disk by any maintenance, in a bucket by removing the branch again, if it is still there."""
+    """On a disk, any maintenance completes it; in a bucket, another deletion does if the branch still exists."""
     table = with_branch(tmp_path)
 
     def delete(killed: Table) -> None:
@@ -375,7 +375,7 @@ def test_a_removal_that_was_killed_is_completed(store: type[LocalStore], tmp_pat
         assert_clean(left)
 
 
-# Fast-forward: main becomes what a branch is.
+# Fast-forward: main gets the content of a branch.
 
 
 def test_the_snapshots_of_the_branch_take_the_place_of_those_of_main(tmp_path: Path) -> None:
@@ -412,7 +412,7 @@ def test_tags_of_the_branch_take_the_place_of_later_tags_of_main(tmp_path: Path)
 
 
 def test_schemas_of_the_branch_take_the_place_of_those_of_main(tmp_path: Path) -> None:
-    """Both have a schema 1; main's is forgotten with the snapshot that used it."""
+    """Both branches have a schema 1; main's is forgotten together with the snapshot that used it."""
     table = numbers(tmp_path, 1)
     table.branches.create("dev", snapshot=1)
     table.alter.add_column("of_main", "INT")
@@ -465,7 +465,7 @@ def test_a_branch_that_began_empty_replaces_everything(tmp_path: Path) -> None:
 
 
 def test_snapshots_that_do_not_lead_to_the_branch_go(tmp_path: Path) -> None:
-    """The branch has expired up to 4, and main's own 3 is no ancestor of that."""
+    """The branch begins at snapshot 4, and main's own snapshot 3 is not an ancestor of it."""
     table = numbers(tmp_path, 2)
     table.branches.create("dev", snapshot=2)
     put(table, 3)
@@ -517,7 +517,7 @@ def test_again_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_afterwards_both_go_their_own_ways(tmp_path: Path) -> None:
-    """They share files; what one of them forgets, the other still has."""
+    """They share files: a file that one of them drops is still there for the other."""
     table = numbers(tmp_path, 1)
     table.branches.create("dev", snapshot=1)
     dev = table.on_branch("dev")
@@ -569,7 +569,7 @@ def test_killed_anywhere_it_leaves_a_state_of_one_of_both_and_is_completed(tmp_p
 
 
 def test_killed_where_nothing_is_in_common(tmp_path: Path) -> None:
-    """Until it is done the table can be read with the right columns, or not at all."""
+    """Until the fast-forward is complete, a read gets the right columns or fails."""
     from morrow.engine.errors import NotFound
 
     table = numbers(tmp_path, 1)

@@ -1,4 +1,4 @@
-"""What commits do for the table besides."""
+"""Maintenance that runs after commits."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_silent_consumers_are_forgotten_first(tmp_path: Path) -> None:
 
 
 class FullOfHints(LocalStore):
-    """A store in which the hint EARLIEST cannot be written."""
+    """A store that cannot write the hint EARLIEST."""
 
     def write(self, path: str, data: bytes) -> None:
         if path.endswith("EARLIEST"):
@@ -125,7 +125,7 @@ def test_a_failure_is_logged_and_the_commit_is_done(tmp_path: Path, caplog: pyte
     assert "snapshot 4 is committed; cleaning up after it failed" in caplog.text
     assert life.metadata.snapshot_ids() == [1, 2, 3, 4]
 
-    commit(commits(life), 4)  # the next one makes up for it
+    commit(commits(life), 4)  # the next commit catches up
     assert life.metadata.snapshot_ids() == [3, 4, 5]
 
 
@@ -141,7 +141,7 @@ HOUR = 3600
 
 
 def table_with_consumers(folder: Path, **hours_ago: float) -> morrow.Table:
-    """Make a table with consumers that were last heard of some hours ago."""
+    """Make a table with consumers that were last active this many hours ago."""
     table = new_table(folder, "v INT")
     for name, hours in hours_ago.items():
         Consumers(table._metadata).record(name, 1)
@@ -160,7 +160,7 @@ def test_silent_consumers_are_forgotten(tmp_path: Path) -> None:
 
 def test_the_option_says_how_long_they_may_be_silent(tmp_path: Path) -> None:
     table = table_with_consumers(tmp_path, old=5, young=1)
-    assert expire_consumers(table._metadata) == []  # without the option they stay for ever
+    assert expire_consumers(table._metadata) == []  # without the option they never expire
     table.alter.set_options({"consumer.expiration-time": "3 h"})
     assert expire_consumers(table._metadata) == ["old"]
 

@@ -1,4 +1,4 @@
-"""What Java has expired, tagged and rolled back, done over again by Morrow: the same is left of the table."""
+"""Golden tables with expiry, tags and rollbacks, replayed by Morrow: the same snapshots and files remain."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_same_is_left(case: str, golden_root: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", ROLLED_BACK)
 def test_the_same_states_after_a_rollback_and_fewer_files(case: str, golden_root: Path, tmp_path: Path) -> None:
-    """Java leaves the files of what was rolled back to the cleaning of orphans."""
+    """Java leaves the files of rolled-back snapshots to the cleanup of orphan files."""
     life = lived(case, golden_root, tmp_path)
     check_balance(life)
     mine, theirs = left(life.of_morrow), left(life.of_java)

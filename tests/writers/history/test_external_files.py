@@ -1,4 +1,4 @@
-"""Tables that lead outside: by the option ``data-file.external-paths``, by names in metadata, by links."""
+"""Tables with files elsewhere: by the option ``data-file.external-paths``, by paths in metadata, by links."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = pl.DataFrame({"a": [1, 2]}, schema={"a": pl.Int32})
 
 
 def moved_out(table: morrow.Table, name: str) -> Path:
-    """Move a folder or file of the table out of it, and put a link in its place."""
+    """Move a file or folder out of the table, and replace it with a link."""
     inside = Path(table.path, name)
     outside = Path(table.path).parents[1] / "outside" / inside.name
     outside.parent.mkdir(exist_ok=True)
@@ -40,7 +40,7 @@ def test_data_files_behind_links_are_not_read(tmp_path: Path, format: str, keyed
     table = new_table(tmp_path, "a INT", keys=["a"] if keyed else [], options=options)
     for _ in range(2):
         table.append(ROWS)
-    expected = rows(table)  # the plan of this read is kept
+    expected = rows(table)  # also caches the plan of this read
     outside = moved_out(table, data_file(table))
 
     for read in (lambda: rows(table), lambda: table.compact(full=True), lambda: table.scan(filter="a = 1").to_arrow()):
@@ -134,7 +134,7 @@ def test_external_files_are_removed_only_where_the_caller_names_them(
     hostile.alter.set_options({"data-file.external-paths": victim.path})
     file = Path(victim.path, data_file(victim))
     with_external_file(hostile, file)
-    assert rows(hostile) == [(1,), (2,)]  # as its option says
+    assert rows(hostile) == [(1,), (2,)]  # its option allows the path
 
     hostile.overwrite(ROWS.head(1))
     with caplog.at_level(logging.WARNING):
@@ -150,7 +150,7 @@ def test_external_files_are_removed_only_where_the_caller_names_them(
 
 
 def with_external_file(table: morrow.Table, file: Path) -> None:
-    """Commit a file that lies elsewhere as one of the table's."""
+    """Commit a file elsewhere as a file of the table."""
     writer = table.writer()
     writer.write(ROWS)
     messages = writer.prepare()

@@ -1,4 +1,4 @@
-"""What frees space works where there is none: in a store that says so, and on a disk that is full."""
+"""Freeing space works in a store without space and on a full disk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Free = Callable[[morrow.Table], object]
 
 
 def filled(folder: Path, **options: object) -> morrow.Table:
-    """Make five snapshots, each in place of the one before; tags of two of them, and an old orphan."""
+    """Make five snapshots that each replace all rows, with tags on two of them and an old orphan file."""
     table = new_table(folder, "dt STRING, a BIGINT", by=["dt"], options=options)
     for number in range(5):
         table.overwrite(pl.DataFrame({"dt": ["x"] * ROWS, "a": range(number, number + ROWS)}), dynamic=False)
@@ -72,7 +72,7 @@ def test_in_a_store_without_room(tmp_path: Path, what: str, with_hint: bool) -> 
 
 
 def check_whole(table: morrow.Table, what: str, expected: object) -> None:
-    """Check that what should be there is, and that with room again table and tags go on as ever."""
+    """Check that the rows and tags are intact, and that all operations work again once there is space."""
     assert rows(table) == expected
     if what != "tag":
         assert len(rows(table, tag="v2")) == ROWS
@@ -101,7 +101,7 @@ OUTLIVED = {
 
 
 def with_changelogs(folder: Path) -> morrow.Table:
-    """Changelogs of the snapshots 1 and 2, snapshots 3 to 6: each replaces all rows, and 6 compacts them."""
+    """Make changelogs 1 and 2 and snapshots 3 to 6: each replaces all rows, and 6 compacts them."""
     table = new_table(folder, "a BIGINT, b STRING", keys=["a"], options={**OUTLIVED, "changelog.num-retained.max": 60})
     for number in range(5):
         table.upsert(pl.DataFrame({"a": range(ROWS), "b": [f"{number}-{i}" for i in range(ROWS)]}))
@@ -128,14 +128,14 @@ def test_changelogs_that_outlive_snapshots_in_a_store_without_room(tmp_path: Pat
     left = sorted(int(path.name.removeprefix("changelog-")) for path in folder.glob("changelog-*"))
     assert left == ([1, 2, 3, 4, 5] if what == "expire" else [2])
 
-    table.upsert(pl.DataFrame({"a": [-1], "b": ["new"]}))  # there is room again
+    table.upsert(pl.DataFrame({"a": [-1], "b": ["new"]}))  # there is space again
     table.expire_snapshots(retain_max=1, retain_min=1, older_than=later + 5000)
     expire_all_changelogs(table._metadata)
     table.remove_orphan_files(older_than=int(time.time() * 1000), dry_run=False)
     assert rows(table) == [(-1, "new"), *expected]
     data = [path for path in Path(table.path).rglob("data-*") if path.is_file()]
     assert len(data) == len(table.scan().plan.files)
-    assert len(list(Path(table.path).rglob("bucket-*/changelog-*"))) == 1  # of the newest snapshot
+    assert len(list(Path(table.path).rglob("bucket-*/changelog-*"))) == 1  # the newest snapshot's
 
 
 def test_what_needs_room_changes_nothing(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_what_needs_room_changes_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 6 MB."""
+    """Mount a disk of 6 MB."""
     place = tmp_path / "disk"
     place.mkdir()
     made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", place], capture_output=True, check=False)
@@ -168,7 +168,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(folder: Path) -> None:
-    """Leave no room for a file of one byte."""
+    """Fill the disk to its last byte."""
     with (folder / "filling").open("wb", buffering=0) as file:
         for piece in (1 << 16, 1 << 12, 1):
             try:

@@ -1,4 +1,4 @@
-""""""
+"""Repair of the hints EARLIEST and LATEST."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def with_commits(folder: Path, count: int) -> morrow.Table:
     table = new_table(folder, "v INT")
     for value in range(count):
         table.append([{"v": value}])
-    repair_hints(table._metadata)  # writers put no EARLIEST hint, expiry does
+    repair_hints(table._metadata)  # EARLIEST is written by expiry, not by writers
     return table
 
 
@@ -54,7 +54,7 @@ def test_hints_become_what_is_there(
 
 
 def test_an_announced_expiry_stays_announced(tmp_path: Path) -> None:
-    """Snapshots before EARLIEST are being removed, even if a killed expiry has left their files."""
+    """Snapshots before EARLIEST count as expired, even if a killed expiry has left their files."""
     table = with_commits(tmp_path, 3)
     (Path(table._metadata.paths.snapshot_dir) / EARLIEST).write_text("3")
     assert repair_hints(table._metadata) == []

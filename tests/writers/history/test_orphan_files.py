@@ -1,4 +1,4 @@
-""""""
+"""Removal of orphan files, and purging whole tables."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from tests.support.s3_server import client_of, s3_server
 from tests.support.written import data_files, new_table, rows, with_packed_blobs
 
 LONG_AGO = 1_500_000_000
-"""Epoch seconds of July 2017."""
+"""Seconds since 1970, in July 2017."""
 
 
 def old(path: Path, data: bytes = b"123") -> Path:
-    """Write a file that looks as if written long ago."""
+    """Write a file with a modification time long ago."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     os.utime(path, (LONG_AGO, LONG_AGO))
@@ -42,13 +42,13 @@ def old(path: Path, data: bytes = b"123") -> Path:
 
 
 def aged(folder: Path) -> None:
-    """Make everything in a folder look as if written long ago."""
+    """Set the modification time of everything in a folder to long ago."""
     for path in [folder, *folder.rglob("*")]:
         os.utime(path, (LONG_AGO, LONG_AGO))
 
 
 def found(table: morrow.Table, folder: Path, *, dry_run: bool = True) -> set[str]:
-    """List the orphan files older than a day, relative to the table."""
+    """List the orphan files older than a day, relative to the table's folder."""
     result = remove_orphan_files(table._metadata, dry_run=dry_run)
     assert result.count == len(result.paths)
     return {str(Path(path).relative_to(folder)) for path in result.paths}
@@ -80,7 +80,7 @@ NOT_LOOKED_AT = (
     *("service/x", "snapshot/retired-snapshot-1", "snapshot/snapshot-x", "changelog/changelog-x", "snapshot/EARLIEST"),
     *("branch/branch-b/tag/x", "branch/x/y", "metadata/v1.metadata.json", "tag-success-file/x_SUCCESS"),
 )
-"""What lies elsewhere in a table's folder, and files by which maintenance completes killed runs."""
+"""Files at other places in a table's folder, and files with which maintenance completes killed runs."""
 
 OTHER_KINDS = (
     *("dt=a/bucket-0/data-x-0.managed.blob", "dt=gone/bucket-7/.data-x-0.managed.blob", "dt=a/bucket-0/_SUCCESS"),
@@ -88,11 +88,11 @@ OTHER_KINDS = (
     *("manifest/notes.txt", "index/x", "index/x.index", "statistics/x", "snapshot/old", "changelog/x"),
     *("branch/branch-b/snapshot/old", "dt=a/bucket-0/.hidden"),
 )
-"""Files of kinds that no manifest names, or that Morrow does not know: they may be in use by what names them."""
+"""Files of kinds that manifests never name, or that Morrow does not know: others may still use them."""
 
 
 def test_ledgers_of_killed_jobs_go_when_nothing_in_them_is_young(tmp_path: Path) -> None:
-    """A job whose driver was killed long ago, with a file of it, and one that began long ago and goes on."""
+    """One job was killed long ago and left a file; another began long ago and still runs."""
     table = partitioned(tmp_path)
     root = place(table)
     left = [".morrow-write-killed/open", ".morrow-write-killed/1.0.7-0", "dt=a/bucket-0/data-x.parquet"]
@@ -100,7 +100,7 @@ def test_ledgers_of_killed_jobs_go_when_nothing_in_them_is_young(tmp_path: Path)
         old(root / name)
     (root / ".morrow-write-long/1.0.7-1").write_bytes(b"dt=a/bucket-0/data-y.parquet")
     (root / ".morrow-write-new").mkdir()
-    old(root / ".morrow-write-mine")  # no folder
+    old(root / ".morrow-write-mine")  # a file, not a folder
 
     assert found(table, root) == set(left)
     assert found(table, root, dry_run=False) == set(left)
@@ -121,7 +121,7 @@ def test_old_files_that_nothing_names_are_removed(tmp_path: Path) -> None:
     young.write_bytes(b"1")
 
     assert found(table, root) == set(ORPHANS)
-    assert all((root / name).exists() for name in ORPHANS)  # it was a dry run
+    assert all((root / name).exists() for name in ORPHANS)  # the call above was a dry run
 
     assert found(table, root, dry_run=False) == set(ORPHANS)
     assert not any((root / name).exists() for name in ORPHANS)
@@ -151,7 +151,7 @@ def test_files_of_age_that_snapshots_tags_changelogs_and_branches_name_stay(gold
 
 
 def test_what_java_leaves_after_a_rollback_is_found(golden_root: Path, tmp_path: Path) -> None:
-    """Java's own cleaning finds the same files in all golden tables; of this one it left these manifests."""
+    """Java's own cleanup finds the same files in all golden tables; it left these manifests of this table."""
     root = tmp_path / "t"
     shutil.copytree(golden_root / "public/rollback_tag/warehouse/db.db/t", root)
     aged(root)
@@ -229,7 +229,7 @@ def test_nothing_is_removed_when_metadata_cannot_be_read(
 
 
 def test_a_killed_expiry_has_left_snapshots_that_may_lack_files(tmp_path: Path) -> None:
-    """Before EARLIEST: what they still name is left to expiry, what they lack is no damage."""
+    """Expiry deletes the remaining files of snapshots before EARLIEST, and their missing files are not damage."""
     table = partitioned(tmp_path)
     table.overwrite(pl.DataFrame({"dt": ["c"], "v": [3]}, schema_overrides={"v": pl.Int32}), dynamic=False)
     root = place(table)
@@ -238,12 +238,12 @@ def test_a_killed_expiry_has_left_snapshots_that_may_lack_files(tmp_path: Path) 
     (root / "manifest" / first.delta_manifest_list).unlink()
     aged(root)
     morrow.clear_caches()
-    assert found(table, root) == set()  # the files of snapshot 1 are named by the deletions of snapshot 2
+    assert found(table, root) == set()  # the deletions of snapshot 2 still name the files of snapshot 1
     assert rows(table) == [("c", 3)]
 
 
 def test_a_file_that_is_committed_during_the_run_stays(tmp_path: Path) -> None:
-    """A writer was slower than the limit, and commits after the roots were read."""
+    """A writer takes longer than the age limit and commits after the roots were read."""
     table = partitioned(tmp_path)
     root = place(table)
     writer = table.writer("slow")
@@ -308,7 +308,7 @@ def test_an_object_store_is_cleaned_alike() -> None:
         for name in ("dt=a/bucket-0/left.orc", "manifest/manifest-left", "notes"):
             client_of(options).put_object(Bucket="lake", Key=f"house/db.db/t/{name}", Body=b"123")
         assert remove_orphan_files(table._metadata).count == 0
-        time.sleep(1.1)  # S3 tells whole seconds
+        time.sleep(1.1)  # S3 rounds times to whole seconds
         now = int(time.time() * 1000)
         result = remove_orphan_files(table._metadata, older_than_millis=now, dry_run=False)
         assert result.paths == tuple(
@@ -329,14 +329,14 @@ def test_more_files_than_are_removed_at_once(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_committed_between_deletions_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The roots are read once for all files that are left, and again when that was a while ago."""
+    """The roots are read once for all remaining files, and again if the last read is too long ago."""
     table = partitioned(tmp_path)
     writer = table.writer("slow")
     writer.write(pl.DataFrame({"dt": ["a"], "v": [9]}, schema_overrides={"v": pl.Int32}))
     messages = writer.prepare()
     aged(place(table) / "dt=a")
     for number in range(5):
-        old(place(table) / f"dt=a/bucket-0/a-{number}.orc")  # before data-...
+        old(place(table) / f"dt=a/bucket-0/a-{number}.orc")  # sorts before data-...
         old(place(table) / f"dt=b/bucket-0/a-{number}.orc")
     deleted: list[int] = []
 
@@ -359,7 +359,7 @@ def test_a_file_that_is_committed_between_deletions_stays(tmp_path: Path, monkey
     monkeypatch.setattr(orphan_files, "list_roots", lambda of: asked.append(of) or list_roots(of))
     monkeypatch.setattr(orphan_files, "MAX_ROOTS_AGE_SECONDS", 60)
     assert remove_orphan_files(table._metadata, dry_run=False).count == 5
-    assert len(asked) == 2  # after each walk
+    assert len(asked) == 2  # once after each walk
 
 
 def test_a_branch_that_is_deleted_while_files_are_looked_at(tmp_path: Path) -> None:
@@ -389,7 +389,7 @@ def test_a_branch_without_schema_may_need_anything(tmp_path: Path) -> None:
 
 
 def full(folder: Path, **options: str) -> morrow.Table:
-    """Make a table with history: snapshots, a tag, a branch and a consumer."""
+    """Make a table with a history: snapshots, a tag, a branch and a consumer."""
     table = new_table(folder, "k INT NOT NULL, v INT", keys=["k"], options={"bucket": "1", **options})
     for value in range(3):
         table.upsert([{"k": 1, "v": value}])
@@ -466,7 +466,7 @@ def test_an_interrupted_purge_is_completed_by_the_next(tmp_path: Path) -> None:
         for at in range(0, len(whole.asked), len(whole.asked) // 12):
             root = shutil.copytree(pristine, tmp_path / f"broken-{at}")
             store = FaultyStore(LocalStore(), Fault(at, FaultKind.BAD_DISK, lasting=True))
-            with suppress(MorrowError):  # a hint that cannot be written stops nothing
+            with suppress(MorrowError):  # an unwritable hint does not stop it
                 purge_table(TableMetadata(store, str(root)))
             assert store.failed
             purge_table(TableMetadata(LocalStore(), str(root)))
@@ -483,7 +483,7 @@ def test_an_interrupted_purge_is_completed_by_the_next(tmp_path: Path) -> None:
     ids=str,
 )
 def test_what_would_end_it_half_way_is_seen_before_anything_goes(tmp_path: Path, options: dict[str, str]) -> None:
-    """Other writers store what they like. Without options: a moment that is to come."""
+    """Other writers store any options. The case without options passes a time in the future."""
     table = full(tmp_path)
     path = Path(table._metadata.paths.schema(0))
     schema = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-""""""
+"""Expiry of old partitions, by the time in their values or by their last update."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from tests.support.written import new_table, rows
 
 WEEK = {"partition.expiration-time": "7 d"}
 NOON = dt.datetime(2024, 1, 12, 12)
-"""January 5, 12 o'clock, is seven days ago."""
+"""Seven days after January 5, 12:00."""
 
 
 def days(folder: Path, values: Sequence[str | None], options: Mapping[str, object] = WEEK) -> morrow.Table:
-    """Make a table with a row in each of some partitions by `dt`."""
+    """Make a table partitioned by `dt` with one row in each partition."""
     table = new_table(folder, "dt STRING, v INT", by=["dt"], options=options)
     table.append(pl.DataFrame({"dt": values, "v": range(len(values))}, schema={"dt": pl.String, "v": pl.Int32}))
     return table
@@ -63,7 +63,7 @@ def test_partitions_whose_values_are_too_old_are_dropped(tmp_path: Path) -> None
     assert before is not None and dropped is not None
     assert (dropped.id, dropped.commit_kind) == (before.id + 1, "OVERWRITE")
     assert expire_partitions(metadata(table), now=NOON) == []
-    assert metadata(table).latest_snapshot() == dropped  # nothing to drop, nothing to commit
+    assert metadata(table).latest_snapshot() == dropped  # nothing to drop, so nothing is committed
 
 
 def test_a_partition_of_exactly_the_age_stays(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_by_update_time_the_newest_file_counts(tmp_path: Path) -> None:
     assert expire_partitions(metadata(table), strategy="update-time", expiration_time=week, now=now) == []
     later = now + dt.timedelta(days=8)
     dropped = expire_partitions(metadata(table), strategy="update-time", expiration_time=week, now=later)
-    assert dropped == [{"dt": None}, {"dt": "a"}]  # null is __DEFAULT_PARTITION__ in their order
+    assert dropped == [{"dt": None}, {"dt": "a"}]  # null sorts as __DEFAULT_PARTITION__
     assert rows(table) == []
 
 
@@ -162,7 +162,7 @@ def test_calls_without_sense_are_refused(tmp_path: Path) -> None:
     "arguments", [{"expiration_time": 7}, {"expiration_time": "7 d", "now": "2024-01-10"}, {"expiration_time": "-1 d"}]
 )
 def test_what_is_no_time_is_refused_before_anything_goes(tmp_path: Path, arguments: dict[str, Any]) -> None:
-    """Seven would be milliseconds."""
+    """A plain 7 would be milliseconds."""
     table = days(tmp_path, ["2024-01-01"], {})
     with pytest.raises(InvalidArgument, match=r"expiration.time|now"):
         expire_partitions(metadata(table), **arguments)
@@ -187,7 +187,7 @@ def test_a_writer_looks_once_in_an_interval_and_at_the_end_of_a_batch(tmp_path: 
     now = dt.datetime.now()
 
     hourly = expiry()
-    assert not hourly.due(now)  # it was run some random time ago, so that short jobs expire partitions now and then
+    assert not hourly.due(now)  # its first run is at a random time, so that short jobs expire partitions now and then
     assert hourly.due(now + dt.timedelta(hours=2))
     hourly.run(now + dt.timedelta(hours=2))
     assert not hourly.due(now + dt.timedelta(hours=3))
@@ -210,7 +210,7 @@ def test_strict_tables_refuse_rows_of_partitions_without_a_time(tmp_path: Path) 
     assert left(table) == ["20240101"]
 
 
-# The time of a partition: what Java's PartitionTimeExtractor makes of its values.
+# The time of a partition, computed from its values like Java's PartitionTimeExtractor.
 
 JAVA_READS = [
     ("2024-01-31", "2024-01-31T00:00"),
@@ -238,7 +238,7 @@ JAVA_READS = [
     ("19723", None),
     ("+2024-01-31", None),
 ]
-"""Text, and the time that Java prints without pattern and formatter; None where it throws."""
+"""Texts and the times that Java prints without a pattern and formatter (None if it throws)."""
 
 TEXT = VarCharType(10)
 
@@ -259,7 +259,7 @@ def test_without_formatter_dates_and_times_are_read_leniently(text: str, time: s
         ("$dt", None, {"region": "eu", "dt": "2024-01-31"}, "2024-01-31T00:00"),
         ("$dt $hr", "yyyyMMdd HH", {"dt": "20240131", "hr": "07"}, "2024-01-31T07:00"),
         ("2024-$month-$m", None, {"month": "1", "m": "3"}, "2024-01-03T00:00"),
-        ("2024-$month-$m", None, {"m": "3", "month": "1"}, None),  # $m is found in $month first
+        ("2024-$month-$m", None, {"m": "3", "month": "1"}, None),  # $month contains $m
         ("$dt", None, {"dt": "2024-01-31", "hr": None}, None),
     ],
 )
@@ -273,7 +273,7 @@ def test_a_pattern_puts_values_together(
 @pytest.mark.parametrize(
     ("field", "value", "formatter", "time"),
     [
-        (DataField(0, "d", DateType()), dt.date(2024, 1, 31), None, None),  # Java has its epoch days, 19753
+        (DataField(0, "d", DateType()), dt.date(2024, 1, 31), None, None),  # Java sees the days since 1970, 19753
         (DataField(0, "i", IntType()), 20240131, "yyyyMMdd", "2024-01-31T00:00"),
         (DataField(0, "t", TimestampType(3)), dt.datetime(2024, 1, 31, 7), None, None),
         (DataField(0, "t", TimestampType(3)), dt.datetime(2024, 1, 31, 7), "yyyy-MM-dd'T'HH:mm", "2024-01-31T07:00"),

@@ -1,4 +1,4 @@
-"""Rollback: an earlier state is the newest again, and what came after it is gone with its files."""
+"""Rollback to an earlier snapshot removes all later snapshots and their files."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_later_tags_go_and_earlier_ones_stay(tmp_path: Path) -> None:
 
 
 def test_to_a_tag_whose_snapshot_has_expired(tmp_path: Path) -> None:
-    """The tag becomes a snapshot again, where the table begins."""
+    """The tag becomes a snapshot again, and the first one of the table."""
     table = numbers(tmp_path, 5)
     table.tags.create("kept", snapshot=2)
     table.expire_snapshots(retain_max=2, retain_min=1)
@@ -81,7 +81,7 @@ def test_to_the_id_of_a_snapshot_that_only_a_tag_keeps(tmp_path: Path) -> None:
 
 
 def test_to_a_time(tmp_path: Path) -> None:
-    """The newest snapshot at or before it."""
+    """A rollback to a time finds the newest snapshot at or before it."""
     table = numbers(tmp_path, 4)
     times = [snapshot.time_millis for snapshot in table.snapshots()]
 
@@ -119,13 +119,13 @@ def test_to_what_is_not_there_is_an_error_and_changes_nothing(
     before = files(tmp_path)
 
     with pytest.raises(error):
-        table.rollback(**to)  # type: ignore[arg-type]  # each case has its own
+        table.rollback(**to)  # type: ignore[arg-type]  # differs by case
 
     assert files(tmp_path) == before
 
 
 def test_a_snapshot_that_is_being_expired_cannot_be_gone_back_to(tmp_path: Path) -> None:
-    """Its file is still there, and the table begins after it."""
+    """Its file still exists, but EARLIEST is already after it."""
     table = numbers(tmp_path, 4)
     Path(table._metadata.paths.snapshot_dir, "EARLIEST").write_text("3")
 
@@ -136,7 +136,7 @@ def test_a_snapshot_that_is_being_expired_cannot_be_gone_back_to(tmp_path: Path)
 
 
 def test_schemas_are_not_rolled_back(tmp_path: Path) -> None:
-    """As in Java: the columns of today, the rows of then."""
+    """As in Java, the table keeps today's columns and gets the old rows."""
     table = numbers(tmp_path, 2)
     table.alter.add_column("note", "STRING")
     put(table, 3)
@@ -197,7 +197,7 @@ def test_changelogs_that_outlive_their_snapshots_go(tmp_path: Path) -> None:
     assert keys(table) == [1, 2]
 
 
-# Writers beside a rollback
+# Concurrent writers
 
 
 def test_a_session_that_was_open_goes_on_from_what_is_left(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_session_that_was_open_goes_on_from_what_is_left(tmp_path: Path) -> No
 
 
 def test_a_session_that_looks_keys_up_is_told_that_its_files_are_gone(tmp_path: Path) -> None:
-    """Even when a tag keeps them: the key 5 is not in the table any more, so it is written anew."""
+    """A branch keeps the files, but key 5 has left the table, so it must be written again."""
     first_row = {"merge-engine": "first-row", "changelog-producer": "lookup", "write-only": "false"}
     table = numbers(tmp_path, 4, first_row)
     before = ids(table)[-1]
@@ -251,7 +251,7 @@ def test_a_compaction_of_files_that_are_gone_is_dropped_and_its_rows_are_kept(tm
 
 
 def test_writers_and_rollbacks_at_once_leave_a_line_of_snapshots(tmp_path: Path) -> None:
-    """Each commit is based on the one before it, whatever was rolled back between them."""
+    """Each commit builds on the snapshot before it, whatever was rolled back in between."""
     table = numbers(tmp_path, 3)
     done = threading.Event()
 
@@ -280,7 +280,7 @@ def test_writers_and_rollbacks_at_once_leave_a_line_of_snapshots(tmp_path: Path)
     assert_clean(table)
 
 
-# Killed
+# Killed rollbacks
 
 
 def test_killed_anywhere_it_leaves_a_table_and_is_completed_by_doing_it_again(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_what_a_killed_rollback_left_goes_with_any_maintenance(tmp_path: Path) -
 
 
 class WithoutTurns(LocalStore):
-    """A store whose committers do not queue, as in a bucket."""
+    """A store whose committers do not queue, like a bucket."""
 
     is_local = False
 

@@ -1,4 +1,4 @@
-"""Snapshots expire, and of the files only those go that nothing needs any more."""
+"""Snapshot expiry deletes only the files that nothing else needs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def hint(life: Life) -> str:
     return (life.root / "snapshot" / "EARLIEST").read_text()
 
 
-# Which snapshots
+# Expired snapshots
 
 
 def snapshot(snapshot_id: int, millis: int) -> Snapshot:
@@ -52,7 +52,7 @@ def snapshot(snapshot_id: int, millis: int) -> Snapshot:
 
 
 def as_java(retention: Retention, young: int, limit: int, times: Sequence[int], pinned: int | None) -> int:
-    """Answer as Java's loop does; the snapshot with id 1 + i was committed at ``times[i]``."""
+    """Compute the first retained id like Java's loop; snapshot 1 + i was committed at ``times[i]``."""
     latest, earliest = len(times), 1
     least = max(latest - retention.most + 1, earliest)
     end = min(latest - retention.least + 1, pinned if pinned is not None else 1 << 62, earliest + limit)
@@ -177,7 +177,7 @@ def test_a_table_without_snapshots(tmp_path: Path) -> None:
     assert Life(tmp_path).expire() == 0
 
 
-# Which files
+# Deleted files
 
 
 def test_files_that_were_compacted_away_go_and_all_others_stay(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_files_that_were_compacted_away_go_and_all_others_stay(tmp_path: Path) -
     life.compact("a", "b", into="ab")
 
     assert life.expire(retain_max=2) == 1
-    assert life.files() == {"a", "b", "c", "ab"}  # snapshot 2 still reads them
+    assert life.files() == {"a", "b", "c", "ab"}  # snapshot 2 still reads a and b
     assert life.expire() == 1
     assert life.files() == {"c", "ab"}
     life.check()
@@ -221,7 +221,7 @@ def test_changelog_files_go_with_their_snapshot(tmp_path: Path) -> None:
 
 
 def test_a_tag_keeps_its_files_and_those_between_two_tags_go(tmp_path: Path) -> None:
-    """The picture of the tags proposal: a file that came and went within two tags is in neither."""
+    """As in Paimon's tags proposal: neither tag holds a file that came and went between them."""
     life = Life(tmp_path)
     life.write("a")
     life.tag("first")
@@ -266,14 +266,14 @@ def test_branches_keep_what_they_share(tmp_path: Path) -> None:
     assert life.files() == {"old", "a", "main", "only-b", "compacted-b"}
     life.check()
     delete_tag(life.metadata, "fork")
-    delete_tag(branch.metadata, "fork")  # which the branch was made with
+    delete_tag(branch.metadata, "fork")  # the tag from which the branch was made
     assert branch.expire() == 2
     assert life.files() == {"old", "main", "only-b", "compacted-b"}
     life.check()
 
 
 def test_a_branch_may_forget_what_main_remembers(tmp_path: Path) -> None:
-    """A file that main added before the branch left it, but after its first living snapshot."""
+    """Main added the file before the branch was made, but after the branch's first living snapshot."""
     life = Life(tmp_path)
     for name in "abc":
         life.write(name)
@@ -353,14 +353,14 @@ def test_a_file_that_cannot_be_removed_keeps_its_snapshot(tmp_path: Path) -> Non
     with pytest.raises(StorageError, match=r"a\.parquet"):
         life.expire()
     assert ids(life) == [1, 2, 3, 4]
-    assert life.metadata.earliest_snapshot_id() == 4  # for readers they are gone
+    assert life.metadata.earliest_snapshot_id() == 4  # readers do not see them
     stubborn.rmdir()
     assert life.expire() == 3
     life.check()
 
 
 def test_half_of_what_a_snapshot_changed_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The manifest that adds a lifted file again has been removed already, the one that deletes it has not."""
+    """The manifest that adds the moved file is already gone, the one that deletes it is not."""
     life = Life(tmp_path, {"manifest.target-file-size": "1 b", "manifest.full-compaction-threshold-size": "1 b"})
     monkeypatch.setattr(manifests, "ROLLING_CHECK_ENTRIES", 1)
     life.write("a")
@@ -392,7 +392,7 @@ def test_snapshots_are_removed_some_at_a_time(tmp_path: Path, monkeypatch: pytes
 
 
 def test_an_expiry_that_another_one_overtakes_looks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All snapshots that it has listed are gone by the time that it reads EARLIEST."""
+    """All snapshots that it has listed are gone when it reads EARLIEST."""
     life = Life(tmp_path)
     life.write("a")
     listed = life.metadata.snapshot_ids
@@ -426,7 +426,7 @@ def hints(life: Life) -> list[str]:
 
 
 def with_changelogs(folder: Path) -> Life:
-    """Make six snapshots of which the last lives; the others are changelogs with a file each."""
+    """Make six snapshots and expire all but the last into changelogs with a file each."""
     life = Life(folder, WITH_FILES)
     for name in "abcdef":
         life.write(name, changelog=[f"c{name}"])
@@ -450,7 +450,7 @@ def test_an_expired_snapshot_becomes_a_changelog(tmp_path: Path) -> None:
 
 def test_changelogs_are_counted_together_with_snapshots(tmp_path: Path) -> None:
     life = with_changelogs(tmp_path)
-    assert expire_changelogs(life.metadata) == 1  # five of six stay
+    assert expire_changelogs(life.metadata) == 1  # five of the six stay
     assert list_changelog_ids(life.metadata) == [2, 3, 4, 5]
     assert hints(life) == ["2", "5"]
     assert life.files() == {*"abcdef", "cb", "cc", "cd", "ce", "cf"}
@@ -483,7 +483,7 @@ def test_consumers_keep_changelogs(tmp_path: Path) -> None:
 
 
 def test_without_changelog_files_the_written_files_stay(tmp_path: Path) -> None:
-    """``changelog-producer = none``: streams read what writers added; what compaction made is for no stream."""
+    """With ``changelog-producer = none``, streams read files that writers added and skip compacted files."""
     life = Life(tmp_path, DECOUPLED)
     life.write("a")
     life.write("b")
@@ -498,7 +498,7 @@ def test_without_changelog_files_the_written_files_stay(tmp_path: Path) -> None:
     assert list_changelog_ids(life.metadata) == [3, 4]
     life.check()
     assert expire_all_changelogs(life.metadata) == 2
-    # Snapshot 5 lives, and its changelog will have removed it.
+    # Snapshot 5 is alive, and its changelog will remove the file.
     assert life.files() == {"c", "abc"}
 
 
@@ -548,4 +548,4 @@ def test_changelogs_stay_when_they_are_no_longer_decoupled(tmp_path: Path) -> No
 
     assert life.expire(retain_min=1) == 2
     assert list_changelog_ids(life.metadata) == [1]
-    assert life.files() == {"a", "ab", "c"}  # "a" is what changelog 1 says was written
+    assert life.files() == {"a", "ab", "c"}  # changelog 1 says that "a" was written

@@ -1,4 +1,4 @@
-"""Success files beside the tags."""
+"""Success files of tags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The golden tables with tags: written alike, and when a tag is deleted the same files stay as in Java."""
+"""Golden tables with tags: tag files are equal, and deleting a tag leaves the same files as in Java."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ FILES_LEFT = {
     "tags_schema_evolution": 23,
     "tags_time_retained": 21,
 }
-"""How many files Java leaves of the table when all tags are deleted, by case."""
+"""How many files Java leaves, by case, after all tags are deleted."""
 
 
 def states(table: morrow.Table) -> dict[str, pl.DataFrame]:
-    """Read all that can be read, by what it is called."""
+    """Read every snapshot and tag, by name."""
     return {
         **{f"snapshot {s.id}": table.scan(snapshot=s.id).to_polars() for s in table.snapshots()},
         **{f"tag {name}": table.scan(tag=name).to_polars() for name in table.tags.names},

@@ -1,4 +1,4 @@
-"""Periods of automatic tags. The tables hold what Java's TagPeriodHandler answers."""
+"""Periods of automatic tags, with expected values from Java's TagPeriodHandler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tags made: of which snapshots, how they are written, and what happens when expiry is faster."""
+"""Creating, renaming, moving and deleting tags, also while snapshots expire."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_time_that_is_over_at_once(metadata: TableMetadata) -> None:
         create_tag(metadata, "v1", time_retained=dt.timedelta())
 
 
-# Which snapshots
+# Tagged snapshots
 
 
 def test_a_table_without_snapshots(tmp_path: Path) -> None:
@@ -157,12 +157,12 @@ def test_a_snapshot_that_was_rolled_back(metadata: TableMetadata) -> None:
         create_tag(metadata, "v1", other)
 
 
-# Expiry at the same time
+# Concurrent expiry
 
 
 @dataclass
 class _Hooked(LocalStore):
-    """Somebody does something just before, or after, a file is created."""
+    """A store that calls a function just before or after a file is created."""
 
     before: Callable[[], object] | None = None
     after: Callable[[], object] | None = None
@@ -181,7 +181,7 @@ class _Hooked(LocalStore):
 
 
 def table_beside(metadata: TableMetadata) -> TableMetadata:
-    """Open the same table as another process does."""
+    """Open the same table as another process would."""
     return TableMetadata(LocalStore(), metadata.root)
 
 
@@ -293,14 +293,14 @@ def test_some_names_are_refused(name: str, why: str) -> None:
         check_tag_name(name, "/t")
 
 
-# Tags renamed and moved.
+# Tags that are renamed or moved.
 
 DAY = dt.timedelta(days=1)
 
 
 @pytest.fixture
 def metadata_changing(tmp_path: Path) -> TableMetadata:
-    """Three snapshots, the tag v1 of the first one."""
+    """Make three snapshots, and the tag v1 on the first one."""
     made = table(tmp_path, "2024-05-14", "2024-05-15", "2024-05-16", options={"tag.create-success-file": "true"})
     create_tag(made, "v1", 1, time_retained=DAY, clock=lambda: moment("2024-05-17"))
     return made
@@ -344,7 +344,7 @@ def test_the_same_under_another_name_is_another_tag(metadata_changing: TableMeta
 
 
 class _Killed(LocalStore):
-    """Nothing gets another name any more."""
+    """A store that is killed when it renames a file."""
 
     def move(self, source: str, target: str) -> None:  # noqa: ARG002
         raise KeyboardInterrupt
@@ -363,7 +363,7 @@ def test_who_is_killed_leaves_both_names_and_the_next_completes_it(metadata_chan
 
 
 class _DeletedMeanwhile(LocalStore):
-    """Somebody deletes the tag just before its new name is given."""
+    """A store in which the tag is deleted just before its new name is created."""
 
     def create(self, path: str, data: bytes) -> bool:
         (Path(path).parent / "tag-v1").unlink()
@@ -407,7 +407,7 @@ def test_a_tag_that_is_not_there(metadata_changing: TableMetadata) -> None:
 
 
 class _ExpiredMeanwhile(LocalStore):
-    """Snapshot 2 expires when the tag is being written."""
+    """A store in which snapshot 2 expires while the tag is written."""
 
     def write(self, path: str, data: bytes) -> None:
         super().write(path, data)
@@ -422,13 +422,13 @@ def test_a_tag_stays_where_it_was_when_expiry_is_faster(metadata_changing: Table
     assert metadata_changing.tag("v1") == before
 
 
-# Tags deleted: which files go with them. What Java leaves of the golden tables is in `test_golden`.
+# Files deleted together with tags. `test_tag_histories` compares them with Java's.
 
 KEEP = {"snapshot.num-retained.min": "10", "tag.create-success-file": "true"}
 
 
 class Tagged:
-    """A table whose rows were replaced twice: three snapshots, each of which has a data file that no other needs."""
+    """A table whose rows were replaced twice, so each of its three snapshots has a data file of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.table = new_table(folder, "a INT", options=KEEP)
@@ -443,7 +443,7 @@ class Tagged:
         return Path(file.path).name
 
     def there(self) -> set[int]:
-        """List the snapshots whose data file is there."""
+        """List the snapshots whose data file still exists."""
         files = {path.name for path in self.path.rglob("data-*")}
         return {number for number, name in self.data.items() if name in files}
 
@@ -453,7 +453,7 @@ class Tagged:
 
 @pytest.fixture
 def tagged(tmp_path: Path) -> Tagged:
-    """The tags v1 of snapshot 1 and v2 of snapshot 2, which have expired."""
+    """Tag snapshots 1 and 2 as v1 and v2, then expire both."""
     made = Tagged(tmp_path)
     create_tag(made.metadata, "v1", 1)
     create_tag(made.metadata, "v2", 2)
@@ -465,7 +465,7 @@ def test_what_only_the_tag_needs_goes_with_it(tagged: Tagged) -> None:
     assert delete_tag(tagged.metadata, "v1")
 
     assert tagged.there() == {2, 3}
-    assert tagged.lists() == 4  # a base list and a delta list of each snapshot that is left
+    assert tagged.lists() == 4  # a base list and a delta list for each of the two remaining snapshots
     assert names(tagged.metadata.paths.tag_dir) == ["tag-success-file", "tag-v2"]
     assert names(f"{tagged.metadata.paths.tag_dir}/tag-success-file") == ["v2_SUCCESS"]
     assert rows(morrow.open(str(tagged.path)), tag="v2") == [(2,)]
@@ -519,7 +519,7 @@ def test_a_tag_that_was_moved_to_another_snapshot_lets_the_old_one_go(tagged: Ta
 
 
 class _Full(LocalStore):
-    """Its files cannot be removed."""
+    """A store that cannot delete files."""
 
     def delete_many(self, paths: object) -> None:  # noqa: ARG002
         raise StorageError("a bad disk")
@@ -537,7 +537,7 @@ def test_the_next_maintenance_removes_what_could_not_be_removed(tagged: Tagged) 
     assert names(tagged.metadata.paths.tag_dir) == ["tag-success-file", "tag-v2"]
 
 
-# The tags as they are looked at after every commit.
+# Tags as read after every commit.
 
 
 def test_tags_are_read_once(tmp_path: Path) -> None:

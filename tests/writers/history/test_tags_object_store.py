@@ -1,4 +1,4 @@
-"""Tags of a table in an object store, where files cannot be given another name."""
+"""Tags in an object store, which cannot rename files."""
 
 from __future__ import annotations
 

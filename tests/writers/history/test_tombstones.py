@@ -1,4 +1,4 @@
-"""What is given up is gone at once; its files follow, whoever was killed in between."""
+"""Retired snapshots, tags and branches disappear at once; their files are deleted later, even after a kill."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_is_gone_cannot_be_retired_again(tmp_path: Path) -> None:
 
 
 def test_what_was_killed_between_a_copy_and_its_deletion_stays(tmp_path: Path) -> None:
-    """In an object store a rename is both; the original is there, and needs its files."""
+    """Object stores rename by copying and deleting; the original still exists and needs its files."""
     table = numbers(tmp_path, 3)
     path = Path(table._metadata.paths.snapshot(3))
     retire_file(table._metadata, str(path))
@@ -65,7 +65,7 @@ def test_a_retired_branch_goes_with_all_that_only_it_needs(tmp_path: Path) -> No
     put(dev, 5, 6)
     dev.tags.create("five", snapshot=2)
     dev.rollback(2)
-    retire_file(dev._metadata, dev._metadata.paths.snapshot(2))  # killed on its way to another rollback
+    retire_file(dev._metadata, dev._metadata.paths.snapshot(2))  # as if killed during another rollback
 
     retire_file(table._metadata, dev._metadata.paths.branch_root)
 
@@ -102,7 +102,7 @@ def test_a_damaged_retired_file_keeps_everything(tmp_path: Path) -> None:
 
 
 def test_other_names_are_left_alone(tmp_path: Path) -> None:
-    """Only names that `retire_file` gives are its own."""
+    """Only names that `retire_file` creates are removed."""
     table = numbers(tmp_path, 1)
     strange = Path(table._metadata.paths.snapshot_dir, "retired-snapshot-mine")
     strange.write_text("not a snapshot")

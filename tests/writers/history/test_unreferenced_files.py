@@ -1,4 +1,4 @@
-"""Random lives of tables: whatever comes and goes, what is needed is there, and nothing else."""
+"""Random histories of tables: the needed files exist, and no others."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ KINDS: tuple[Mapping[str, str], ...] = (
     {},
     {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "3", "changelog.num-retained.max": "6"},
 )
-"""Tables without and with changelogs that outlive snapshots."""
+"""Options for tables without and with changelogs that outlive snapshots."""
 
 
 class Player:
-    """Does what random numbers say, on main or on a branch; what is not possible is left out."""
+    """A player that picks operations on main or a branch by random numbers, and skips impossible ones."""
 
     def __init__(self, life: Life) -> None:
         self.lives = {"main": life}

@@ -1,4 +1,4 @@
-"""Values as the exact type of their column, or an error that names the first that does not fit."""
+"""Lossless casts of values to the type of their column, or an error that names the first misfit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Categories (Polars' Categorical and Enum, dictionaries of Arrow) are their values, wherever they stand."""
+"""Categorical and Enum of Polars and dictionaries of Arrow are written as their values, at any depth."""
 
 from __future__ import annotations
 

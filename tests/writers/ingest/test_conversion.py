@@ -1,4 +1,4 @@
-"""What may be written: anything that looks like a table, matched by column names and checked."""
+"""Data to write: any kind of table, with columns matched by name and checked."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_whatever_is_a_table(tmp_path: Path, data: object) -> None:
 
 @pytest.mark.parametrize("data", [[{"id": 1, "x": 0.1}], {"id": [1], "x": [0.1]}], ids=["rows", "columns"])
 def test_floats_of_python_fit_into_float_columns(tmp_path: Path, data: object) -> None:
-    """Python has no narrower ones; those of Arrow and Polars are refused where a value would change."""
+    """Python has only one float type; floats of Arrow and Polars are refused if a value would change."""
     table = new_table(tmp_path, "id BIGINT, x FLOAT")
     table.append(data)
     assert table.scan().to_arrow()["x"].to_pylist() == pa.array([0.1], pa.float32()).to_pylist()
@@ -293,7 +293,7 @@ def test_rows_do_not_go_astray_for_want_of_a_partition(tmp_path: Path) -> None:
 
 @pytest.fixture
 def table(tmp_path: Path) -> morrow.Table:
-    """Keys 1 to 3."""
+    """Make a table with the keys 1 to 3."""
     table = new_table(tmp_path, "id BIGINT, v STRING", keys=["id"], options={"bucket": 1})
     table.upsert({"id": [1, 2, 3], "v": ["a", "b", "c"]})
     return table

@@ -1,4 +1,4 @@
-"""Arrays from raw buffers, which need not hold what their types promise: each writer refuses them or keeps them."""
+"""Arrow arrays from raw buffers may break their type's rules: every writer refuses them or keeps their values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FEW = settings(max_examples=max(settings().max_examples // 10, 1))
 
 
 def checked(layout: Layout, array: pa.Array) -> pa.Array:
-    """Return the values as a writer gets them, in Polars and back."""
+    """Return the values after the conversions of a writer, to Polars and back."""
     field = t.DataField(0, "v", parse_type(layout.sql, "v"))
     (piece,) = open_source(pa.table({"v": array}), (field,)).pieces
     made = cast_lossless(piece.column("v"), field, 0)
@@ -96,11 +96,11 @@ UPSERTS: dict[str, Callable[[morrow.Table, pa.Table], object]] = {
 
 
 CONVERTED = {"polars", "lazy", "pandas", "command line"}
-"""Faces that take frames or files of other libraries, whose conversion of broken buffers is not Morrow's."""
+"""Inputs that other libraries convert, so that Morrow cannot check the broken buffers."""
 
 
 def polars_takes(array: pa.Array) -> bool:
-    """Return whether at most a value of text or a decimal is wrong; times out of range become null in Polars."""
+    """Return whether Polars keeps all values; only texts and decimals may be invalid, as times become null."""
     kind = array.type
     if (
         pa.types.is_time(kind)

@@ -1,4 +1,4 @@
-"""Frames of pandas, whose dtypes are fewer than the types of a table."""
+"""Pandas frames, which have fewer dtypes than a table has types."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_what_would_lose_something_is_refused(table: morrow.Table, frame: Callab
     assert table.count() == 0
 
 
-# Arrow datasets of Parquet files: timestamps of other writers are those of the files, or are refused.
+# Arrow datasets of Parquet files: timestamps by other writers keep their values, or are refused.
 
 FAR = [dt.datetime(9999, 12, 31), None, dt.datetime(1, 1, 1), dt.datetime(2024, 5, 1, 1, 2, 3, 4)]
 MICROS = pa.timestamp("us")

@@ -1,4 +1,4 @@
-"""Values that an Arrow type does not promise, or no Paimon type has: refused by column, member, row and value."""
+"""Values that violate their Arrow type or fit no Paimon type: the error names column, member, row and value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data files that are only talked about, for the tests of this folder."""
+"""Descriptions of data files that do not exist, for the tests in this folder."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ KEY = DataField(0, "k", BigIntType(nullable=False))
 
 
 def order() -> KeyOrder:
-    """Return the order of keys of one BIGINT."""
+    """Make the key order of a single BIGINT column."""
     return make_key_order((KEY,), where="the table")
 
 
 def file(
     low: int = 0, high: int = 9, *, level: int = 0, size: int = 1, sequence: int = 0, **members: Any
 ) -> DataFileMeta:
-    """Describe a file of the keys `low` to `high`."""
+    """Describe a file with the keys `low` to `high`."""
     given: dict[str, Any] = {
         "file_name": f"f{next(NUMBERS)}",
         "file_size": size,

@@ -1,4 +1,4 @@
-"""Small keyed tables for the tests of this folder."""
+"""Small keyed tables for the tests in this folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS = ("+I", "-U", "+U", "-D")
 
 
 def table(folder: Path, schema: str = SCHEMA, keys: Sequence[str] = ("k",), **options: str) -> morrow.Table:
-    """Make a table of one bucket; in the names of options ``__`` stands for a dot and ``_`` for a dash."""
+    """Create a table with one bucket; option names have ``__`` for a dot and ``_`` for a dash."""
     named = {name.replace("__", ".").replace("_", "-"): value for name, value in options.items()}
     catalog = morrow.Catalog(folder)
     return catalog.create_table("db.t", schema=schema, primary_keys=list(keys), options={"bucket": "1", **named})
@@ -34,20 +34,20 @@ def target(table: morrow.Table) -> WriteTarget:
 
 
 def versions(target: WriteTarget, *rows: tuple[Any, ...]) -> pl.DataFrame:
-    """Build a version frame: each row is its sequence number, its kind, and the columns."""
+    """Build a version frame from rows of a sequence number, a kind and the columns."""
     dtypes = {field.name: to_polars_dtype(field.type) for field in target.schema.fields}
     data = [(*row[2:], row[0], KINDS.index(row[1])) for row in rows]
     return pl.DataFrame(data, schema={**dtypes, SEQUENCE_NUMBER: pl.Int64, VALUE_KIND: pl.Int8}, orient="row")
 
 
 def stored(target: WriteTarget, level: int, *rows: tuple[Any, ...]) -> DataFileMeta:
-    """Write a data file of these versions, which are in the order of their keys."""
+    """Write a data file of these versions, which must be sorted by key."""
     (file,) = write_files(target, BUCKET, [versions(target, *rows)], level=level, source=FileSource.COMPACT)
     return file
 
 
 def rows_of(frame: pl.DataFrame, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Rows as tuples, sorted."""
+    """List the rows as sorted tuples."""
     return sorted(frame.select(columns).rows(), key=repr)
 
 

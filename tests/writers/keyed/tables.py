@@ -1,4 +1,4 @@
-"""Small keyed tables for the tests of this folder, written bucket by bucket."""
+"""Small keyed tables for the tests in this folder, written bucket by bucket."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ PLACE = Placement(EMPTY_ROW, 0)
 KIND_CODES = {"+I": INSERT, "-U": UPDATE_BEFORE, "+U": UPDATE_AFTER, "-D": DELETE}
 Row = tuple[str, int, str | None]
 FEWER = settings(max_examples=settings().max_examples // 3)
-"""For properties whose examples are whole tables."""
+"""Settings for properties whose examples are whole tables."""
 
 
 def keyed_table(
     folder: Path, options: Mapping[str, str] | None = None, names: Sequence[str] = ("k", "v")
 ) -> WriteTarget:
-    """Make a table ``k BIGINT, v STRING`` with the key k and one bucket, or with other names for k and v."""
+    """Create a table ``k BIGINT, v STRING`` with one bucket and the key k; `names` renames k and v."""
     fields = list(zip(names, ("BIGINT", "STRING"), strict=True))
     TableFactory(folder / "t", fields, primary_keys=names[:1], options={"bucket": "1", **(options or {})})
     return opened(folder / "t")
@@ -46,7 +46,7 @@ def opened(path: Path) -> WriteTarget:
 
 
 def rows(*given: Row) -> pl.DataFrame:
-    """Rows ``(kind, k, v)`` as a writer takes them."""
+    """Build a writer's input frame from rows ``(kind, k, v)``."""
     return pl.DataFrame(
         {
             "k": [k for _, k, _ in given],
@@ -58,12 +58,12 @@ def rows(*given: Row) -> pl.DataFrame:
 
 
 def numbered(keys: Iterable[int], value: str = "v") -> pl.DataFrame:
-    """Insertions of these keys."""
+    """Build insertions of these keys."""
     return rows(*(("+I", k, f"{value}{k}") for k in keys))
 
 
 def frame_of(table: RandomTable, records: Sequence[Record]) -> pl.DataFrame:
-    """Record of a random table as a writer takes them."""
+    """Build a writer's input frame from records of a random table."""
     arrow = table.arrow([record.row for record in records])
     columns = [to_series(f.name, arrow[f.name], f.type) for f in table.fields]
     kinds = pl.Series("_VALUE_KIND", [KIND_CODES[record.kind] for record in records], dtype=pl.Int8)
@@ -71,12 +71,12 @@ def frame_of(table: RandomTable, records: Sequence[Record]) -> pl.DataFrame:
 
 
 def state(target: WriteTarget, place: Placement = PLACE) -> BucketState:
-    """Return what the bucket holds now."""
+    """Return the current state of the bucket."""
     return restore_buckets(target, target.metadata.latest_snapshot(), [place])[place]
 
 
 def writer(target: WriteTarget, place: Placement = PLACE) -> MergeTreeWriter:
-    """Open a writer that begins from the newest snapshot."""
+    """Open a writer at the newest snapshot."""
     return MergeTreeWriter(target, place, state(target, place))
 
 
@@ -86,7 +86,7 @@ def commit(target: WriteTarget, *messages: CommitMessage) -> None:
 
 
 def write(target: WriteTarget, *frames: pl.DataFrame) -> CommitMessage:
-    """Write all frames and commits once."""
+    """Write all frames in one commit."""
     bucket = writer(target)
     with disable_fsync():
         for frame in frames:
@@ -97,14 +97,14 @@ def write(target: WriteTarget, *frames: pl.DataFrame) -> CommitMessage:
 
 
 def read(target: WriteTarget) -> dict[int, str]:
-    """Map keys to values, as any reader sees the table."""
+    """Read the table as a dict from keys to values."""
     found = morrow.open(target.metadata.root).scan().to_polars().rows()
     assert len({k for k, _ in found}) == len(found)
     return dict(found)
 
 
 def levels(target: WriteTarget) -> list[tuple[int, int]]:
-    """List level and rows of every live file, newest run first."""
+    """List the level and row count of every live file, newest run first."""
     files = sorted(state(target).files, key=lambda file: (file.level, -file.max_sequence_number))
     return [(file.level, file.row_count) for file in files]
 
@@ -114,6 +114,6 @@ def names(files: Iterable[DataFileMeta]) -> set[str]:
 
 
 def on_disk(target: WriteTarget) -> set[str]:
-    """Name of the data and changelog files in the table's folder."""
+    """List the names of the data and changelog files in the table's folder."""
     root = Path(target.metadata.root)
     return {path.name for path in root.rglob("bucket-*/*") if path.is_file()}

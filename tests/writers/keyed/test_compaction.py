@@ -1,4 +1,4 @@
-"""Compactions of one bucket: what is rewritten, what is moved as it is, which retractions are dropped."""
+"""Compactions of one bucket: files that are rewritten or moved, and retractions that are dropped."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ from tests.writers.keyed.tables import (
 
 TARGET_SIZE = 1000
 LARGE, SMALL = 700, 699
-"""Files of seven tenths of the target size are moved as they are."""
+"""Files of at least 70% of the target size are moved, not rewritten."""
 
 
 class Told(Rewriter):
-    """Writes down what it is told to do, and does as if it had."""
+    """A rewriter that records its calls and returns plausible results."""
 
     def __init__(self, target: WriteTarget, vectors: DeletionMaintainer | None = None) -> None:
         super().__init__(target, PLACE, vectors)
@@ -70,14 +70,14 @@ class Told(Rewriter):
 
 
 def replace_all(files: Sequence[DataFileMeta], level: int) -> tuple[DataFileMeta, ...]:
-    """Put one file in place of several."""
+    """Describe the file that would replace several files."""
     low, high = min(file.min_key for file in files), max(file.max_key for file in files)
     size = sum(file.file_size for file in files)
     return (file(level=level, size=size, min_key=low, max_key=high),)
 
 
 class Everything:
-    """Compacts all runs, to the given level."""
+    """A strategy that compacts all runs to the given level."""
 
     def __init__(self, level: int) -> None:
         self.level = level
@@ -89,14 +89,14 @@ class Everything:
 def compacted(
     folder: Path, files: Iterable[DataFileMeta], level: int = 5, *, full: bool = False, **options: str
 ) -> list[str]:
-    """Compact all files to a level; return what is done with them."""
+    """Compact all files to a level, and return the recorded calls."""
     target = keyed_table(folder, {"target-file-size": f"{TARGET_SIZE} b", **options})
     rewriter = Told(target)
     Compactor(target, files, rewriter, Everything(level)).compact(full)
     return rewriter.done
 
 
-# --- rewritten or moved ---
+# --- rewriting or moving ---
 
 
 def test_a_large_file_that_overlaps_nothing_is_moved(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_compaction_that_fails_half_way_leaves_no_file(tmp_path: Path, monkeyp
     assert on_disk(target) == before
 
 
-# What universal compaction picks. The examples are the facts of Java Paimon's own tests.
+# Runs picked by universal compaction. The expected values come from Java Paimon's own tests.
 
 MAX_LEVEL = 5
 
@@ -269,7 +269,7 @@ def level_zero(*sizes: int) -> list[LevelRun]:
     return [run(0, size) for size in sizes]
 
 
-# --- where the output goes ---
+# --- output levels ---
 
 
 @pytest.mark.parametrize(("count", "level"), [(1, 1), (2, 1), (3, 2), (4, 3), (5, 5)])
@@ -283,7 +283,7 @@ def test_output_never_goes_to_level_zero_so_more_runs_are_taken() -> None:
     assert (sizes(unit), unit.output_level) == ([1, 2, 3, 9], MAX_LEVEL)
 
 
-# --- why something is picked ---
+# --- reasons to pick runs ---
 
 
 def test_nothing_is_picked_below_the_trigger() -> None:
@@ -356,7 +356,7 @@ def test_larger_runs_are_taken_along_in_off_peak_hours(start: int, end: int, hou
     assert OffPeak(start, end, 10).now(hour) == more
 
 
-# --- full compactions ahead of time ---
+# --- early full compactions ---
 
 
 class Clock:
@@ -378,7 +378,7 @@ def test_everything_is_compacted_once_in_an_interval() -> None:
     assert sizes(compaction.pick(3, quiet)) == [1, 3, 5]
     assert compaction.pick(3, quiet) is None
     clock.seconds = 1.5
-    assert sizes(compaction.pick(3, grown)) == [3, 3, 5]  # by size amplification, which counts
+    assert sizes(compaction.pick(3, grown)) == [3, 3, 5]  # by size amplification, which counts as well
     clock.seconds = 2.001
     assert compaction.pick(3, quiet) is None
 
@@ -396,7 +396,7 @@ def test_much_above_the_bottom_level_is_compacted_into_it() -> None:
     assert sizes(compaction.pick(4, runs((0, 3), (1, 8), (3, 100)))) == [3, 8, 100]
 
 
-# --- level 0 emptied ---
+# --- emptying level 0 ---
 
 
 def test_level_zero_is_emptied_at_every_pick() -> None:
@@ -448,7 +448,7 @@ def test_options(members: dict[str, Any], lookup: bool, strategy: object) -> Non
     assert make_strategy(WriteOptions(**members), lookup=lookup) == strategy
 
 
-# --- what holds for any tree ---
+# --- properties of any tree ---
 
 
 @st.composite

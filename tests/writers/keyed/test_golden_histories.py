@@ -1,7 +1,7 @@
-"""What Java wrote to each bucket in each commit of the golden tables, written again by Morrow on the same base.
+"""Each commit of Java to the buckets of golden tables, repeated by Morrow on the same base snapshot.
 
-Kinds, levels, counts, keys, numbers, sources, statistics and schemas of all files must be those of Java. Sizes differ,
-and compaction picks by size: so a file that is flushed is said to have the size it has in Java's table.
+Kinds, levels, counts, keys, numbers, sources, statistics and schemas of all files must equal Java's. Since sizes differ
+and compaction picks files by size, a flushed file is given the size that Java recorded.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Described = tuple[Any, ...]
 
 
 def described(snapshot: str, what: str, partition: bytes, bucket: int, file: DataFileMeta) -> Described:
-    """Describe a file of a commit, without what is random: its name, size and time."""
+    """Describe a file of a commit without its name, size and time, which differ each time."""
     plain = msgspec.structs.replace(file, file_name="", file_size=0, creation_time=0, embedded_file_index=None)
     return snapshot, what, partition, bucket, plain
 
@@ -90,7 +90,7 @@ def by_morrow(messages: Sequence[CommitMessage]) -> Iterator[Described]:
 
 
 def series(name: str, values: list[Any], type_: t.DataType) -> pl.Series:
-    """Convert a column of golden values."""
+    """Convert a column of golden values to Polars."""
     dtype = to_polars_dtype(type_)
     if isinstance(type_, (t.BinaryType, t.VarBinaryType)):
         return pl.Series(name, [None if v is None else bytes.fromhex(v) for v in values], dtype=dtype)
@@ -107,7 +107,7 @@ def series(name: str, values: list[Any], type_: t.DataType) -> pl.Series:
 
 
 def given_rows(path: Path, names: Sequence[str], target: WriteTarget) -> pl.DataFrame:
-    """Read the rows of one commit as a writer takes them."""
+    """Read the rows of one commit as a writer's input."""
     rows = jsonl(path)
     at = {name: 1 + i for i, name in enumerate(names)}
     columns = [
@@ -143,7 +143,7 @@ def test_commits_are_those_of_java(
         return [msgspec.structs.replace(file, file_size=size) for file, size in zip(files, known, strict=True)]
 
     monkeypatch.setattr(module, "write_files", sized)
-    monkeypatch.setattr(file_frames, "verify", lambda _: None)  # files have not the sizes they are said to have
+    monkeypatch.setattr(file_frames, "verify", lambda _: None)  # the given sizes are not the real ones
     last, schema, replayed = 0, metadata.schema(0), 0
     for operation in info["inputs"]:
         if operation["op"] == "alter":
@@ -163,7 +163,7 @@ def test_commits_are_those_of_java(
 
 
 def written(target: WriteTarget, base: Snapshot | None, source: Path, operation: dict[str, Any]) -> list[CommitMessage]:
-    """Do one operation of a case on top of a snapshot."""
+    """Repeat one operation of a case on top of a snapshot."""
     states = restore_partitions(target, base, None)
     writers: dict[Placement, MergeTreeWriter] = {}
     with disable_fsync():

@@ -1,4 +1,4 @@
-"""Keys are found in the newest level that holds them, dead rows are not found."""
+"""Key lookups find the newest live row of a key and skip deleted rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_newest_level_wins(tmp_path: Path) -> None:
 
 
 def test_a_dead_row_is_not_there(tmp_path: Path) -> None:
-    """So the key is looked for further down."""
+    """The lookup goes on to lower levels."""
     t = target(table(tmp_path))
     old = stored(t, 5, (0, "+I", 1, 10, "a"), (1, "+I", 2, 20, "b"))
     new = stored(t, 3, (7, "+U", 2, 21, "B"))
@@ -137,13 +137,13 @@ def test_nothing_to_look_for(tmp_path: Path) -> None:
     assert look_up_keys(t, BUCKET, pl.DataFrame({"k": [1]}), []).shape == (0, 3)
 
 
-# What remains of keys that leave level 0, and what the changelog says of them.
+# Merged rows of keys that leave level 0, and their changelog.
 
 Row = tuple[Any, ...]
 
 
 def leveled(target: WriteTarget, rows: Sequence[Row]) -> pl.DataFrame:
-    """Rows led by their level."""
+    """Build a version frame from rows that begin with their level."""
     levels = pl.Series(RUN_LEVEL, [row[0] for row in rows], dtype=pl.Int32)
     return versions(target, *(row[1:] for row in rows)).with_columns(levels)
 
@@ -161,7 +161,7 @@ def above(target: WriteTarget, *rows: Row) -> Any:
 
 
 def shown(frame: pl.DataFrame, *columns: str) -> list[Row]:
-    """Rows led by their kinds, in their order."""
+    """List the rows in order, each after its kind."""
     kinds = [KINDS[kind] for kind in frame[VALUE_KIND]]
     return [(kind, *row) for kind, row in zip(kinds, frame.select(columns).rows(), strict=True)]
 
@@ -200,7 +200,7 @@ def test_deletions_of_nothing_are_not_told(tmp_path: Path) -> None:
 
 
 def test_of_the_levels_above_0_only_the_lowest_counts(tmp_path: Path) -> None:
-    """It has taken in the others already: a sum would count them twice."""
+    """The lowest of these levels has already merged the others: a sum would count them twice."""
     t = target(table(tmp_path, merge_engine="aggregation", fields__v__aggregate_function="sum"))
     result = merged(t, (0, 9, "+I", 1, 1, None), (2, 8, "+I", 1, 100, None), (5, 1, "+I", 1, 7, None))
     assert shown(result.rows, "v") == [("+I", 101)]
@@ -232,7 +232,7 @@ def test_updates_that_change_nothing_can_be_left_out(tmp_path: Path) -> None:
 
 
 def test_single_records_go_through_the_merge_as_well(tmp_path: Path) -> None:
-    """A sequence group that is not set leaves its columns alone, so alone they become null."""
+    """An unset sequence group leaves its columns unchanged, so they are null in a key's first row."""
     t = target(table(tmp_path, merge_engine="partial-update", fields__v__sequence_group="w"))
     result = merged(t, (0, 1, "+I", 1, None, "without its sequence"), (0, 2, "+I", 2, 5, "with it"))
     assert shown(result.rows, "k", "w") == [("+I", 1, None), ("+I", 2, "with it")]
@@ -277,7 +277,7 @@ def test_full_compactions_tell_the_difference_to_the_bottom(tmp_path: Path) -> N
 
 
 def test_the_file_of_a_lookup_is_not_asked_for(tmp_path: Path) -> None:
-    """Where only positions are looked up, nothing is merged in."""
+    """If only positions are looked up, no rows are merged in."""
     t = target(table(tmp_path))
     rows = leveled(t, [(0, 1, "+I", 1, 1, None)])
     found = pl.DataFrame({KEY_ROW: [0], FILE: [0], PLACE_COLUMNS[2]: [7]})

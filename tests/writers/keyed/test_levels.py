@@ -1,4 +1,4 @@
-"""The files of a bucket as levels, runs and sections."""
+"""The files of a bucket, divided into levels, runs and sections."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ def test_sections_hold_every_file_once_and_share_no_key(ranges: list[tuple[int, 
         reached = max(high for run in section for _, high in run)
         for run in section:
             assert all(before[1] < after[0] for before, after in pairwise(run))
-        # As few runs as can be: as many as the most files that hold one key.
+        # The number of runs is minimal: the largest number of files that contain the same key.
         assert len(section) == max(sum(low <= k <= high for run in section for low, high in run) for k in range(36))
 
 
-# Rows and stored keys in the order of the primary key.
+# Rows and stored keys, sorted by primary key.
 
 
 def field(name: str, kind: str) -> t.DataField:
@@ -113,7 +113,7 @@ def field(name: str, kind: str) -> t.DataField:
 
 
 def in_order(kinds: list[str], rows: list[tuple[Any, ...]]) -> tuple[list[int], list[int]]:
-    """Return row numbers by key, and where each key starts."""
+    """Return the row numbers sorted by key, and the start of each key."""
     fields = [field(f"k{i}", kind) for i, kind in enumerate(kinds)]
     schema = {f.name: to_polars_dtype(f.type) for f in fields}
     order, starts = sort_rows(fields, pl.DataFrame(rows, schema=schema, orient="row"), [], [])
@@ -162,7 +162,7 @@ def test_rows_are_sorted_by_key_and_then_by_place(
     [
         lambda i: (i * 7919) % 10007,
         lambda i: -((i * 7919) % 10007),
-        lambda i: (i * 2654435761 % 2**32) << 31,  # too far apart to be joined with row numbers
+        lambda i: (i * 2654435761 % 2**32) << 31,  # too far apart to pack with row numbers
         lambda i: i // 3,
         lambda i: 5 - 2**63 + i,
         lambda i: i - i % 2 * 10_000,

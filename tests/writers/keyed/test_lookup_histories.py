@@ -1,6 +1,6 @@
-"""Random histories: after every commit the table reads as the row-wise model says, and its changes lead there.
+"""Random histories: after every commit, reads and replayed changes both equal the row-wise model.
 
-A changelog is held to its word: an insertion is of a key that is not there, a retraction is of exactly the row that is.
+An insertion in a changelog must be of a missing key, and a retraction must equal the present row.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ KINDS: Mapping[str, Sequence[str]] = {
     "deduplicate": ("+I", "+I", "+U", "-D"),
     "aggregation of retractions": ("+I", "+U", "-U", "-D"),
 }
-"""Of other engines there are `INSERTS`. A deletion is forgotten once nothing lies below it; by sequence, an older row
-may come after."""
+"""The row kinds written to each engine, by default `INSERTS`. A deletion is dropped when nothing lies below it, so with
+a sequence field an older row could return."""
 WAYS: Mapping[str, Mapping[str, str]] = {
     "lookup": {"changelog-producer": "lookup"},
     "lookup, deduplicated": {"changelog-producer": "lookup", "changelog-producer.row-deduplicate": "true"},
@@ -62,7 +62,7 @@ WAYS: Mapping[str, Mapping[str, str]] = {
 }
 LEFT_OUT = {
     *(("first-row", way) for way in ("full-compaction", "vectors", "wide vectors and lookup")),  # Paimon refuses them
-    ("aggregation of retractions", "full-compaction"),  # what a retraction of nothing is hangs on the files it is in
+    ("aggregation of retractions", "full-compaction"),  # unmatched retractions depend on the files they are in
 }
 TABLES = [
     (engine, way)
@@ -70,12 +70,12 @@ TABLES = [
     for column, way in enumerate(WAYS)
     if (engine, way) not in LEFT_OUT and (IS_LONG or (row + column) % 2 == 0)
 ]
-"""In `make test` each engine goes half of the ways, and each way is gone by half of the engines."""
+"""In `make test`, each engine is combined with every other way."""
 
 
 @dataclass
 class Model:
-    """All records ever written, by key."""
+    """All written records, by key."""
 
     table: morrow.Table
     records: dict[Row, list[Record]] = field(default_factory=lambda: defaultdict(list))
@@ -101,7 +101,7 @@ def upsert(table: morrow.Table, rows: Sequence[tuple[str, Row]]) -> None:
 
 
 def replayed(table: morrow.Table) -> list[Row]:
-    """Apply all changes since the first snapshot, each held against the state before it; return the rows."""
+    """Apply all changes since the first snapshot, check each against the rows before it, and return the rows."""
     state: dict[Any, Row] = {}
     for kind, *values in table.changes(mode="changelog").to_polars().rows():
         row = tuple(values)

@@ -1,4 +1,4 @@
-"""What a commit does to the files of a table whose keys are looked up: moved, rewritten, marked, cleared."""
+"""Lookup compaction during a commit: files that are moved, rewritten, or marked as deleted."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ DEAD = len(FILE_FACTS)
 
 
 def rows(keys: Sequence[int], value: int) -> list[dict[str, Any]]:
-    """Rows whose size is that of their number, compressed or not: compactions compare sizes."""
+    """Build rows of incompressible text, so that file sizes, which compactions compare, follow the row counts."""
     return [{"k": key, "v": value, "w": sha512(f"{key} {value}".encode()).hexdigest() * 2} for key in keys]
 
 
 def files(t: morrow.Table) -> list[tuple[int, int, int]]:
-    """List level, rows and dead rows of each file, from the lowest level on."""
+    """List the level, row count and deleted rows of each file, lowest level first."""
     metadata = target(t).metadata
     newest = metadata.latest_snapshot()
     assert newest is not None
@@ -35,7 +35,7 @@ def files(t: morrow.Table) -> list[tuple[int, int, int]]:
 
 
 def vectors(folder: Path, **options: str) -> morrow.Table:
-    """Make a table with deletion vectors whose first commit, of keys 0 to 299, lies at level 5."""
+    """Make a table with deletion vectors, with the keys 0 to 299 at level 5."""
     t = table(folder, deletion_vectors__enabled="true", **options)
     upsert(t, rows(range(300), 0))
     assert files(t) == [(5, 300, 0)]
@@ -81,7 +81,7 @@ def test_a_file_more_than_half_of_whose_rows_are_dead_is_compacted(tmp_path: Pat
 
 
 def test_other_engines_rewrite_what_leaves_level_0(tmp_path: Path) -> None:
-    """Its rows take in what the keys were."""
+    """The new rows include the older values of their keys."""
     t = vectors(tmp_path, merge_engine="aggregation", fields__v__aggregate_function="sum")
     upsert(t, rows([7], 5))
     upsert(t, rows([7], 6))
@@ -112,7 +112,7 @@ def test_changelog_files_belong_to_the_compaction(tmp_path: Path) -> None:
         assert all(name.startswith("changelog-") and name.endswith(".avro") for name in names)
 
 
-# Files written beside others: frames go in one by one, errors come out, and nothing is left of what failed.
+# Files written in a side thread: frames are passed one by one, errors are raised, failed files are removed.
 
 FILE = DataFileMeta(
     file_name="changelog-0.parquet",
@@ -161,7 +161,7 @@ def test_a_failure_of_the_writing_is_raised() -> None:
 
 
 def test_a_failure_of_the_block_ends_the_writing_with_an_error() -> None:
-    """So that it removes what it wrote."""
+    """The writing can then remove its file."""
     ended: list[BaseException] = []
 
     def write(frames: Iterator[pl.DataFrame]) -> list[DataFileMeta]:

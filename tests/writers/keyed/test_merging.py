@@ -1,4 +1,4 @@
-"""What versions come to: every engine against the row-wise oracle, from the buffer and from files."""
+"""Merges of versions, by every engine, from the write buffer and from files, against the row-wise oracle."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TABLES = st.one_of(random_tables(), random_merging_tables())
 
 
 def merged(target: WriteTarget, *given: tuple[str, int, str | None]) -> list[tuple[int, str | None, int]]:
-    """Rows ``(k, v, kind)`` that remain of rows numbered as they are given."""
+    """Number the rows in their order, merge them, and list the remaining rows as ``(k, v, kind)``."""
     versions = rows(*given).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("_SEQUENCE_NUMBER"))
     return merge_versions(target, versions).select("k", "v", "_VALUE_KIND").rows()
 
@@ -69,7 +69,7 @@ def test_keys_with_one_version_and_with_several_come_out_in_order(tmp_path: Path
 
 @contextmanager
 def tiny_ranges() -> Iterator[None]:
-    """Sections are merged in ranges of a few rows."""
+    """Make merges proceed in key ranges of a few rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MAX_WHOLE_BYTES", 0)
         patch.setattr(module, "RANGE_BYTES", 1)
@@ -85,14 +85,14 @@ def assert_reads(target: WriteTarget, table: RandomTable, expected: Sequence[Row
 
 
 def created(folder: Path, table: RandomTable, **more: str) -> WriteTarget:
-    """Make the random table without rows."""
+    """Create the random table without rows."""
     options = {**table.options, **more}
     TableFactory(folder / "t", table.fields, table.primary_keys, table.partition_keys, options)
     return opened(folder / "t")
 
 
 def one_by_one(table: RandomTable) -> list[Row]:
-    """Ask the oracle of all records in the order of the files, as if no file had a level."""
+    """Let the oracle merge all records in file order, without levels."""
     leveled = ("deletion-vectors.enabled", "changelog-producer", "force-lookup")
     visible = {k: v for k, v in table.options.items() if k not in leveled}
     names = [field.name for field in table.fields]
@@ -105,7 +105,7 @@ def one_by_one(table: RandomTable) -> list[Row]:
 
 
 def given_to_writer(table: RandomTable, records: Sequence[Record]) -> list[Record]:
-    """List the records that a writer may be given, and takes notice of."""
+    """List the records that a writer accepts and does not ignore."""
     drops = table.options.get("ignore-delete") == "true" or table.options.get("merge-engine") == "first-row"
     return [record for record in records if not (drops and record.retracts)]
 
@@ -131,7 +131,7 @@ def test_what_is_written_at_once_reads_as_the_oracle_says(table: RandomTable, da
 
 
 def merely_merges(table: RandomTable) -> bool:
-    """Tell whether compactions do what reads do: no lookups, which merge single versions and hide level 0."""
+    """Return whether compactions merge like reads, without lookups, which merge single versions and hide level 0."""
     looks_up = {"deletion-vectors.enabled", "changelog-producer", "force-lookup"} & table.options.keys()
     return not looks_up and table.options.get("merge-engine") != "first-row"
 
@@ -169,6 +169,6 @@ def states(target: WriteTarget) -> dict[Placement, BucketState]:
 
 
 def compacted(target: WriteTarget, *, full: bool) -> None:
-    """Compact every bucket and commits."""
+    """Compact every bucket, and commit."""
     messages = [compact_bucket(target, place, state, full=full) for place, state in states(target).items()]
     TableCommit(target).commit(messages)

@@ -1,4 +1,4 @@
-"""Rows that wait for a bucket, and the compaction that gives them one."""
+"""Rows in the postponed bucket, and the compaction that moves them to a bucket."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def postpone_table(folder: Path, **options: str) -> WriteTarget:
 
 
 def wait(target: WriteTarget, *frames: pl.DataFrame) -> CommitMessage:
-    """Write rows that wait, in one commit."""
+    """Write rows to the postponed bucket in one commit."""
     writer = PostponeWriter(target, WAITING, BucketState())
     for frame in frames:
         writer.write(frame)
@@ -99,7 +99,7 @@ def test_a_full_compaction_leaves_one_run_of_every_bucket(tmp_path: Path) -> Non
         wait(target, numbered(range(20), value))
         compact(target)
     assert levels(target) == [0, 0]
-    compact(target, full=True)  # nothing waits
+    compact(target, full=True)  # there are no rows to move
     assert levels(target) == [5]
     wait(target, numbered(range(10), "c"))
     compact(target, full=True)

@@ -1,4 +1,4 @@
-"""Sorted runs cut at the same keys."""
+"""Sorted runs divided at the same keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_range_ends_where_a_run_may_go_on() -> None:
     first, second = [1, 2, 3, 4, 5, 6], [2, 4, 9]
     ranges = iterate_key_ranges([batches(first, 3), batches(second, 3)], ["k"], [1, 1])
     assert [[part["k"].to_list() for part in parts] for parts in ranges] == [
-        [[1, 2], [2]],  # the first run has been read up to 3, which may come again
+        [[1, 2], [2]],  # the first run is read up to 3, which may continue
         [[3, 4, 5], [4]],
         [[6]],
         [[9]],
@@ -37,7 +37,7 @@ def test_ranges_have_every_row_once_and_all_of_a_key_together(runs: list[list[in
     assert sorted(k for frame in ranges for k in frame["k"]) == sorted(k for run in runs for k in run)
     reached = -1
     for frame in ranges:
-        assert int(frame["k"].min()) > reached  # type: ignore[arg-type]  # of an Int64 column that is not empty
+        assert int(frame["k"].min()) > reached  # type: ignore[arg-type]  # of a non-empty Int64 column
         reached = int(frame["k"].max())  # type: ignore[arg-type]  # the same
 
 

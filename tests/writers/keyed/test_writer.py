@@ -1,4 +1,4 @@
-"""The writer of one bucket: what its messages say, which files stay, and what a reader sees after any history."""
+"""The writer of one bucket: its messages, its files, and the rows that readers see after any history."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_file_that_came_and_went_before_a_commit_is_deleted(tmp_path: Path) ->
     bucket = writer(target)
     for value in "ab":
         bucket.write(numbered(range(5), value))
-        bucket.compact(full=True)  # the second one rewrites what the first one wrote
+        bucket.compact(full=True)  # the second compaction rewrites the first one's file
     bucket.write(rows(("-D", 0, None)))
     bucket.compact(full=True)
     message = bucket.prepare_commit()
@@ -177,7 +177,7 @@ def test_an_empty_bucket_has_the_buckets_of_the_option(tmp_path: Path) -> None:
     assert MergeTreeWriter(target, PLACE, BucketState()).prepare_commit().total_buckets == 3
 
 
-# --- any history ---
+# --- random histories ---
 
 KIND = st.sampled_from(("+I", "+U", "-D", "-D"))
 BATCH = st.lists(st.tuples(KIND, st.integers(0, 12)), max_size=8)
@@ -221,12 +221,12 @@ def test_after_any_history_a_read_has_what_the_newest_versions_say(
         assert on_disk(target) >= names(state(target).files)
 
 
-# Rows before they are in files: numbered, sorted, merged, in memory or spilled.
+# Rows before they are written: numbered, sorted, merged, in memory or spilled.
 
 
 @contextmanager
 def tiny_runs() -> Iterator[None]:
-    """Limit spilled runs and batches to a few rows, and the number of runs."""
+    """Limit spilled runs and batches to a few rows, and limit the number of runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MAX_RUN_BYTES", 100)
         patch.setattr(module, "BATCH_BYTES", 60)
@@ -237,7 +237,7 @@ def tiny_runs() -> Iterator[None]:
 
 
 def content(frames: Iterator[pl.DataFrame]) -> list[tuple[int, str, int, int]]:
-    """Rows ``(k, v, number, kind)``."""
+    """List the rows as ``(k, v, number, kind)``."""
     return [row for frame in frames for row in frame.select("k", "v", SEQUENCE_NUMBER, VALUE_KIND).rows()]
 
 

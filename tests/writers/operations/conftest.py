@@ -1,4 +1,4 @@
-"""The same four rows in tables of every kind."""
+"""Tables of every kind with the same four rows."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def made(kind: str, folder: Path) -> morrow.Table:
 
 @pytest.fixture(params=KINDS)
 def any_table(request: pytest.FixtureRequest, tmp_path: Path) -> morrow.Table:
-    """`ROWS` in a table of each kind."""
+    """Make a table of each kind with `ROWS`."""
     return made(request.param, tmp_path)
 
 
 @pytest.fixture
 def keyed(tmp_path: Path) -> morrow.Table:
-    """`ROWS` in a table with a primary key."""
+    """Make a table with a primary key and `ROWS`."""
     return made("keyed", tmp_path)

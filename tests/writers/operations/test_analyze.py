@@ -1,4 +1,4 @@
-"""Statistics of the newest snapshot, committed beside it."""
+"""Statistics of the newest snapshot, committed by ANALYZE."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def facts(table: morrow.Table) -> dict[str, Any]:
 
 
 def test_rows_and_columns_are_measured(table: morrow.Table) -> None:
-    assert table.analyze() is None  # there is no snapshot
+    assert table.analyze() is None  # the table has no snapshot yet
     upsert(table, {"id": [1, 2, 3], "name": ["ä", "bcd", None], "price": [1.5, float("nan"), None]})
     upsert(table, {"id": [3], "*": [b"four"]})
     read = table.snapshots()[-1]

@@ -1,4 +1,4 @@
-"""Columns that rows bring."""
+"""Appended rows with other columns than the table."""
 
 from __future__ import annotations
 

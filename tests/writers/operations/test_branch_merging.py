@@ -1,4 +1,4 @@
-"""`Branches.merge`: a branch gets the appended rows of another one."""
+"""`Branches.merge`: the appended rows of another branch are added to a branch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.written import new_table, rows
 
 @pytest.fixture
 def table(tmp_path: Path) -> morrow.Table:
-    """Main with the row 1, and an empty branch ``dev``."""
+    """Make a table with the row 1, and an empty branch ``dev``."""
     made = new_table(tmp_path, "id BIGINT")
     made.append({"id": [1]})
     made.branches.create("dev")

@@ -1,4 +1,4 @@
-"""Two writers of one bucket whose keys are looked up: no row is lost, none is read twice, both are there at once."""
+"""Two writers look up keys in the same bucket: both rows are kept, and no row is lost or read twice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = {"k": pl.Int32, "v": pl.String}
 
 
 def keyed(folder: Path, **options: str) -> morrow.Table:
-    """Make a table of one bucket; in the names of options ``_`` stands for a dash."""
+    """Create a table with one bucket; option names have ``_`` for a dash."""
     named = {name.replace("_", "-"): value for name, value in options.items()}
     catalog = morrow.Catalog(folder)
     return catalog.create_table(
@@ -46,7 +46,7 @@ def test_the_later_commit_is_compacted_again(tmp_path: Path) -> None:
     t.upsert(frame(*((key, "old") for key in range(5))))
     one, other = t.writer("one"), t.writer("other")
     one.write(frame((2, "by one"), (1, "by one")))
-    other.write(frame((3, "by other"), (2, "by other")))  # numbers decide, and both count on from the same
+    other.write(frame((3, "by other"), (2, "by other")))  # the larger number wins, and both count on from the same one
     prepared, later = one.prepare(), other.prepare()
 
     t.committer("one").commit(prepared)
@@ -59,7 +59,7 @@ def test_the_later_commit_is_compacted_again(tmp_path: Path) -> None:
 
 
 def test_a_compaction_in_between_takes_no_row_out_of_sight_of_a_lookup(tmp_path: Path) -> None:
-    """The marks of the write are of a file that is gone when it commits."""
+    """The write marks rows of a file that is gone when it commits."""
     t = keyed(tmp_path, **VECTORS)
     t.upsert(frame(*((key, "old" * 50) for key in range(10))))
     t.upsert(frame(*((100 + key, str(key) * 40) for key in range(60))))
@@ -79,7 +79,7 @@ def test_a_changelog_tells_of_what_was_there_when_it_is_committed(tmp_path: Path
     t.upsert(frame((1, "old")))
     one, other = t.writer("one"), t.writer("other")
     one.write(frame((1, "by one")))
-    other.write(frame((2, "beside"), (1, "by other")))  # numbers decide, and both count on from the same
+    other.write(frame((2, "beside"), (1, "by other")))  # the larger number wins, and both count on from the same one
     prepared, later = one.prepare(), other.prepare()
     t.committer("one").commit(prepared)
     t.committer("other").commit(later)
@@ -120,7 +120,7 @@ def test_processes_that_write_the_same_bucket(tmp_path: Path, options: dict[str,
 
 
 def _replayed(changes: Sequence[tuple[str, int, str]]) -> list[tuple[int, str]]:
-    """Apply the changes; each retraction is of the row that is there."""
+    """Apply the changes, and check that each retraction equals the present row."""
     state: dict[int, str] = {}
     for kind, key, value in changes:
         if kind in ("-U", "-D"):
@@ -144,7 +144,7 @@ def test_batches_that_are_committed_again_are_compacted_too(tmp_path: Path) -> N
     assert rows_of(t) == [(1, "by one"), (2, "by other")]
 
 
-# Two writers give the same new key a bucket, or a partition: it is in one of them, as the later commit has it.
+# Two writers assign the same new key to a bucket or partition: only the later commit's assignment remains.
 
 DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "10"}
 
@@ -184,7 +184,7 @@ def test_new_keys_of_two_writers(tmp_path: Path, changelog: str) -> None:
 
 
 def test_keys_of_a_commit_that_was_rolled_back(tmp_path: Path) -> None:
-    """The writer goes on: it still knows the buckets of keys that the table has lost."""
+    """The writer still knows the buckets of keys that the table has lost."""
     t = dynamic(tmp_path)
     t.upsert(numbered_frame(range(3), "old"))
     with t.writer() as writer:
@@ -200,7 +200,7 @@ def test_keys_of_a_commit_that_was_rolled_back(tmp_path: Path) -> None:
 
 
 def test_keys_that_were_overwritten_meanwhile(tmp_path: Path) -> None:
-    """Overwriting fills the buckets anew: key 25 was in the third bucket and is in the first one now."""
+    """Overwriting fills the buckets from the beginning: key 25 moves from the third bucket to the first."""
     t = dynamic(tmp_path)
     t.upsert(numbered_frame(range(30), "old"))
     waiting = prepared(t, range(25, 26), "new")

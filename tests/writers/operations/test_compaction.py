@@ -1,4 +1,4 @@
-"""Compaction on request: fewer files, the same rows."""
+"""On-demand compaction: fewer files, the same rows."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ FULL = {"bucket": 1, "changelog-producer": "full-compaction", "full-compaction.d
 
 
 def test_every_so_many_numbered_commits_compact_fully(tmp_path: Path) -> None:
-    """Only a full compaction makes a changelog here: one for the rows of two commits."""
+    """Only full compactions make a changelog here, each for the rows of two commits."""
     table = new_table(tmp_path, "id INT, v INT", keys=["id"], options=FULL)
     with table.writer(commit_user="job") as writer:
         for number in range(4):
@@ -128,10 +128,10 @@ def test_every_so_many_numbered_commits_compact_fully(tmp_path: Path) -> None:
     assert kinds == [
         ("APPEND", 0, None),
         ("APPEND", 1, None),
-        ("COMPACT", 1, 3),  # three keys are new
+        ("COMPACT", 1, 3),  # three new keys
         ("APPEND", 2, None),
         ("APPEND", 3, None),
-        ("COMPACT", 3, 4),  # key 1 before and after, two keys are new
+        ("COMPACT", 3, 4),  # key 1 before and after, and two new keys
     ]
     assert rows(table) == [(1, 3), (2, 0), (3, 1), (4, 2), (5, 3)]
 
@@ -150,7 +150,7 @@ def test_write_only_tables_wait_for_a_compaction_of_their_own(tmp_path: Path) ->
     assert [snapshot.commit_kind for snapshot in table.snapshots()] == ["APPEND"]
 
 
-# `Table.rescale`: the rows of partitions in another number of buckets.
+# `Table.rescale`: the rows of partitions are distributed to another number of buckets.
 
 PARTS = "p STRING, id BIGINT, v INT"
 
@@ -164,7 +164,7 @@ def buckets(table: morrow.Table) -> dict[str, set[int]]:
 
 @pytest.fixture
 def table(tmp_path: Path) -> morrow.Table:
-    """Two partitions of 20 keys in one bucket, with updated and deleted rows."""
+    """Make two partitions of 20 keys in one bucket, with updated and deleted rows."""
     made = new_table(tmp_path, PARTS, keys=["p", "id"], by=["p"], options={"bucket": 1})
     made.append({"p": ["a", "b"] * 20, "id": [i // 2 for i in range(40)], "v": [0] * 40})
     made.upsert({"p": ["a"], "id": [3], "v": [7]})

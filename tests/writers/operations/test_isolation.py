@@ -1,4 +1,4 @@
-"""Operations that read and then write, with somebody else faster in between: as if one had come after the other."""
+"""Operations that read and then write, while another commit gets in between: the result is serializable."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ QUICK = {"commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "2 ms"}
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for a turn: what comes between is done by the same thread."""
+    """Let commits run without queueing, since the same thread makes the commits in between."""
     monkeypatch.setattr(commit_lock, "MAX_WAIT_SECONDS", 0.0)
 
 
@@ -63,7 +63,7 @@ def rows_of(t: morrow.Table) -> list[tuple[str, int, int]]:
 
 @pytest.fixture
 def between(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Have others commit before the next snapshot is created, each before one that is."""
+    """Let others commit just before each of the next snapshots is created, once per function."""
     waiting: list[Callable[[], object]] = []
     create = LocalStore.create
     busy: list[int] = []
@@ -81,7 +81,7 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A number for each time that an operation has read its rows."""
+    """Count how often an operation has read its rows."""
     done: list[int] = []
 
     def counted(target: WriteTarget) -> object:
@@ -185,7 +185,7 @@ def test_who_is_never_fast_enough_is_told(tmp_path: Path, between: Callable[...,
 
 
 def test_rows_that_wait_for_compaction_are_read(tmp_path: Path) -> None:
-    """With deletion vectors reads do not see level 0: a writer was killed before it compacted its rows."""
+    """A writer was killed before it compacted its rows, and reads with deletion vectors skip level 0."""
     t = table(tmp_path, "keyed with vectors")
     target = WriteTarget.of(TableMetadata(LocalStore(), t.path))
     lazy = replace(target, write=replace(target.write, write_only=True))

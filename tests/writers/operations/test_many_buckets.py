@@ -1,4 +1,4 @@
-"""Files of many buckets are finished side by side, or none of them stays."""
+"""Files of many buckets are written in parallel; if one fails, none of them remains."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ NAMES = ["*", "^p$", "group", "0"]
 
 
 def facts(table: morrow.Table) -> list[tuple[object, ...]]:
-    """List what metadata says of the files, but their names and times."""
+    """List the metadata of the files, except for names and times."""
     unlike = {"file_path", "creation_time"}
     files = table.system("files").to_polars()
     return sorted(files.select(pl.exclude(unlike)).rows(), key=repr)
@@ -59,7 +59,7 @@ def facts(table: morrow.Table) -> list[tuple[object, ...]]:
 def test_files_made_together_are_those_made_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
 ) -> None:
-    """Partition of floats that are equal and are not, null, and names that are patterns."""
+    """The partitions include equal and unequal floats and null, and column names are regular expressions."""
     names = ["a", "p", "group", "b"] if "file.format" in options else NAMES
     count = 12 * len(PARTITIONS)
     data = pl.DataFrame(

@@ -1,4 +1,4 @@
-"""MERGE INTO: what becomes of matched rows, and of those without a partner."""
+"""MERGE INTO: changes of matched rows, and of rows without a match."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.support.written import new_table, rows
 
 @pytest.fixture(params=[[], ["id", "p", "h"]], ids=["append", "keyed"])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> morrow.Table:
-    """Partition (x, 1), (x, 2) and (y, 1), a row in each."""
+    """Make the partitions (x, 1), (x, 2) and (y, 1) with a row each."""
     options = {"bucket": 1, "bucket-key": "id"}
     table = new_table(tmp_path, "id INT, p STRING, h INT", keys=request.param, by=["p", "h"], options=options)
     table.append({"id": [1, 2, 3], "p": ["x", "x", "y"], "h": [1, 2, 1]})
@@ -131,7 +131,7 @@ def test_a_key_is_not_put_into_a_second_partition(how: dict[str, Any], tmp_path:
 @pytest.mark.parametrize("by", [[], ["p"]], ids=["whole", "partitioned"])
 @pytest.mark.parametrize("never", ["false", "NULL", "1 = 0", "p = NULL", "p BETWEEN NULL AND 5"])
 def test_a_condition_that_is_never_true_replaces_nothing(tmp_path: Path, by: list[str], never: str) -> None:
-    """A condition of constants is tested in a table without partitions, too: it is about the one that it has."""
+    """A table without partitions counts as a single partition, for which the constant condition is tested."""
     table = new_table(tmp_path, "id INT, p INT", by=by)
     table.append({"id": [1, 2], "p": [1, 2]})
     assert table.overwrite([], replace_where=never) is None

@@ -1,6 +1,6 @@
-"""Whatever is done to a table in whatever order: its rows are those of a dict to which the same was done.
+"""Random operations on a table: its rows equal a dict to which the same operations are applied.
 
-Models know the columns as ``id``, ``a`` and ``b``; those of the tables have names that are a nuisance.
+Models name the columns ``id``, ``a`` and ``b``; in the tables they have hostile names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.written import rows
 Row = tuple[int, int | None, int | None]
 Model = dict[int, tuple[int | None, int | None]]
 Names = Mapping[str, str]
-"""The columns of `COLUMNS` -> those of the table."""
+"""Maps `COLUMNS` to the table's column names."""
 DELETES = {"partial-update.remove-record-on-delete": True, "aggregation.remove-record-on-delete": True}
 COLUMNS = ["id", "a", "b"]
 
@@ -71,7 +71,7 @@ BUCKETS: dict[str, dict[str, Any]] = {
 }
 
 
-# Paimon has no first-row tables with deletion vectors.
+# Paimon does not support first-row tables with deletion vectors.
 CASES = [(engine, bucket) for engine in ENGINES for bucket in BUCKETS if (engine, bucket) != ("first-row", "vectors")]
 
 

@@ -1,4 +1,4 @@
-"""`Table.rewrite_file_index`: indexes of existing data files as the options ask for by now."""
+"""`Table.rewrite_file_index`: existing data files get the indexes of the current options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INDEXED = {"file-index.bitmap.columns": "name,n,m[x]", "file-index.bloom-filter.
 
 @pytest.fixture(params=[[], ["id"]], ids=["append", "keyed"])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> morrow.Table:
-    """Two files without indexes; then a column was renamed, and one got another type."""
+    """Make two files without indexes, then rename a column and change a type."""
     options = {"bucket": 1 if request.param else -1, "deletion-vectors.enabled": "true"}
     made = new_table(tmp_path, "id BIGINT, old STRING, n INT, m MAP<STRING, INT>", keys=request.param, options=options)
     made.append({"id": [1, 2, 3], "old": ["a", "c", None], "n": [1, 2, 3], "m": [{"x": 1}, {}, None]})
@@ -39,7 +39,7 @@ def index_files(table: morrow.Table) -> set[str]:
 
 
 def pruned(table: morrow.Table, filter: str) -> bool:
-    """Tell whether indexes leave out every file that statistics would have read."""
+    """Return whether the indexes exclude every file that the statistics let through."""
     return "by index: kept 0 of" in str(table.scan(filter=filter).explain())
 
 
@@ -117,7 +117,7 @@ def test_what_a_conflict_leaves(table: morrow.Table, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(table_maintenance, "commit_once", late)
     with pytest.raises(CommitConflict):
         table.rewrite_file_index()
-    assert len(index_files(table)) == 1  # of the compacted file
+    assert len(index_files(table)) == 1  # the compacted file's index
 
 
 def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
     assert rows(table) == [(1,)]
 
 
-# `Table.remove_unexisting_files`: lost data files leave the newest state.
+# `Table.remove_unexisting_files`: lost data files are removed from the newest snapshot.
 
 
 @pytest.mark.parametrize("keys", [[], ["id"]])
@@ -210,7 +210,7 @@ def test_files_that_expire_while_they_are_looked_for_are_not_lost(
 
 
 def _all(target: Any, snapshot: Any, _threads: int) -> Any:
-    """List every live file, as if the store had lost it."""
+    """List every live file as missing."""
     from morrow.engine.format.manifest_entries import to_entries
     from morrow.writers.commit.base_entries import read_live_entries
 

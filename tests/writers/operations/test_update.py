@@ -1,4 +1,4 @@
-"""Updates: columns get new values in the rows that match."""
+"""Updates set columns of the rows that match."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_engines_that_update_no_rows(tmp_path: Path, engine: str) -> None:
 
 @pytest.mark.parametrize("bucket", [1, -2])
 def test_rows_that_a_new_version_would_not_move(tmp_path: Path, bucket: int) -> None:
-    """With fixed buckets, each partition has rows of its own: the old one would stay."""
+    """With fixed buckets, each partition has its own row for a key, so the old row would remain."""
     table = new_table(tmp_path, "id INT, p STRING, v INT", keys=["id"], by=["p"], options={"bucket": bucket})
     table.append({"id": [1, 1], "p": ["a", "b"], "v": [1, 2]})
     with pytest.raises(Unsupported, match="the partition column 'p', which would not move the row, is not supported"):
@@ -117,7 +117,7 @@ def test_not_null_columns(tmp_path: Path) -> None:
     assert rows(table) == [(1, 1)]
 
 
-# Updates of tables whose engine combines versions do what they say, or are refused.
+# Updates of tables whose engine combines versions take effect exactly, or are refused.
 
 GROUPED = {
     "merge-engine": "partial-update",
@@ -135,7 +135,7 @@ def plain(path: Path, **options: object) -> morrow.Table:
 
 
 def grouped(path: Path) -> morrow.Table:
-    """Make a table that overwrites a and sums s up in the group of g; row 2 has no sequence."""
+    """Make a table that overwrites a and sums up s in the group of g; row 2 has a null sequence."""
     table = new_table(path, "id INT, g INT, a INT, s INT, b INT", keys=["id"], options=GROUPED)
     table.upsert({"id": [1, 2], "g": [1, None], "a": [1, None], "s": [10, None], "b": [0, 0]})
     return table

@@ -1,4 +1,4 @@
-"""Avro data files: the schema letter by letter as Java writes it, and rows that readers find again."""
+"""Avro data files: the schema is exactly Java's, and readers find the same rows."""
 
 from __future__ import annotations
 

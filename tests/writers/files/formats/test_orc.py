@@ -42,7 +42,7 @@ KIND_NAMES = {4: "LONG", 3: "INT", 7: "STRING", 8: "BINARY", 9: "TIMESTAMP", 10:
 
 
 def type_tree(path: Path) -> list[tuple[str, dict[str, int]]]:
-    """List kind, and id, length, precision and scale where there are any, of each node."""
+    """List each node's kind, with its id, length, precision and scale if it has them."""
     layout = OrcLayout(LocalStore().open(str(path)), str(path))
     return [_node(value) for number, _, value in fields_of(layout.footer) if number == 4 and isinstance(value, bytes)]
 
@@ -129,7 +129,7 @@ def test_nanoseconds_count_upwards_before_1970(tmp_path: Path) -> None:
     table = target(tmp_path, "at TIMESTAMP(6)", options=ORC)
     path = path_of(table, write_one(table, frame(table, (EARLY[3],))))
     layout = OrcLayout(LocalStore().open(str(path)), str(path))
-    # One direct run of 40 bits a value; nanoseconds are shifted by 3 bits.
+    # A single direct run with 40 bits per value; nanoseconds are shifted left by 3 bits.
     assert layout.stream_bytes(layout.stripe(0), 1, 5) == bytes.fromhex("7800") + (123456000 << 3).to_bytes(5, "big")
 
 

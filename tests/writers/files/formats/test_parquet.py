@@ -1,4 +1,4 @@
-"""Parquet data files: what is in them, byte for byte where that matters, and that readers find the rows again."""
+"""Parquet data files: their content, byte for byte if that matters, and rows that readers find again."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.writers.files.targets import (
 
 
 def schema_of(path: Path) -> list[str]:
-    """Show the Parquet schema, one line a node, as Arrow prints it."""
+    """Format the Parquet schema like Arrow, one node per line."""
     text = str(pq.ParquetFile(path).schema)
     return [" ".join(line.split()) for line in text.splitlines()[2:-1] if line.strip() != "}"]
 

@@ -1,4 +1,4 @@
-"""The compact protocol of Thrift, taken apart and put together again without its schema."""
+"""Thrift's compact protocol, parsed and written again without its schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from morrow.writers.files.formats.parquet_schema import merge_footers
 
 
 def parquet(table: pa.Table, **options: Any) -> tuple[bytes, bytes]:
-    """Return what lies between the magic and the footer of a file, and the footer."""
+    """Write a Parquet file, and return the bytes before its footer and the footer."""
     sink = io.BytesIO()
     pq.write_table(table, sink, **options)
     data = sink.getvalue()

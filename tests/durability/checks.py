@@ -1,4 +1,4 @@
-"""What must hold of a table after whatever has befallen it."""
+"""Checks that every table must pass, whatever interrupted it."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from tests.support.table_files import fingerprint
 LATER = frozenset(LATER_ROWS.rows())
 
 _found: dict[str, State] = {}
-"""What was found in tables that were checked, by their bytes: most interruptions leave the very table they met."""
+"""The rows of tables that were checked already, by fingerprint: most interruptions leave the same bytes."""
 
 
 def read(path: str, snapshot: int | None = None, options: Mapping[str, str] | None = None) -> State:
-    """Read all rows, and checks that each is there once. `options` are those of an object store."""
+    """Read all rows, and check that each appears once; `options` are for object stores."""
     rows = morrow.open(path, storage_options=options).scan(snapshot=snapshot).to_polars().rows()
     assert len(set(rows)) == len(rows), "rows are there twice"
     return frozenset(rows)
 
 
 def check_table(operation: Operation, path: str, *, past: int) -> State:
-    """Check that the table is in one of its two states, that its past is whole, and that it can be written.
+    """Check that the rows are from before or after the operation, that the past is intact, and that writes work.
 
     Args:
         past: the newest snapshot before the operation.
 
-    Returns: the state it was found in.
+    Returns: the rows found.
     """
     bytes_of_it = fingerprint(path)
     if bytes_of_it not in _found:
@@ -38,7 +38,7 @@ def check_table(operation: Operation, path: str, *, past: int) -> State:
 
 
 def check_rows(operation: Operation, path: str, past: int, options: Mapping[str, str] | None = None) -> State:
-    """Check as `check_table`, in any store, each time."""
+    """Check like `check_table`, but in any store and without remembering results."""
     found = read(path, options=options)
     assert found in (operation.before, operation.after), f"half of it: {len(found)} rows"
     ids = [snapshot.id for snapshot in morrow.open(path, storage_options=options).snapshots()]
@@ -53,13 +53,13 @@ def check_rows(operation: Operation, path: str, past: int, options: Mapping[str,
     later = read(path, options=options)
     assert {row[:3] for row in later} in (
         {row[:3] for row in found | LATER},
-        {row[:3] for row in operation.after | LATER},  # committed rows of level 0 that a compaction made visible
+        {row[:3] for row in operation.after | LATER},  # a compaction made committed rows of level 0 visible
     )
     return found
 
 
 def newest(path: str) -> tuple[int, int]:
-    """Return the ids of the newest snapshot and schema: what has been committed."""
+    """Return the ids of the newest snapshot and schema."""
     metadata = at(path)
     snapshot = metadata.latest_snapshot()
     assert snapshot is not None

@@ -1,4 +1,4 @@
-"""Tables to interrupt."""
+"""Tables for tests that interrupt operations."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.durability.operations import OPERATIONS
 
 @pytest.fixture(autouse=True)
 def syncing() -> None:
-    """Files are synced, unless a test says otherwise."""
+    """Sync files as usual, unless a test disables it."""
 
 
 @pytest.fixture(scope="session")
 def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one table for each operation, made as its past says."""
+    """Make a table for each operation."""
     folder = tmp_path_factory.mktemp("templates") / "db.db"
     with disable_fsync():
         for name, operation in OPERATIONS.items():
@@ -29,7 +29,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copy(templates: Path, tmp_path: Path) -> Callable[[str], str]:
-    """Make a fresh copy of the table of an operation; each has a place of its own, as metadata is cached by path."""
+    """Copy the table of an operation to a path of its own, since metadata is cached by path."""
     numbers = iter(range(1_000_000))
 
     def make(operation: str) -> str:

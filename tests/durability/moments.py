@@ -1,10 +1,10 @@
-"""Chooses the file operations of an act at which something befalls it.
+"""Selection of the file operations at which a fault is injected.
 
-`make test-long` tries all of them. `make test` tries all with one kind of fault, a full disk, and with the others the
-first and the last operation of a kind on a kind of file: what was done, and so what has to be undone, differs between a
-manifest and a snapshot, and hardly between the second manifest and the third. Of the operation that writes by far the
-most files of a kind the first alone is tried. A disk that fails for good does so from the first operation of a kind on:
-before anything was changed it is one that fails once, and there is nothing to undo.
+`make test-long` tries every file operation. `make test` does so for a full disk only. For other faults, it tries the
+first and the last operation of each kind on each kind of file: the cleanup differs between a manifest and a snapshot,
+but hardly between the second manifest and the third. For the operation that writes by far the most files of a kind, it
+tries only the first. A disk that fails for good does so at the first operation of each kind, once something has
+changed: earlier failures are like single failures, with nothing to undo.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tests.support.faulty_store import READS, FaultKind, FaultyStore, counts
 IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 MANY_ALIKE = "upsert into dynamic buckets"
 NUMBERS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9]+")
-"""What tells files of one kind apart."""
+"""The parts of a path that differ between files of the same kind."""
 
 _asked: dict[str, list[tuple[str, str]]] = {}
-"""What each operation asks of its store."""
+"""The store requests of each operation."""
 
 
 def moments(
     name: str, kind: FaultKind, copy: Callable[[str], str], *, every: bool = False, lasting: bool = False
 ) -> list[int]:
-    """Number of operations that a fault of this kind is tried at, and last the number of all: no fault."""
+    """List the numbers of the file operations to fail, followed by their total count, at which nothing fails."""
     if name not in _asked:
         store = FaultyStore(LocalStore())
         with disable_fsync():
@@ -48,7 +48,7 @@ def changes_something(asked: str) -> bool:
 
 
 def distinct(asked: Sequence[str], *, first_alone: bool = False) -> list[int]:
-    """Return the first and the last of the operations that are alike but for the numbers in the name of the file."""
+    """Return the first and the last of the requests that differ only in the numbers of their file names."""
     numbered = [(NUMBERS.sub("", each), number) for number, each in enumerate(asked)]
     last = {} if first_alone else dict(numbered)
     return sorted({*dict(reversed(numbered)).values(), *last.values()})

@@ -1,4 +1,4 @@
-"""What is interrupted: one operation on a small table that has a past, and what must be read before and after it."""
+"""Operations to interrupt, on small tables with a few snapshots, and the rows expected before and after."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from morrow.tables.table import Table
 ROWS = 300
 OLD, NEW, LATER = range(ROWS), range(ROWS // 2, ROWS * 2), range(ROWS * 3, ROWS * 3 + 5)
 FEW = range(ROWS - 10, ROWS + 5)
-"""Too few to compact them with the old rows: a deletion vector hides those they replace."""
+"""Too few rows to compact with the old ones, so a deletion vector hides the rows that they replace."""
 COLUMNS = "id BIGINT NOT NULL, name STRING, amount DOUBLE"
 KEYED = {"bucket": "2"}
 VECTORS = {"bucket": "1", "deletion-vectors.enabled": "true"}
@@ -34,20 +34,20 @@ def rows(ids: range, name: str) -> pl.DataFrame:
 
 
 def state(*parts: pl.DataFrame) -> State:
-    """Compute what a table with the primary key ``id`` holds after upserts of these rows, one after the other."""
+    """Compute the rows of a table with the primary key ``id`` after these upserts, in order."""
     return frozenset({row[0]: row for part in parts for row in part.rows()}.values())
 
 
 @dataclass(frozen=True)
 class Operation:
-    """`make` writes the table and its past; `run` is what gets interrupted."""
+    """An operation to interrupt: `make` creates the table and its past, `run` is interrupted."""
 
     make: Callable[[str], Table]
     run: Callable[[TableMetadata], object]
     before: State
     after: State
     new_column: bool = False
-    """Whether the state after has one column more."""
+    """Whether the operation adds a column."""
 
 
 def at(path: str, store: FileStore | None = None) -> TableMetadata:
@@ -100,7 +100,7 @@ OPERATIONS: dict[str, Operation] = {
         _made([], {"bucket": "-1"}, OLD_ROWS),
         _append,
         before=frozenset(OLD_ROWS.rows()),
-        after=frozenset([*OLD_ROWS.rows(), *NEW_ROWS.rows()]),  # names tell old rows from new ones with their ids
+        after=frozenset([*OLD_ROWS.rows(), *NEW_ROWS.rows()]),  # names distinguish old from new rows with the same id
     ),
     "upsert with deletion vectors": Operation(
         _made(["id"], VECTORS, OLD_ROWS), _upsert, before=state(OLD_ROWS), after=state(OLD_ROWS, FEW_ROWS)

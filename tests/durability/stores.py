@@ -1,5 +1,4 @@
-"""Tables of object stores and HDFS that are interrupted, or whose store fails: on a local disk, `test_crashes.py` and
-`test_failures.py` do it."""
+"""Kills and store failures in object stores and HDFS; `test_crashes.py` and `test_failures.py` cover local disks."""
 
 from __future__ import annotations
 
@@ -20,17 +19,17 @@ from tests.support.faulty_store import Fault, FaultKind, FaultyStore, counts
 from tests.support.processes import PROCESSES
 
 KIND = FaultKind.KILLED_BEFORE
-"""Half an object is never there, and half a file of HDFS has no name yet."""
+"""Partial objects never become visible, and a partial HDFS file does not yet have its name."""
 
 
 def _run(name: str, url: str, options: Mapping[str, str] | None, number: int) -> None:
-    """Run in the process that is killed."""
+    """Run the operation in the process that is killed."""
     store, root = resolve(url, options)
     OPERATIONS[name].run(at(root, FaultyStore(store, Fault(number, KIND))))
 
 
 def uploaded(template: Path, warehouse: str, options: Mapping[str, str] | None) -> str:
-    """Put the files of a table below a warehouse; return the table's URL."""
+    """Upload the files of a table to a warehouse, and return the table's URL."""
     url = f"{warehouse}/{uuid.uuid4().hex}/{template.name}"
     store, root = resolve(url, options)
     for file in sorted(template.rglob("*")):
@@ -42,9 +41,9 @@ def uploaded(template: Path, warehouse: str, options: Mapping[str, str] | None) 
 
 
 def killed(name: str, template: Path, warehouse: str, options: Mapping[str, str] | None) -> None:
-    """Kills a process at operations of its store: the table is as before, or as after, and goes on.
+    """Kill a process at its store requests: the table has its old or its new rows, and can still be written.
 
-    `make test` tries the first operation of each kind that changes something, `make test-long` all of them.
+    `make test` tries the first request of each kind that changes something, `make test-long` all of them.
     """
     operation = OPERATIONS[name]
     url = uploaded(template, warehouse, options)
@@ -60,7 +59,7 @@ def killed(name: str, template: Path, warehouse: str, options: Mapping[str, str]
         process = PROCESSES.Process(target=_run, args=(name, url, options, number))
         process.start()
         process.join(120)
-        # Requests that are under way together come in another order each time: the last ones may not be asked.
+        # Concurrent requests arrive in varying order, so the last ones may not be reached.
         codes.add(process.exitcode)
         found.append(check_rows(operation, url, past, options))
     assert -signal.SIGKILL in codes
@@ -70,9 +69,9 @@ def killed(name: str, template: Path, warehouse: str, options: Mapping[str, str]
 
 
 def failing(name: str, template: Path, warehouse: str, options: Mapping[str, str] | None, kind: FaultKind) -> None:
-    """Have the store fail at operations: success or a typed error, the rows of before or of after, nothing in between.
+    """Let store requests fail: the operation succeeds or raises a typed error, and is applied fully or not at all.
 
-    `make test` tries the first operation of each kind on a kind of file, `make test-long` all of them.
+    `make test` tries the first request of each kind on each kind of file, `make test-long` all of them.
     """
     operation, failed = OPERATIONS[name], 0
     url = uploaded(template, warehouse, options)
@@ -87,7 +86,7 @@ def failing(name: str, template: Path, warehouse: str, options: Mapping[str, str
         error: OSError | MorrowError | None = None
         try:
             operation.run(at(resolve(url, options)[1], store))
-        except (MorrowError, OSError) as caught:  # a piece of a stream fails without words of the store
+        except (MorrowError, OSError) as caught:  # a failing stream raises OSError directly
             error = caught
         found = check_rows(operation, url, past, options)
         assert error is not None or found == operation.after, f"acknowledged and not there: {store.failed}"
@@ -96,7 +95,7 @@ def failing(name: str, template: Path, warehouse: str, options: Mapping[str, str
 
 
 def repeated(template: Path, warehouse: str, options: Mapping[str, str] | None, kind: FaultKind) -> None:
-    """Repeat a commit by its number, whatever its store answered: its rows are there once."""
+    """Repeat a commit with its identifier after any fault: its rows appear once."""
     number = 0
     while True:
         url = uploaded(template, warehouse, options)

@@ -1,4 +1,4 @@
-"""A process killed at every file operation of what it does: the table is as before, or as after, and goes on."""
+"""A process killed at any of its file operations: the table has its old or its new rows, and can still be written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.processes import PROCESSES
 
 
 def _run(operation: str, path: str, fault: Fault) -> None:
-    """Run in the process that is killed. (Synced or not, what a killed process wrote stays: test_power_loss.py.)"""
+    """Run the operation in the process that is killed. Its writes survive unsynced; test_power_loss.py covers syncs."""
     with disable_fsync():
         OPERATIONS[operation].run(at(path, FaultyStore(LocalStore(), fault)))
 
@@ -43,7 +43,7 @@ def test_killed_at_every_file_operation(name: str, kind: FaultKind, copy: Callab
             found.append(check_table(operation, path, past=past))
 
     assert codes == [-signal.SIGKILL] * (len(codes) - 1) + [0]
-    # Early kills leave the table as it was; what ran to its end is there.
+    # Early kills leave the table unchanged; without a kill, the operation is complete.
     assert found[0] == operation.before
     assert found[-1] == operation.after
 
@@ -78,7 +78,7 @@ def test_every_acknowledged_commit_of_a_killed_process_is_there(seed: int, copy:
             break
     process.join(60)
 
-    # The commit that was under way may have been made.
+    # The interrupted commit may have succeeded.
     made = [state(OLD_ROWS, *COMMITS[:count]) for count in (acknowledged, acknowledged + 1)]
     assert read(path) in made
     assert process.exitcode == (0 if acknowledged == len(COMMITS) else -signal.SIGKILL)

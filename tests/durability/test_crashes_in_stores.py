@@ -1,4 +1,4 @@
-"""A process killed at what it asks of an object store, and a store that fails (HDFS: `tests/interop/test_hdfs.py`)."""
+"""Kills and failures at the requests to an object store (for HDFS see `tests/interop/test_hdfs.py`)."""
 
 from __future__ import annotations
 

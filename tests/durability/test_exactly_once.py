@@ -1,4 +1,4 @@
-"""A commit repeated with its commit user and identifier, after whatever answer, is made once."""
+"""A commit that is repeated with its commit user and identifier is applied once, whatever happened before."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tests.support.system_calls import counted, killed_at
 COMMIT = 7
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 SAMPLE, SEED = 4, 2
-"""Kills tried in `make test`: some come before the link of the snapshot, some between it and the answer."""
+"""Kills tried in `make test`: the seed gives some before the snapshot is linked and some after."""
 
 
 def write(table: Table) -> None:
-    """Write as a job that knows its commits by number, the first time and after each failure."""
+    """Write as a job with numbered commits does, both at first and after each failure."""
     with table.writer(commit_user="job") as writer:
         writer.write(NEW_ROWS)
         writer.commit(COMMIT)
@@ -61,14 +61,14 @@ def test_success_repeated(copy: Callable[[str], str]) -> None:
     assert read(path) == OPERATIONS["append"].after
 
 
-# A process that is killed, and its job repeated
+# Killed processes whose job is repeated
 
 
 ONE = pl.DataFrame({"id": [1], "n": [1]}, schema={"id": pl.Int32, "n": pl.Int32})
 
 
 def _summed(folder: Path) -> tuple[str, list[CommitMessage]]:
-    """Make a table in which a row that is applied twice shows, and a batch that others have overtaken."""
+    """Make a table that shows if a row is applied twice, and a prepared batch with a later commit before it."""
     options = {"bucket": "1", "merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
     table = morrow.Catalog(folder).create_table(
         "db.t", schema="id INT NOT NULL, n INT", primary_keys=["id"], options=options
@@ -85,7 +85,7 @@ def _commit(path: str, waiting: list[CommitMessage]) -> None:
     morrow.open(path).committer("job").commit(waiting, COMMIT)
 
 
-def _rewrite(path: str, waiting: list[CommitMessage]) -> None:  # noqa: ARG001 - the rows are written once more
+def _rewrite(path: str, waiting: list[CommitMessage]) -> None:  # noqa: ARG001 - the rows are written again
     with morrow.open(path).writer("job") as writer:
         writer.write(ONE)
         writer.commit(COMMIT)
@@ -97,7 +97,7 @@ def _commit_until(number: int, path: str, waiting: list[CommitMessage]) -> None:
 
 
 def test_killed_and_repeated(tmp_path: Path) -> None:
-    """Also between the link of the snapshot and the answer: the rows are there once, whenever it was."""
+    """The rows appear once, even after a kill between the link of the snapshot and the reply."""
     with disable_fsync():
         made, waiting = _summed(tmp_path)
         whole = str(shutil.copytree(made, tmp_path / "whole"))

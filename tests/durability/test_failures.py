@@ -1,6 +1,6 @@
-"""A store that fails at any one operation: a typed error or success, and nothing in between.
+"""A store that fails at any operation: the write succeeds or raises a typed error, and nothing in between.
 
-What has failed leaves no files, unless the fault was the last word of the store about them.
+A failed write leaves no files, unless the store failed to delete them or never replied.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def test_a_disk_that_fails_from_an_operation_on(name: str, kind: FaultKind, copy
 
 
 def fails(name: str, path: str, fault: Fault) -> bool:
-    """Run the operation with the fault and check the table; False: it came to its end before the fault did."""
+    """Run the operation with the fault and check the table; return False if it ended before the fault."""
     operation, store = OPERATIONS[name], FaultyStore(LocalStore(), fault)
     committed = newest(path)
     error: MorrowError | None = None

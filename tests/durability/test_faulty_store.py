@@ -1,4 +1,4 @@
-"""The store that fails on purpose."""
+"""The store with injected faults."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_timeout_is_carried_out_or_not(tmp_path: Path) -> None:
         done.create(f"{tmp_path}/done", b"")
 
     assert [path.name for path in tmp_path.iterdir()] == ["done"]
-    assert lost.create(f"{tmp_path}/lost", b"")  # once
+    assert lost.create(f"{tmp_path}/lost", b"")  # the first call succeeds
 
 
 def test_a_full_disk_stays_full_and_can_be_read_and_emptied(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C leaves nothing half: no snapshot, no file of a write that did not end."""
+"""Ctrl-C leaves no snapshot and no files of an unfinished write."""
 
 from __future__ import annotations
 

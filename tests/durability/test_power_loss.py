@@ -1,4 +1,4 @@
-"""The power fails at any moment: what was acknowledged is on the disk, all else is there whole or not at all."""
+"""A power loss at any moment: acknowledged writes are on the disk, all others are whole or absent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def kept(tmp_path: Path) -> Path:
 
 
 def states(operation: Operation, disks: list[Disk], folder: Path, past: int) -> list[object]:
-    """Check the disks: of the operation that writes by far the most files one in four, in `make test`."""
+    """Check the table on each disk; in `make test`, the largest operation checks one disk in four."""
     found: list[object] = []
     some = disks if IS_LONG or OPERATIONS[MANY_ALIKE] is not operation else [*disks[:-1:4], disks[-1]]
     for number, disk in enumerate(some):
@@ -50,7 +50,7 @@ def test_power_fails_before_any_sync(
 
 
 def test_what_is_not_synced_is_lost(copy: Callable[[str], str], kept: Path, tmp_path: Path) -> None:
-    """The test itself: it notices a store that acknowledges too early."""
+    """The test itself notices a store that acknowledges too early."""
     operation, path = OPERATIONS["append"], copy("append")
     power = PowerLoss(Path(path), kept)
     with power.watching(), disable_fsync():

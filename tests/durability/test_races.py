@@ -1,6 +1,7 @@
-"""Processes commit to one table at the same time: nothing acknowledged is lost, nothing is there twice.
+"""Concurrent commits of several processes: acknowledged rows are neither lost nor duplicated.
 
-They meet from the first commit to the last. `make test` has three of them make some, `make test-long` eight 200 each.
+The processes compete from the first commit to the last: three in `make test`, eight with 200 commits in
+`make test-long`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tests.support.s3_server import BUCKET, s3_server
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 RACERS = PROCESSES if LONG else 3
 EACH = 200 if LONG else 10
-"""Commits of each process."""
+"""Commits per process."""
 
 
 def check(outcome: Outcome, commits: int) -> None:

@@ -1,10 +1,12 @@
-"""What several users did to one table at the same time, and what each was told.
+"""Histories of concurrent operations on one table, and the check that they are strictly serializable.
 
-A history is strictly serializable when there is one order of its acknowledged operations in which each makes of the
-rows before it what it was told, each read shows the rows after some of them, and what was over before something else
-began comes before it. Here the order need not be searched for: a table's snapshots are numbered, so an acknowledged
-operation has its place by the snapshot that it committed. What remains is to replay the operations in that order,
-and to compare each read with the states that it may show. An operation that refuses is in no order: it did nothing.
+A history is strictly serializable if its acknowledged operations have an order with these properties: Each operation
+has its reported effect on the rows before it. Each read shows the rows after some prefix of the order. If one
+operation ends before another begins, it comes first.
+
+This order need not be searched for: snapshots are numbered, and each acknowledged operation is at the position of its
+snapshot. It remains to replay the operations in this order, and to compare each read with the states it may show.
+Refused operations are not part of the order, since they did nothing.
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ from tests.isolation.operations import OPERATIONS, Operation
 
 COMPACT = "COMPACT"
 COMMITTED, NOTHING, REFUSED = "committed", "nothing", "refused"
-"""Answers: a snapshot; None, as there was nothing to do; `CommitConflict`."""
+"""Results of an operation: a snapshot; None, as there was nothing to do; `CommitConflict`."""
 
 
 @dataclass(frozen=True)
 class Did:
-    """An operation that was called; `began` and `ended` are times of one clock."""
+    """An operation and its result; `began` and `ended` are times of the same clock."""
 
     operation: Operation
     began: float
@@ -33,7 +35,7 @@ class Did:
 
 @dataclass(frozen=True)
 class Saw:
-    """A full read: the snapshot that it was told it reads, and its rows."""
+    """A full read: the reported snapshot, and the rows."""
 
     reader: str
     began: float
@@ -44,7 +46,7 @@ class Saw:
 
 @dataclass(frozen=True)
 class Committed:
-    """A snapshot as the table has it in the end."""
+    """A snapshot of the table after the history."""
 
     id: int
     user: str
@@ -53,7 +55,7 @@ class Committed:
 
 @dataclass(frozen=True)
 class History:
-    """Everything that happened to a table that held `FIRST_ROWS` at its snapshot `first`."""
+    """All events on a table that held `FIRST_ROWS` at its snapshot `first`."""
 
     kind: Kind
     first: int
@@ -67,7 +69,7 @@ def snapshots_of(table: Table) -> tuple[Committed, ...]:
 
 
 def anomalies(history: History) -> list[str]:
-    """Say in words what cannot be in a strictly serializable history; empty when it is one."""
+    """Describe each violation of strict serializability; the list is empty if there is none."""
     return list(_Check(history).found())
 
 
@@ -90,7 +92,7 @@ class _Check:
             yield from self._read(saw)
 
     def _replayed(self) -> list[State]:
-        """Compute the states after none, one, two, ... of the operations in their order."""
+        """Compute the states after zero, one, two, ... operations in order."""
         states: list[State] = [{row[0]: row for row in FIRST_ROWS}]
         for did in self.order:
             _, mean = OPERATIONS[did.operation.name]
@@ -98,7 +100,7 @@ class _Check:
         return states
 
     def _commits(self) -> Iterator[str]:
-        """Check that each acknowledged operation, and no other, has one snapshot of its own."""
+        """Check that exactly the acknowledged operations have a snapshot, and each has only one."""
         for token, did in self.acknowledged.items():
             found = self.places.get(token, [])
             if not found:
@@ -116,7 +118,7 @@ class _Check:
                     yield f"{earlier.operation} began after {did.operation} was over, and was committed before it"
 
     def _least(self, began: float) -> int:
-        """Count the operations that a state looked at from this time on has at least."""
+        """Count the operations that a read from this time on must include."""
         return max((i for i, did in enumerate(self.order, 1) if did.ended <= began), default=0)
 
     def _nothing(self, did: Did) -> Iterator[str]:
@@ -147,7 +149,7 @@ class _Check:
 
 
 def _places(history: History) -> dict[str, list[int]]:
-    """Map each commit user to its snapshots that bring data, oldest first."""
+    """Map each commit user to its snapshots that add data, oldest first."""
     places: dict[str, list[int]] = {}
     compactions = {did.operation.token for did in history.did if did.operation.name == "compact"}
     for snapshot in history.snapshots:

@@ -1,9 +1,9 @@
-"""The kinds of tables on which histories are played, and the rows that all of them hold.
+"""The kinds of tables for histories, and the rows that each holds at the beginning.
 
-A row is ``id``, ``p`` (always ``id % PARTITIONS``, the partition column where there is one), ``n`` (how often the row
-was written) and ``log``: the tokens of all operations that wrote it, in their order, with commas between them. An
-operation that reads and writes appends its token to what it has read: a row tells which state it was made of. The
-table's own names for these columns are a nuisance, and drawn from a seed.
+A row has four columns: ``id``; ``p``, which is ``id % PARTITIONS`` and the partition column if the table has one;
+``n``, the number of writes to the row; and ``log``, the comma-separated tokens of the operations that wrote it, in
+order. An operation that reads and writes appends its token, so a row shows the state from which it was made. In the
+table, the columns have hostile names drawn from a seed.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ SCHEMA = {"id": "INT NOT NULL", "p": "INT NOT NULL", "n": "BIGINT", "log": "STRI
 TYPES = (pl.Int32, pl.Int32, pl.Int64, pl.String)
 PARTITIONS = 2
 KEYS = 8
-"""Ids 0 to 7 are there at the beginning."""
+"""Ids 0 to 7 exist at the beginning."""
 FIRST = "0"
-"""The token of the rows that are there at the beginning."""
+"""The token of the rows that exist at the beginning."""
 
 Row = tuple[int, int, int, str]
 State = Mapping[int, Row]
-"""Id -> row. In append tables, too, each id is one row: nobody appends an id twice."""
+"""Maps ids to rows. Ids are unique even in append tables, as no id is appended twice."""
 
 NO_WAITING = {"commit.min-retry-wait": "0 ms", "commit.max-retry-wait": "1 ms", "commit.max-retries": "1000"}
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a table is: its merge engine and options, with a primary key or not, partitioned or not."""
+    """A kind of table: merge engine and options, with or without a primary key and partitions."""
 
     keyed: bool = True
     options: Mapping[str, str] = field(default_factory=dict)
     partitioned: bool = False
     waits_for_compaction: bool = False
-    """Whether rows are read only once they are compacted: the snapshot that brings them does not show them yet."""
+    """Whether reads see rows only after their compaction, so the snapshot that adds them does not show them yet."""
 
     @property
     def engine(self) -> str:
         return self.options.get("merge-engine", "deduplicate")
 
     def create(self, warehouse: str, seed: int, storage_options: Mapping[str, str] | None = None) -> Table:
-        """Make a table ``db.t`` with the first rows; the seed chooses the names of its columns."""
+        """Create a table ``db.t`` with the first rows and column names drawn from the seed."""
         usable = in_avro if self.options.get("file.format") == "avro" else in_options
         names = drawn_names(SCHEMA, random.Random(f"{self.options} {seed}"), usable)
         keys = (["p", "id"] if self.partitioned else ["id"]) if self.keyed else []
@@ -64,7 +64,7 @@ class Kind:
 
 
 def row(id: int, token: str) -> Row:
-    """Build a row as it is written without a look at what was there."""
+    """Build a row written for the first time."""
     return (id, id % PARTITIONS, 1, token)
 
 

@@ -1,4 +1,4 @@
-"""What users do at the same time: each operation as a call of Morrow, and beside it what it means, row by row."""
+"""Operations of concurrent users: each as a Morrow call, and as a row-by-row model."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tests.isolation.kinds import KEYS, PARTITIONS, Kind, Row, State, frame, row
 from tests.support.hostile_names import quoted
 
 DIVISOR = 3
-"""Conditions choose the ids with one remainder of a division by this."""
+"""Conditions choose the ids with a given remainder of division by this number."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One call.
+    """A call with its arguments.
 
     Attributes:
-        name: of `OPERATIONS`.
-        token: tells it from all others; it is also its commit user.
-        ids: the rows it writes, or the keys it deletes.
-        remainder: which rows its condition chooses.
+        name: a key of `OPERATIONS`.
+        token: identifies the operation; also its commit user.
+        ids: the rows that it writes, or the keys that it deletes.
+        remainder: the remainder that its condition chooses.
         least: its condition also demands ``n >= least``.
     """
 
@@ -53,7 +53,7 @@ Mean = Callable[[State, Operation, Kind], State]
 
 
 def columns(table: Table) -> list[str]:
-    """Write the table's names in SQL, for ``id``, ``p``, ``n`` and ``log``."""
+    """Quote the table's names for ``id``, ``p``, ``n`` and ``log`` in SQL."""
     return [quoted(name) for name in table.schema.names]
 
 
@@ -151,11 +151,11 @@ OPERATIONS: Mapping[str, tuple[Perform, Mean]] = {
     "overwrite": (_overwrite, _overwritten),
     "compact": (_compact, _same),
 }
-"""Name -> what is called, and what it makes of a state."""
+"""Maps each name to the call, and to its effect on a state."""
 
 
 def names(kind: Kind) -> list[str]:
-    """List the operations of this kind of table; those that are named twice are drawn twice as often."""
+    """List the operations of this kind of table; names that appear twice are drawn twice as often."""
     if kind.engine in ("aggregation", "first-row"):
         return ["upsert", "upsert", "overwrite", "compact"]
     every = ["upsert", "upsert", "update", "update", "merge", "delete", "overwrite", "compact"]
@@ -163,7 +163,7 @@ def names(kind: Kind) -> list[str]:
 
 
 def draw(kind: Kind, token: str, chance: random.Random) -> Operation:
-    """Draws a random operation. Tokens of append tables number their ids, so that no id is appended twice."""
+    """Draw a random operation. In append tables, the token determines the ids, so that no id is appended twice."""
     name = chance.choice(names(kind))
     ids = tuple(sorted(chance.sample(range(KEYS + 4), chance.randrange(1, 6))))
     if not kind.keyed and name in ("upsert", "merge", "overwrite"):

@@ -1,4 +1,4 @@
-"""Plays operations on a table and writes down what was answered."""
+"""Players that run operations on a table and record the results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Clock = Callable[[], float]
 
 
 class NamedTable(Table):
-    """A table whose commits are made under a name that is given, so that each snapshot tells whose it is."""
+    """A table with a given commit user, so that each snapshot identifies its operation."""
 
     def __init__(self, metadata: TableMetadata, commit_user: str) -> None:
         super().__init__(metadata)
@@ -30,7 +30,7 @@ class NamedTable(Table):
 
 @dataclass
 class Player:
-    """One user. Its operations have tokens ``<name>-<number>``."""
+    """A user whose operations have the tokens ``<name>-<number>``."""
 
     name: str
     kind: Kind
@@ -40,7 +40,7 @@ class Player:
     saw: list[Saw] = field(default_factory=list)
 
     def play(self, chance: random.Random, *, reads: float = 0.3) -> None:
-        """Do something random: a read with this probability, else an operation."""
+        """Do something random: with probability `reads` a read, else an operation."""
         if chance.random() < reads:
             self.read()
         else:

@@ -1,4 +1,4 @@
-"""Users in several processes, with several threads each, that do what they like to one table for some time."""
+"""Races of several processes with several threads each, which run random operations on one table for some time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def race(
     seconds: float = 3.0,
     storage_options: Mapping[str, str] | None = None,
 ) -> History:
-    """Plays a race on a new table of this kind (of `KINDS`) in a warehouse, a folder or a URL; returns its history."""
+    """Race on a new table of this kind (of `KINDS`) in a warehouse (a folder or URL); return the history."""
     table = KINDS[name].create(warehouse, seed, storage_options)
     first = table.snapshots()[-1].id
     with ProcessPoolExecutor(processes, PROCESSES) as pool:

@@ -1,4 +1,4 @@
-"""Runs several threads one at a time and chooses, at each file operation, which goes on: the same for the same seed."""
+"""Deterministic scheduler: runs one thread at a time, and at each file operation draws the next thread from a seed."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 from morrow.engine.io.store import FileStore
 
 PATIENCE_SECONDS = 60.0
-"""A thread that does not come to its next file operation in this time waits for one that may not run."""
+"""Maximum time to the next file operation. A thread that exceeds it is waiting for a suspended one."""
 SWITCHING = (0.02, 0.1, 0.3, 0.7)
-"""How likely another thread goes on. Rare switches let one act pass another as a whole, frequent ones weave them."""
+"""Probabilities of switching threads. Rare switches let a whole act pass another, frequent ones interleave them."""
 
 
 class Scheduler:
-    """Threads whose steps are ordered by chance.
+    """Threads whose steps are ordered at random.
 
     Attributes:
-        clock: the number of steps so far: a time that is the same for the same seed.
+        clock: the number of steps so far, which is the same for the same seed.
     """
 
     def __init__(self, seed: object) -> None:
@@ -32,7 +32,7 @@ class Scheduler:
         self.clock = 0
 
     def run(self, acts: Sequence[Callable[[], None]]) -> None:
-        """Run the acts, each in a thread, to their end; raise what the first of them raised."""
+        """Run each act in its own thread until it ends, then raise the first exception that occurred."""
         self._turns = {number: threading.Semaphore(0) for number in range(len(acts))}
         threads = [threading.Thread(target=self._played, args=(n, act), daemon=True) for n, act in enumerate(acts)]
         for thread in threads:
@@ -46,7 +46,7 @@ class Scheduler:
             raise self._errors[0]
 
     def step(self) -> None:
-        """Let other threads go on before each file operation. Threads of no act just go on."""
+        """Let other threads run before each file operation. Threads outside of `run` just continue."""
         number = getattr(self._numbers, "number", None)
         if number is None:
             return
@@ -76,12 +76,12 @@ class Scheduler:
 
 
 NO_STEPS = frozenset({"is_local", "storage_options", "url", "local_target"})
-"""What a `FileStore` answers without a look at its files."""
+"""Attributes of a `FileStore` that need no file operation."""
 
 
 @dataclass(frozen=True)
 class ScheduledStore:
-    """A store in front of another; `step` is called before each of its operations."""
+    """A wrapper that calls `step` before each operation of a store."""
 
     inner: FileStore
     step: Callable[[], None] = field(compare=False)

@@ -1,4 +1,4 @@
-"""One schedule: a few users with a few operations each, woven by a seed, and what came of it."""
+"""A schedule: a few users with a few operations each, interleaved by a seed, and the resulting history."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tests.isolation.playing import NamedTable, Player
 from tests.isolation.scheduler import ScheduledStore, Scheduler
 
 USERS = (2, 3)
-"""Fewest and most."""
+"""Minimum and maximum number of users."""
 ACTS = (1, 3)
-"""Fewest and most of each user."""
+"""Minimum and maximum number of operations per user."""
 
 
 @contextmanager
 def no_locks() -> Iterator[None]:
-    """Keep threads within the block from waiting for another but where the scheduler says so.
+    """Ensure that threads in the block wait only for the scheduler.
 
-    Committers of one machine do not queue (queueing is courtesy, not safety), and `functools.cached_property` takes no
-    lock, as from Python 3.12 on; before, one lock serves all objects of a class.
+    Committers on the same machine do not queue (the queue only improves fairness). `functools.cached_property` takes no
+    lock, as in Python 3.12 and later; older versions share a lock among all objects of a class.
     """
 
     def get(self: Any, instance: Any, owner: Any = None) -> Any:  # noqa: ARG001 - the protocol of descriptors
@@ -48,12 +48,12 @@ def no_locks() -> Iterator[None]:
 
 
 def play(name: str, seed: object, template: Path, folder: Path) -> History:
-    """Plays a schedule on a copy of a table; return the history.
+    """Run a schedule on a copy of a table, and return the history.
 
     Args:
         name: the kind of table, of `KINDS`.
-        template: a warehouse with the table ``db.t`` of this kind, with its first rows.
-        folder: where the copy is put; it is removed in the end.
+        template: a warehouse with a table ``db.t`` of this kind and its first rows.
+        folder: the folder for the copy, which is removed at the end.
     """
     shutil.copytree(template, folder)
     chance = random.Random(f"{name} {seed}")

@@ -1,4 +1,4 @@
-"""The checker of histories finds what it is there for: each history here has one thing wrong."""
+"""The history checker finds every kind of violation: each history here has exactly one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_serializable_history() -> None:
 
 
 def test_a_read_of_rows_that_wait_for_their_compaction() -> None:
-    early = saw(FIRST, 3, 2, 3)  # while both commits are under way
+    early = saw(FIRST, 3, 2, 3)  # during both commits
     assert anomalies(replace(GOOD, kind=KINDS["vectors"], saw=(early,))) == []
 
 

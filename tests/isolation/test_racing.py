@@ -1,4 +1,4 @@
-"""Users in processes and threads that do what they like at the same time, on disk and in an object store."""
+"""Random operations by users in several processes and threads, on disk and in an object store."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Users whose operations are woven, file operation by file operation, in an order that a seed chooses.
+"""Users whose file operations are interleaved in an order drawn from a seed.
 
-A failure names its seed; `python -m tests.campaigns.isolation --kind KIND --seed SEED --schedules 1` plays it again.
+A failure names its seed; repeat it with
+`python -m tests.campaigns.isolation --kind KIND --seed SEED --schedules 1`.
 """
 
 from __future__ import annotations

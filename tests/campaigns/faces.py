@@ -1,11 +1,11 @@
-"""Looks at random tables through every face, for as long as one likes.
+"""Reads random tables through every interface, for any length of time.
 
     python -m tests.campaigns.faces                       # 200 tables
     python -m tests.campaigns.faces --seed 1000 --tables 5000
     python -m tests.campaigns.faces --seed 17 --tables 1  # one table again
 
-Each table is looked at with three conditions in SQL, three of Polars and three of pyarrow, by scans in every form,
-DuckDB, datasets, deletes and updates; see `tests.faces.looking`. Exits with 1 when anything was wrong.
+Each table is read with three conditions in SQL, three in Polars and three in pyarrow, by scans of every form, DuckDB,
+datasets, deletes and updates; see `tests.faces.looking`. Exits with 1 if any result is wrong.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Looks for histories that are not serializable, for as long as one likes.
+"""Search for histories that are not serializable, for any length of time.
 
     python -m tests.campaigns.isolation                 # of each kind of table 200 schedules and a race of 10 s
     python -m tests.campaigns.isolation --schedules 5000 --seconds 60 --s3
     python -m tests.campaigns.isolation --kind vectors --seed 17 --schedules 1 --seconds 0   # one again
 
-Schedules weave threads in an order that the seed alone decides; races are of processes and threads that run as they
-like. See `tests.isolation.history` for what is checked. Exits with 1 when anything was found.
+Schedules interleave threads in an order that depends only on the seed; races run processes and threads freely. See
+`tests.isolation.history` for the checks. Exits with 1 if a violation was found.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.support.s3_server import BUCKET, s3_server
 
 @dataclass
 class Tally:
-    """What was played and what was found."""
+    """Counts of histories, operations and violations."""
 
     answers: Counter[str] = field(default_factory=Counter)
     reads: int = 0

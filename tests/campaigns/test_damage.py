@@ -1,4 +1,4 @@
-"""The campaign of damages (``python -m tests.campaigns.damage``): its parts."""
+"""The damage campaign (``python -m tests.campaigns.damage``) and its parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 COUNT = 20_000 if IS_LONG else 64
 SEED = random.randrange(1 << 30) if IS_LONG else 4
 WORKERS = 2 if IS_LONG else 1
-"""Each imports Morrow and reads the sound tables, which is most of what few damages cost."""
+"""Each worker imports Morrow and reads the intact tables, which takes longer than a few damages."""
 SMALL = (
     "public/branches",
     "public/statistics",
@@ -30,11 +30,11 @@ SMALL = (
     "public/manifest_orc",
     "public/manifest_parquet",
 )
-"""Parts of the names of a few tables that have most kinds of files between them, and are read quickly."""
+"""Parts of the names of a few tables that are fast to read and together have most kinds of files."""
 
 
 def test_no_damage_of_metadata_is_read_as_other_rows(golden_root: Path) -> None:
-    """The campaign itself: 20,000 damages with a new seed in `make test-long`."""
+    """Run a campaign; `make test-long` tries 20,000 damages with a new seed."""
     known = tables(golden_root)
     if not IS_LONG:
         known = {name: folder for name, folder in known.items() if any(part in name for part in SMALL)}
@@ -44,13 +44,13 @@ def test_no_damage_of_metadata_is_read_as_other_rows(golden_root: Path) -> None:
 
 
 CASES = json.loads((Path(__file__).parent / "damage" / "cases.json").read_text())
-"""What campaigns have found, and what was mended."""
+"""Earlier findings of campaigns, which have been fixed."""
 
 
 def test_what_was_found_once_is_refused(golden_root: Path) -> None:
     outcomes = run(replayed_jobs(tables(golden_root), CASES), workers=WORKERS)
     assert len(outcomes.cases) == len(CASES)
-    # Values of ORC have no checksum: of its data files it is the process that must survive.
+    # ORC values lack checksums: for data files, it is enough that the process survives.
     survived = {"data.orc": {"refused", "same", "silent"}}
     assert [case for case in outcomes.cases if case["out"] not in survived.get(case["kind"], {"refused"})] == []
 

@@ -1,4 +1,4 @@
-"""The JVM that interop tests share, one a test process."""
+"""The JVM that interop tests share, one per test process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.interop.jvm import JavaPaimon, JavaUnavailable
 
 @pytest.fixture(scope="session")
 def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaPaimon]:
-    """Java Paimon, or a skip that says what is missing."""
+    """Start Java Paimon, or skip and name what is missing."""
     try:
         paimon = JavaPaimon(tmp_path_factory.mktemp("java"))
     except JavaUnavailable as reason:

@@ -1,10 +1,9 @@
-"""Random histories of one table: what is written, deleted, compacted and altered, in canonical values.
+"""Random histories of one table: writes, deletes, compactions and schema changes, in canonical values.
 
-Columns are called ``id``, ``region``, ``amount``... here; in the table they have names that are a nuisance
-(`Case.names`).
+The columns are named ``id``, ``region``, ``amount``... here; in the table they have hostile names (`Case.names`).
 
-A history says nothing of who does it: Morrow and Java Paimon both play steps of it, and `Model` says what the table
-must hold after each, by the row-wise oracle.
+A history does not say which engine executes it: Morrow and Java Paimon both play steps of it. `Model` computes the
+rows after each step with the row-wise oracle.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ VALUES = (
 ADDED_COLUMN = ("extra", "BIGINT")
 
 APPEND = "append"
-"""In place of a merge engine: a table without a primary key."""
+"""Used instead of a merge engine for a table without a primary key."""
 
 ENGINE_OPTIONS: Mapping[str, Mapping[str, str]] = {
     APPEND: {},
@@ -56,7 +55,7 @@ KINDS: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """One combination of what a table can be."""
+    """A combination of table properties."""
 
     engine: str
     producer: str = "none"
@@ -71,7 +70,7 @@ class Case:
 
     @property
     def is_valid(self) -> bool:
-        """Whether Paimon allows it."""
+        """Whether Paimon allows this combination."""
         if not self.keyed:
             return self.producer == "none"
         if self.engine == "first-row":
@@ -84,7 +83,7 @@ class Case:
 
     @cached_property
     def names(self) -> Mapping[str, str]:
-        """What the columns are called in the table."""
+        """Map the plain column names to the table's names."""
         usable = {"avro": in_avro, "orc": in_orc}.get(self.format, in_options)
         plain = ("id", "region", *(name for name, _ in VALUES), ADDED_COLUMN[0])
         return drawn_names(plain, random.Random(str(self)), usable)
@@ -127,7 +126,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Write:
-    """Rows of one commit, their kind in front."""
+    """The rows of one commit, each preceded by its kind."""
 
     rows: list[list[Any]]
 
@@ -145,7 +144,7 @@ class AddColumn:
 
 @dataclass(frozen=True)
 class Delete:
-    """Rows of an append table whose id is below; rows with keys are deleted by their kind in `Write`."""
+    """Deletion of append rows with a smaller id; keyed rows are deleted by their kind in `Write`."""
 
     below: int
 
@@ -155,7 +154,7 @@ Step = Write | Compact | AddColumn | Delete
 
 @dataclass
 class Model:
-    """What the table must hold: every record ever given, merged by the row-wise oracle at each look."""
+    """The expected rows: all written records, merged by the row-wise oracle on each call."""
 
     case: Case
     columns: list[tuple[str, str]] = field(init=False)
@@ -188,14 +187,14 @@ class Model:
         for number, (kind, values) in enumerate(self.records):
             row: Row = tuple(values.get(name) for name in names)
             records.append(Record(tuple(values[key] for key in self.case.primary_keys), number, kind, row))
-        # How the table is compacted makes no difference to its rows.
+        # Compaction does not change the rows.
         case = self.case
         merged = read_bucket([File(TOP_LEVEL, records)], names, case.engine_options, self.fields, case.primary_keys)
         return [[shown(value, f.type) for value, f in zip(row, self.fields, strict=True)] for row in merged]
 
 
 def history(case: Case, seed: int, steps: int = 7, keys: int = KEYS, least: int = 1) -> Iterator[Step]:
-    """Write of `least` rows up to as many as there are keys, compactions between them, one new column on the way."""
+    """Draw writes of `least` to `keys` rows, with compactions in between and one added column."""
     random_ = random.Random(f"{case} {seed}")
     columns = list(case.plain_columns)
     added = random_.randrange(2, steps)
@@ -216,7 +215,7 @@ def _row(case: Case, columns: Sequence[tuple[str, str]], random_: random.Random,
 
 
 def _value(name: str, random_: random.Random) -> Any:
-    # A null sequence is no sequence: what becomes of such rows hangs on which of them happen to be merged together.
+    # Rows without a sequence merge differently depending on the files they are in, so sequences are never null.
     if name not in ("region", "version") and random_.random() < 0.25:
         return None
     return {

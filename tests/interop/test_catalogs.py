@@ -1,4 +1,4 @@
-"""Java Paimon and Morrow in one catalog: a JDBC catalog in SQLite, and a REST server in this process."""
+"""Java Paimon and Morrow in the same catalog: a JDBC catalog in SQLite, and a REST server in this process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def server(tmp_path: Path) -> Iterator[RestServer]:
 
 @pytest.fixture(params=["jdbc", "rest"])
 def options(request: pytest.FixtureRequest, tmp_path: Path, server: RestServer) -> dict[str, str]:
-    """The same options for both."""
+    """Build the catalog options, which are the same for Java and Morrow."""
     if request.param == "jdbc":
         uri = f"jdbc:sqlite:{tmp_path}/catalog.db?journal_mode=WAL"
         keys = {"jdbc.user": "user", "jdbc.password": "password", "catalog-key": "both", "lock.enabled": "true"}
@@ -115,7 +115,7 @@ def test_who_holds_the_lock_keeps_the_other_out(java: JavaPaimon, tmp_path: Path
 
 
 def test_views_of_one_are_those_of_the_other(java: JavaPaimon, server: RestServer) -> None:
-    """Of JDBC catalogs Java has views since 2.0."""
+    """Views in REST catalogs; Java supports them in JDBC catalogs only since 2.0."""
     options = {"metastore": "rest", "uri": server.url, "warehouse": "lake", "token.provider": "bear", "token": "both"}
     ours = morrow.open_catalog(options)
     table = ours.create_table("db.t", schema="id INT NOT NULL, pt STRING, v STRING", primary_keys="id")

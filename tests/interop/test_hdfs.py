@@ -1,4 +1,4 @@
-"""Hadoop's file system: the store keeps what `FileStore` says on a real namenode and datanode, with Java beside it."""
+"""HDFS: the store keeps the promises of `FileStore` on a real namenode and datanode, together with Java."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytest.importorskip("hdfs_native", reason="hdfs-native is not installed: pip ins
 
 @pytest.fixture(scope="module")
 def address(java: JavaPaimon, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """``host:port`` of a namenode."""
+    """Start a namenode and return its ``host:port``."""
     return f"127.0.0.1:{java.ask('hdfs', path=tmp_path_factory.mktemp('hdfs'))['port']}"
 
 
@@ -92,7 +92,7 @@ def test_killed_at_what_it_asks(warehouse: str, tmp_path: Path, name: str) -> No
 
 
 class TestLong:
-    """The suites of `tests/durability` and `tests/isolation`; threads race each time, above."""
+    """The suites of `tests/durability` and `tests/isolation`; the thread races above always run."""
 
     __test__ = LONG
 
@@ -121,7 +121,7 @@ class TestLong:
 
 
 def test_who_creates_a_file_is_always_known(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer to a rename is lost: after it was done, before it was done, and where others were faster."""
+    """The reply to a rename is lost: after it was done, before it was done, and if others were faster."""
     store, folder = HdfsStore.of_url(f"hdfs://{address}/{uuid.uuid4().hex}", None)
     real = store._client()
 
@@ -163,7 +163,7 @@ def test_names_that_hadoop_refuses_and_addresses_that_mean_nothing(address: str)
 
 
 def test_addresses_and_users(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a name service of two namenodes, the default of a configuration, and the name of a user."""
+    """Open stores by a name service with two namenodes, by a configured default, and with a user name."""
     pair = {
         "dfs.nameservices": "ns",
         "dfs.ha.namenodes.ns": "gone,there",

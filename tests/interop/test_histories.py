@@ -1,8 +1,8 @@
-"""Random histories by Morrow, by Java on top, and by Morrow again: both read the same after every snapshot, and the
-same changes in every snapshot.
+"""Random histories played by Morrow, then by Java, then by Morrow again: both read the same rows after every snapshot,
+and the same changes of every snapshot.
 
-Each pair of values of merge engine, changelog producer, bucket mode, file format, deletion vectors and partitions is in
-some case (`make test`); all combinations are tried by `make test-long`.
+In `make test`, every two values of merge engine, changelog producer, bucket mode, file format, deletion vectors and
+partitions occur together in some case; `make test-long` tries all combinations.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def all_cases() -> list[Case]:
 
 
 def pairwise_cases() -> list[Case]:
-    """Choose few cases in which every pair of values meets that may: greedily the case with most new pairs."""
+    """Choose few cases that cover every valid pair of values, each time the case with the most new pairs."""
 
     def pairs(case: Case) -> frozenset[Any]:
         return frozenset(itertools.combinations(vars(case).items(), 2))
@@ -79,7 +79,7 @@ def _play(player: Morrow | Java, steps: Iterable[Step], model: Model, by_morrow:
 
 
 def _assert_same_changes(by_morrow: Morrow, by_java: Java, model: Model) -> None:
-    """Compare what a stream from the first snapshot on gets, snapshot by snapshot, row kinds among it."""
+    """Compare the changes that a stream from the first snapshot gets, snapshot by snapshot, with row kinds."""
     streamed = by_java.stream()
     rowkind = t.DataField(-1, "rowkind", t.VarCharType())
     for snapshot in range(1, by_morrow.latest + 1):

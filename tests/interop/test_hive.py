@@ -1,4 +1,4 @@
-"""Hive's metastore, a real one: the catalog over it, with Java Paimon beside it."""
+"""A real Hive metastore: its catalog in Morrow and in Java Paimon."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PARTITIONED = {"bucket": "1", "metastore.partitioned-table": "true"}
 
 @pytest.fixture(scope="session")
 def metastore() -> Iterator[str]:
-    """The address of a metastore, or a skip that says what is missing."""
+    """Start a metastore and return its address, or skip and name what is missing."""
     try:
         with hive_metastore() as uri:
             yield uri
@@ -55,7 +55,7 @@ def metastore() -> Iterator[str]:
 
 @pytest.fixture
 def options(metastore: str, tmp_path: Path) -> Iterator[dict[str, str]]:
-    """The options of a catalog without databases but ``default``."""
+    """Build the options of a catalog whose only database is ``default``."""
     given = {"metastore": "hive", "uri": metastore, "warehouse": f"{tmp_path}/ware house", "lock.enabled": "true"}
     given["lock-check-max-sleep"] = "50 ms"
     yield given
@@ -65,14 +65,14 @@ def options(metastore: str, tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 class WithoutDefault(HiveCatalog):
-    """A catalog that does not tell of the database ``default``, which each metastore has."""
+    """A catalog that hides the database ``default``, which each metastore has."""
 
     def databases(self) -> list[str]:
         return [name for name in super().databases() if name != "default"]
 
 
 class TestHive(CatalogTests):
-    __test__ = LONG  # what is Hive's own is tested below each time
+    __test__ = LONG  # the tests below always run
 
     @pytest.fixture
     def catalog(self, options: dict[str, str]) -> Catalog:
@@ -87,7 +87,7 @@ class TestHive(CatalogTests):
 
 
 def kept(catalog: morrow.Catalog, name: str) -> Any:
-    """What the metastore has of a table."""
+    """Return the metastore's entry for a table."""
     return catalog._catalog.metastore.call("get_table", *name.split("."))  # type: ignore[attr-defined]
 
 
@@ -127,7 +127,7 @@ def test_java_and_morrow_share_a_metastore(java: JavaPaimon, options: dict[str, 
     java.ask("rename", catalog=options, table="db.j", to="db.of_java")
     ours.rename_table("db.m", "db.of_morrow")
     assert len(java.ask("read", catalog=options, table="db.of_morrow")) == len(rows(ours.table("db.of_java"))) == 3
-    locks = ours._catalog.locks  # type: ignore[attr-defined]  # of Hive's catalogs
+    locks = ours._catalog.locks  # type: ignore[attr-defined]  # of Hive catalogs
     late, once = {**options, "lock-acquire-timeout": "200 ms"}, {"commit.max-retries": "0"}
     with locks.hold("db", "of_java"), pytest.raises(JavaError, match="Acquire lock failed"):
         row = ["+I", 4, "a", "x", *nulls, None, None]
@@ -197,7 +197,7 @@ def test_tables_of_hives_own_and_views(options: dict[str, str], tmp_path: Path) 
     types, there = load_thrift_types(), kept(ours, "db.t")
     there.tableName, there.parameters = "hives", {}
     there.sd.inputFormat, there.sd.location = "org.apache.hadoop.mapred.TextInputFormat", f"file:{tmp_path}/hives"
-    client = ours._catalog.metastore  # type: ignore[attr-defined]  # of Hive's catalogs
+    client = ours._catalog.metastore  # type: ignore[attr-defined]  # of Hive catalogs
     client.call("create_table", there)
     assert ours.tables("db") == ["hives", "t"]
     with pytest.raises(Unsupported, match=r"db\.hives, a table of Hive's own"):
@@ -262,7 +262,7 @@ def test_partitions_external_tables_and_locations_in_properties(options: dict[st
     assert "bucket" not in found.parameters
     assert found.parameters["paimon_location"] == f"file:{tmp_path}/ware house/db.db/t"
     table.drop_partitions({"pt": date(2024, 1, 1)})
-    client = ours._catalog.metastore  # type: ignore[attr-defined]  # of Hive's catalogs
+    client = ours._catalog.metastore  # type: ignore[attr-defined]  # of Hive catalogs
     there = {tuple(each.values): each.parameters for each in client.call("get_partitions", "db", "t", -1)}
     assert sorted(there) == [("19724",), ("__DEFAULT_PARTITION__",)]
     assert there["19724",]["paimon_location"].endswith("/db.db/t/pt=19724")
@@ -275,13 +275,13 @@ def test_partitions_external_tables_and_locations_in_properties(options: dict[st
 def test_who_holds_the_lock_and_who_loses_it(options: dict[str, str]) -> None:
     ours = morrow.open_catalog({**options, "lock-acquire-timeout": "300 ms"})
     table = ours.create_table("db.t", schema="id INT")
-    locks = morrow.open_catalog(options)._catalog.locks  # type: ignore[attr-defined]  # of Hive's catalogs
+    locks = morrow.open_catalog(options)._catalog.locks  # type: ignore[attr-defined]  # of Hive catalogs
     with locks.hold("db", "t"), pytest.raises(StorageError, match=r"the lock of db\.t was not to be had"):
         table.append({"id": [1]})
     table.append({"id": [2]})
     with locks.hold("db", "t"):
         locks.check("db", "t")
-        client = ours._catalog.metastore  # type: ignore[attr-defined]  # of Hive's catalogs
+        client = ours._catalog.metastore  # type: ignore[attr-defined]  # of Hive catalogs
         client.call("unlock", load_thrift_types().UnlockRequest(locks._held()["db", "t"]))
         with pytest.raises(StorageError, match=r"the lock of db\.t was lost before the commit"):
             locks.check("db", "t")
@@ -289,10 +289,10 @@ def test_who_holds_the_lock_and_who_loses_it(options: dict[str, str]) -> None:
 
 
 def test_the_metastore_goes_and_comes(options: dict[str, str]) -> None:
-    """Connections that are cut are made anew; one thread's is not another's."""
+    """Broken connections are replaced, and each thread has its own connection."""
     ours = morrow.open_catalog(options)
     ours.create_table("db.t", schema="id INT")
-    client = ours._catalog.metastore  # type: ignore[attr-defined]  # of Hive's catalogs
+    client = ours._catalog.metastore  # type: ignore[attr-defined]  # of Hive catalogs
     for transport, _ in client._idle:
         transport._TBufferedTransport__trans.handle.shutdown(socket.SHUT_RDWR)
     assert ours.tables("db") == ["t"]

@@ -1,5 +1,5 @@
-"""Random lives of tables by Morrow: Java Paimon reads the same of every snapshot, tag and branch. Then Java expires,
-deletes a tag and rolls back, and Morrow reads on.
+"""Random lives of tables written by Morrow: Java Paimon reads the same rows from every snapshot, tag and branch. Then
+Java expires, deletes a tag and rolls back, and Morrow reads the table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXAMPLES, STEPS = (30, 40) if os.environ.get("HYPOTHESIS_PROFILE") == "long" els
 
 
 class LivesWithJava(Lives):
-    """A life that ends with Java."""
+    """A random life of a table with a final part by Java."""
 
     def __init__(self, kind: Kind, java: JavaPaimon) -> None:
         super().__init__(kind)
@@ -46,7 +46,7 @@ class LivesWithJava(Lives):
         assert self._rows(name, {}) == branch.rows
         for snapshot in branch.snapshots.values():
             assert self._rows(name, {"scan.snapshot-id": str(snapshot.id)}) == snapshot.rows
-        # Of a branch Java lists the tags, and does not find them by this option.
+        # Java lists the tags of a branch, but does not find them by this option.
         for tag, snapshot in branch.tags.items() if name == MAIN_BRANCH else ():
             assert self._rows(name, {"scan.tag-name": tag}) == snapshot.rows
 
@@ -55,7 +55,7 @@ class LivesWithJava(Lives):
         return tuple(sorted((i, dt, v) for i, dt, v, *_ in found))
 
     def _java_goes_on(self, main: Branch) -> None:
-        """Let Java go on; it deletes files that only branches need, so there must be none."""
+        """Delete the branches, whose files Java would delete, and continue the life with Java."""
         for name in sorted(set(self.life.branches) - {MAIN_BRANCH}):
             self._ask("delete_branch", name=name)
             del self.life.branches[name]
@@ -78,7 +78,7 @@ class LivesWithJava(Lives):
             self._ask("rollback", snapshot=earlier)
             main.rollback(main.snapshots[earlier])
             self._check_reads()
-        self.clean()  # Java leaves what it has rolled back
+        self.clean()  # Java leaves the files of rolled-back snapshots
         self.write(pick=0, ids=[1, 2, 3], partition=2)
         self._java_reads(MAIN_BRANCH, main)
 

@@ -1,4 +1,4 @@
-"""Partitions of values that are hard to name: Java and Morrow name them alike, and read each other's."""
+"""Partition values that are hard to name: Java and Morrow choose the same names and read each other's partitions."""
 
 from __future__ import annotations
 

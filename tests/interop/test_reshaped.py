@@ -1,4 +1,4 @@
-"""Tables that Morrow has reshaped: Java Paimon reads the same rows, writes on, compacts and expires."""
+"""Tables reshaped by Morrow: Java Paimon reads the same rows, and can write, compact and expire."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_java_goes_on_where_morrow_was(
     table.alter.set_options({**INDEXED, "file-index.in-manifest-threshold": "64 b"})
     assert table.rewrite_file_index().files
     assert same() == before
-    assert java.read(path, {"scan.snapshot-id": str(table.snapshots()[-2].id)})  # the state of before
+    assert java.read(path, {"scan.snapshot-id": str(table.snapshots()[-2].id)})  # the earlier snapshot
 
     java.write(path, [["+I", "a", "100", "7"], ["+I", "c", "1", "1"]])
     assert len(same()) == len(before) + 2

@@ -1,6 +1,6 @@
-"""Java Paimon's own REST server, with which it tests its client: Morrow's client and Java's beside each other.
+"""The REST server with which Java Paimon tests its client, used by Morrow's and Java's clients together.
 
-Of what it renames it tells the place of before, where neither Java nor Morrow find it.
+For a renamed table, this server returns the old path, at which neither Java nor Morrow finds it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Served = Callable[..., dict[str, str]]
 
 @pytest.fixture
 def served(java: JavaPaimon, tmp_path: Path) -> Served:
-    """Start a server that lets in who has these credentials; give the options of its catalog."""
+    """Start a server that accepts the given credentials; return the options of its catalog."""
     try:
         jars = rest_server_jars()
     except JavaUnavailable as reason:
@@ -121,7 +121,7 @@ def test_a_commit_whose_answer_is_lost_is_made_once(java: JavaPaimon, served: Se
 
 
 def test_signed_requests_and_hostile_names(java: JavaPaimon, served: Served) -> None:
-    """The server signs each request as Java's client does, and compares."""
+    """The server signs each request like Java's client, and compares the signatures."""
     options = served({**DLF, "dlf.signing-algorithm": "default"})
     ours = morrow.open_catalog(options)
     ours.create_database("db")
@@ -179,14 +179,14 @@ def test_views_and_partitions(java: JavaPaimon, served: Served) -> None:
 
 
 class TestConformance(CatalogTests):
-    __test__ = LONG  # what is above is tested each time
+    __test__ = LONG  # the tests above always run
 
     @pytest.fixture
     def catalog(self, served: Served) -> Catalog:
         return settings.open_catalog(Settings.of(served(BEAR)))
 
     def test_a_table_is_renamed_with_its_rows_or_not_at_all(self, catalog: Catalog) -> None:
-        """It is renamed, and the server tells the place of before."""
+        """After a rename, this server returns the old path."""
         table = morrow.Catalog.over(catalog).create_table("db.t", **KEYED)
         table.upsert({"id": [1], "pt": ["a"], "v": ["x"]})
         catalog.rename_table("db.t", "db.u")
@@ -195,7 +195,7 @@ class TestConformance(CatalogTests):
         assert catalog.tables("db") == ["u"]
 
     def test_one_of_several_creators_wins(self, catalog: Catalog) -> None:
-        """Those who are not first may be told that the schema is there, by an error of the server."""
+        """The server may reply to the slower creators with the error that the schema exists."""
         ours = morrow.Catalog.over(catalog)
         ours.create_database("db")
 

@@ -1,7 +1,7 @@
 """The same history by Java and by Morrow leaves the same logical metadata: kinds, levels, counts, keys, statistics.
 
-Names, sizes and times differ, and so may the order of entries. What is compacted hangs on the sizes of files: there are
-enough rows that these are not all footer.
+Names, sizes and times differ, and so may the order of entries. Compaction depends on file sizes, so the tables have
+enough rows that footers hardly matter.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from tests.interop.test_histories import CASES, IS_LONG
 KEYS, LEAST_ROWS = 1_500, 500
 
 FIXED = [case for case in CASES if case.keyed and case.bucket != "-1"][:: 1 if IS_LONG else 3]
-"""Tables with a key, one case in three: those without are compared in `tests/writers/test_golden_metadata.py`, and
-others with keys, too, as Java once wrote them. Which key goes to which dynamic bucket hangs on the order of arrival
-within a writer, not on the format."""
+"""Every third case with a key and without dynamic buckets, whose keys depend on the order of arrival in a writer.
+
+`tests/writers/test_golden_metadata.py` compares tables without keys, and other tables with keys, with Java's metadata.
+"""
 
 
 @pytest.mark.parametrize("case", FIXED, ids=str)
@@ -42,7 +43,7 @@ def test_metadata(case: Case, java: JavaPaimon, tmp_path: Path) -> None:
 
 
 def test_java_reads_what_analyze_commits(java: JavaPaimon, tmp_path: Path) -> None:
-    """It makes values of the bounds, in the types of the columns: text that is none would be its error."""
+    """Java parses the bounds to the types of the columns, so malformed text would be an error."""
     columns = (
         "p STRING, g BOOLEAN, v BIGINT, d DATE, x DECIMAL(20, 3), f DOUBLE, b BYTES, t TIMESTAMP(3), l TIMESTAMP_LTZ(6)"
     )
@@ -75,7 +76,7 @@ def test_java_reads_what_analyze_commits(java: JavaPaimon, tmp_path: Path) -> No
 
 
 def _snapshots(java: JavaPaimon, path: Path | str) -> list[dict[str, Any]]:
-    """Read what Java sees in the metadata, in an order of files that does not hang on their names."""
+    """Read the metadata as Java sees it, sorted independently of file names."""
     snapshots: list[dict[str, Any]] = java.ask("metadata", path=path)
     for snapshot in snapshots:
         for entries in ("files", "indexes"):

@@ -1,4 +1,4 @@
-"""Tables that Spark has written through Morrow, read by Java Paimon."""
+"""Tables written with Spark through Morrow, read by Java Paimon."""
 
 from __future__ import annotations
 

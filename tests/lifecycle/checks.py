@@ -1,4 +1,4 @@
-"""What must hold of a table whose maintenance was interrupted, and once it was done again."""
+"""Checks of tables whose maintenance was interrupted, and then repeated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EMPTY = Line()
 
 
 def check_interrupted(path: str, before: State, after: State) -> State:
-    """Check that what is in both states is there, nothing that is in neither, and that no file is missing."""
+    """Check that nothing is lost that is in both states, nothing is in neither, and that no file is missing."""
     found = observe(path)
     assert not balance(path).missing
     assert set(found) <= set(before) | set(after)
@@ -31,7 +31,7 @@ def _check_line(found: Line, before: Line, after: Line) -> None:
         (found.changes, before.changes, after.changes),
         (found.tags, before.tags, after.tags),
     ):
-        lasting = old.items() & new.items()  # type: ignore[attr-defined]  # views of three kinds of dicts
+        lasting = old.items() & new.items()  # type: ignore[attr-defined]  # three kinds of dicts
         possible = old.items() | new.items()  # type: ignore[attr-defined]
         assert lasting <= there.items() <= possible  # type: ignore[operator]
     assert set(before.tags.values()) & set(after.tags.values()) <= set(found.tags.values()), "a tag is lost"
@@ -40,7 +40,7 @@ def _check_line(found: Line, before: Line, after: Line) -> None:
 
 
 def check_repeated(path: str, operation: Operation, after: State) -> None:
-    """Complete it by the same call, or by the next maintenance; then no file is left that nothing needs."""
+    """Complete it by the same call, or by the next maintenance, and check that no unneeded files remain."""
     table = table_at(path)
     with suppress(*operation.done):
         operation.run(table)
@@ -66,5 +66,5 @@ def _check_done(path: str, operation: Operation, after: State) -> None:
 
 
 def _is_temporary(name: str) -> bool:
-    """Tell whether somebody was writing this file, or the branch it is in, when he was killed."""
+    """Return whether a killed process was writing this file, or the branch that contains it."""
     return any(part.startswith((".", "creating-")) for part in PurePath(name).parts)

@@ -1,4 +1,4 @@
-"""Tables to interrupt, and what they hold before and after."""
+"""Tables to interrupt, and their rows before and after."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.lifecycle.operations import OPERATIONS, table_at
 
 
 class Templates:
-    """One table for each past, made when it is first asked for."""
+    """A table for each past, created on first use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -33,12 +33,12 @@ class Templates:
         return before, self._afterwards[name]
 
     def copy(self, name: str) -> str:
-        """Copy a table as it is before the operation, each to its own place, as metadata is cached by path."""
+        """Copy the table before the operation to a path of its own, since metadata is cached by path."""
         self._copies += 1
         return str(shutil.copytree(self._past(name)[0], self._folder / str(self._copies) / "db.db" / "t"))
 
     def _past(self, name: str) -> tuple[Path, State]:
-        """Make the table and read what is read of it."""
+        """Create the table, and read everything in it."""
         make = OPERATIONS[name].make
         if make.__name__ not in self._pasts:
             path = self._folder / make.__name__ / "db.db" / "t"

@@ -1,6 +1,6 @@
-"""The life of a table in the obvious way: the rows of every snapshot, tag and branch, in dicts.
+"""A simple model of a table's life: the rows of every snapshot, tag and branch, in dicts.
 
-A model is told what was committed; what maintenance removes it works out by itself, by the rules of Java Paimon.
+The model gets the commits as input, and computes the effects of maintenance itself, by the rules of Java Paimon.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NEVER = 1 << 62
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What must be read of it, whatever comes later."""
+    """The expected content of a snapshot, which never changes."""
 
     id: int
     millis: int
@@ -25,24 +25,24 @@ class Snapshot:
     changes: Changes = ()
     schema: int = 0
     settled: bool = True
-    """Whether it shows all that was written: where vectors hide what was replaced, a compaction must come first."""
+    """Whether reads see all rows; with deletion vectors, replaced rows are hidden only after a compaction."""
     before: Snapshot | None = field(default=None, compare=False, repr=False)
-    """The one that it was committed on."""
+    """The snapshot on which this one was committed."""
 
 
 @dataclass
 class Branch:
-    """Main, or a branch."""
+    """Main or another branch."""
 
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
     changelogs: dict[int, Snapshot] = field(default_factory=dict)
-    """Of snapshots that have expired."""
+    """Expired snapshots that live on as changelogs."""
     tags: dict[str, Snapshot] = field(default_factory=dict)
     consumers: dict[str, int] = field(default_factory=dict)
     columns: list[str] = field(default_factory=list)
-    """Those that were added: schema `i` has the first `i` of them."""
+    """The added columns, in order: schema `i` has the first `i` of them."""
     rows_are_changes: bool = False
-    """Whether what a snapshot added is its changelog."""
+    """Whether the rows added by a snapshot are its changelog."""
 
     @property
     def newest(self) -> Snapshot | None:
@@ -50,7 +50,7 @@ class Branch:
 
     @property
     def settled(self) -> list[int]:
-        """Ids of snapshots that say by their rows what comes of them, ascending."""
+        """List the ids of settled snapshots in ascending order."""
         return sorted(i for i, snapshot in self.snapshots.items() if snapshot.settled)
 
     @property
@@ -65,8 +65,9 @@ class Branch:
     ) -> list[int]:
         """Remove the oldest snapshots; return their ids.
 
-        Those beyond `retain_max` go. Others go when they are older, up to the first that is not; never the newest
-        `retain_min`, what a consumer has still to read, or more than `max_deletes`.
+        Snapshots beyond `retain_max` are removed, and others older than `older_than` up to the first younger one.
+        The newest `retain_min` snapshots and snapshots that a consumer still has to read always stay, and at most
+        `max_deletes` are removed.
         """
         if not self.snapshots:
             return []
@@ -97,13 +98,13 @@ class Branch:
         return gone
 
     def revived(self, tagged: Snapshot) -> Snapshot:
-        """Make a tagged snapshot a snapshot again: changelog files go with the snapshot, or with its changelog."""
+        """Return a tag's snapshot as it is restored: without its changelog files, if they have expired with it."""
         if any(held.get(tagged.id) == tagged for held in (self.snapshots, self.changelogs)) or self.rows_are_changes:
             return tagged
         return replace(tagged, changes=())
 
     def rollback(self, to: Snapshot) -> None:
-        """Remove all that is newer; a state that only a tag had left is a snapshot again."""
+        """Remove everything newer; if only a tag has the snapshot, it becomes a snapshot again."""
         to = self.revived(to)
         for held in (self.snapshots, self.changelogs):
             for i in [i for i in held if i > to.id]:
@@ -112,7 +113,7 @@ class Branch:
         self.snapshots[to.id] = to
 
     def line(self, *, with_changes: bool) -> Line:
-        """Return what must be read of it."""
+        """Return the expected result of reading this branch."""
         kept = {**self.changelogs, **self.snapshots}
         return Line(
             newest=self.rows,
@@ -133,7 +134,7 @@ class Life:
         return self.branches[MAIN_BRANCH]
 
     def create_branch(self, name: str, *, tag: str | None = None, snapshot: int | None = None) -> None:
-        """Make an empty branch, one from a tag (which it has too), or one from a snapshot."""
+        """Make a branch: an empty one, one from a tag (which it also gets), or one from a snapshot."""
         made, begin = Branch(rows_are_changes=self.main.rows_are_changes), None
         if tag is not None:
             made.tags[tag] = self.main.tags[tag]
@@ -146,8 +147,9 @@ class Life:
         self.branches[name] = made
 
     def fast_forward(self, name: str) -> None:
-        """Make main the branch, from the branch's first snapshot on. What main has before that stays if it leads
-        there, and tags stay whose schema the branch has too.
+        """Replace main by the branch, from the branch's first snapshot on.
+
+        Main keeps its older snapshots if they lead to that one, and its older tags if the branch has their schema.
         """
         main, other = self.main, self.branches[name]
         first = other.snapshots[min(other.snapshots)]

@@ -1,14 +1,14 @@
-"""Which files of a table somebody needs: found out in the slow and obvious way, from the files themselves.
+"""A simple check for missing and unneeded files of a table, by looking at all files.
 
-Nothing here uses the code under test: snapshots are read as JSON, manifests as Avro, one record after the other. Files
-whose name is unique (data, manifests, indexes, statistics) are told by it, metadata of the table by their path.
+This module does not use the code under test: snapshots are read as JSON, manifests as Avro, record by record. Files
+with unique names (data, manifests, indexes, statistics) are identified by name, other metadata by path.
 
-    snapshot   its lists and manifests, index files, statistics; the data files that live in it, those that it added
+    snapshot   its lists and manifests, index files, statistics; the data files that live in it, the ones that it added
                (streams read them) and its changelog files
-    tag        the same without what streams read
-    changelog  what it changed: its changelog files, or the data files it added where there is no producer
+    tag        the same except for the files that only streams read
+    changelog  its changelog files, or the data files that it added without a changelog producer
 
-A branch has all three; what one of them needs, the table needs.
+A branch has all three, and the table needs everything that its branches need.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import Any
 import fastavro
 
 ADD = 0
-"""Kind of a manifest entry."""
+"""The manifest entry kind of an added file."""
 APPEND = 0
-"""Source of a data file: written, not compacted."""
+"""The source of a data file that was written, not compacted."""
 HINTS = ("LATEST", "EARLIEST")
 METADATA_FOLDERS = frozenset({"schema", "snapshot", "changelog", "tag", "consumer", "branch"})
 
@@ -40,19 +40,19 @@ class Needed:
 
     required: set[str] = field(default_factory=set)
     tolerated: set[str] = field(default_factory=set)
-    """What may be there and may be missing: hints, and lists that Java keeps with a changelog for no reader."""
+    """Files that may exist or not: hints, and lists that Java keeps with a changelog although nothing reads them."""
 
 
 @dataclass(frozen=True)
 class Balance:
-    """What is wrong with the files of a table; empty sets when nothing is."""
+    """Missing and unneeded files of a table; both sets are empty for an intact table."""
 
     missing: frozenset[str]
     unneeded: frozenset[str]
 
 
 def balance(table: str | Path) -> Balance:
-    """Compare the files that are there with those that are needed."""
+    """Compare the existing files with the needed ones."""
     root = Path(table)
     there, needed = present(root), needed_files(root)
     return Balance(frozenset(needed.required - there), frozenset(there - needed.required - needed.tolerated))
@@ -71,7 +71,7 @@ def needed_files(root: Path) -> Needed:
 
 
 def _line(root: Path, line: Path, needed: Needed) -> None:
-    """Collect the files of main, or of a branch, whose metadata `line` holds."""
+    """Collect the files of main, or of the branch whose metadata folder is `line`."""
     needed.tolerated.update(
         _label(root, line / folder / hint) for folder in ("snapshot", "changelog") for hint in HINTS
     )
@@ -94,7 +94,7 @@ def _line(root: Path, line: Path, needed: Needed) -> None:
 
 
 def _living(folder: Path, kind: str) -> list[Path]:
-    """Snapshots, changelogs or tags, without those that are going: EARLIEST is where a table begins."""
+    """List snapshots, changelogs or tags, except for expired ones before EARLIEST."""
     paths = [path for path in folder.glob(f"{kind}-*") if path.is_file()]
     hint = folder / "EARLIEST"
     earliest = folder / f"{kind}-{hint.read_text().strip()}" if hint.exists() else None
@@ -108,7 +108,7 @@ def _number(path: Path) -> int:
 
 
 def _files_are_changelogs(line: Path) -> bool:
-    """Tell whether changelogs live longer than snapshots, and there is no producer."""
+    """Return whether changelogs outlive snapshots and consist of data files, without a changelog producer."""
     newest = max((line / "schema").glob("schema-*"), key=_number)
     options = json.loads(newest.read_bytes())["options"]
     return "changelog.num-retained.max" in options and "changelog-producer" not in options
@@ -133,7 +133,7 @@ def _of_tag(root: Path, snapshot: Json, needed: Needed) -> None:
 
 
 def _of_changelog(root: Path, changelog: Json, needed: Needed) -> None:
-    """Its other lists may be gone: what is left of them is for no reader, though Java keeps some."""
+    """Collect the changelog files. Nothing reads the other lists, though Java keeps some of them."""
     lists = {changelog["baseManifestList"], changelog["deltaManifestList"]}
     needed.tolerated |= lists | {manifest for name in lists for manifest in _manifests(root, name)}
     if changes := changelog.get("changelogManifestList"):
@@ -141,8 +141,9 @@ def _of_changelog(root: Path, changelog: Json, needed: Needed) -> None:
 
 
 def _of_files_as_changelog(root: Path, snapshot: Json, needed: Needed) -> None:
-    """Files that a writer wrote are changes. Those deleted here Java removes with the changelog that this becomes,
-    which may be later than need be.
+    """Collect the files that a writer added, which are the changes.
+
+    Files deleted in this snapshot are tolerated: Java may remove them later, with the changelog of this snapshot.
     """
     delta = snapshot["deltaManifestList"]
     if snapshot["commitKind"] != "COMPACT":
@@ -152,14 +153,14 @@ def _of_files_as_changelog(root: Path, snapshot: Json, needed: Needed) -> None:
 
 
 def _changes(root: Path, manifest_list: str) -> set[str]:
-    """Yield a list, its manifests, and the files that they add."""
+    """Return a list, its manifests, and the files that they add."""
     manifests = _manifests(root, manifest_list)
     entries = [entry for manifest in manifests for entry in _records(root, manifest)]
     return {manifest_list, *manifests} | _files(entry for entry in entries if entry["_KIND"] == ADD)
 
 
 def _live(entries: list[Json]) -> list[Json]:
-    """Entries that were added more often than deleted."""
+    """List the entries that were added more often than deleted."""
     count: Counter[str] = Counter()
     for entry in entries:
         count[_identity(entry)] += 1 if entry["_KIND"] == ADD else -1
@@ -172,7 +173,7 @@ def _identity(entry: Json) -> str:
 
 
 def _files(entries: Iterable[Json]) -> set[str]:
-    """Yield data files with the extra files that belong to them."""
+    """Return the names of data files and of the extra files that belong to them."""
     files = [entry["_FILE"] for entry in entries]
     return {name for file in files for name in (file["_FILE_NAME"], *file["_EXTRA_FILES"])}
 
@@ -182,12 +183,12 @@ def _manifests(root: Path, manifest_list: str) -> list[str]:
 
 
 def _records(root: Path, name: str) -> tuple[Json, ...]:
-    """Read the records of an Avro file, none of a missing one: that it is missing is noticed anyway."""
+    """Read the records of an Avro file. A missing file counts as empty; other checks report it."""
     path = root / "manifest" / name
     return _decoded(path.read_bytes()) if path.exists() else ()
 
 
-@cache  # the same ones are asked for after every step, and of every copy of a table
+@cache  # the same manifests are read after every step, and in every copy of a table
 def _decoded(content: bytes) -> tuple[Json, ...]:
     return tuple(record for record in fastavro.reader(BytesIO(content)) if isinstance(record, dict))
 

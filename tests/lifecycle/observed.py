@@ -1,4 +1,4 @@
-"""Everything that can be read of a table: the rows of each snapshot, tag and branch, and what each snapshot changed."""
+"""Everything readable in a table: the rows of each snapshot, tag and branch, and the changes of each snapshot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from morrow.tables.table import Table
 from tests.support.table_files import fingerprint
 
 COLUMNS = ("id", "dt", "v")
-"""What is compared, by whatever names tables have for it; they may have got more columns since."""
+"""The columns to compare, which have other names in the tables; tables may get more columns."""
 
 Row: TypeAlias = tuple[int, str, int]
 Rows: TypeAlias = tuple[Row, ...]
@@ -22,12 +22,12 @@ Changes: TypeAlias = tuple[tuple[object, ...], ...]
 
 @dataclass
 class Line:
-    """Main or a branch: what is read of it. Rows are sorted."""
+    """The content of main or another branch. Rows are sorted."""
 
     newest: Rows = ()
     snapshots: dict[int, Rows] = field(default_factory=dict)
     changes: dict[int, Changes] = field(default_factory=dict)
-    """By snapshot, also of those that live on as changelogs."""
+    """By snapshot id, including expired snapshots that live on as changelogs."""
     tags: dict[str, tuple[int, Rows]] = field(default_factory=dict)
     """The id of the tagged snapshot, and its rows."""
 
@@ -37,11 +37,11 @@ State: TypeAlias = dict[str, Line]
 
 
 _observed: dict[str, State] = {}
-"""What tables held that were read already, by their bytes: after many an interruption they are those of another one."""
+"""Results for tables that were read before, by fingerprint: many interruptions leave the same bytes as others."""
 
 
 def observe(path: str) -> State:
-    """Read the whole table through the public face, of which nothing is remembered."""
+    """Read the whole table through the public API, without caches."""
     bytes_of_it = fingerprint(path)
     if bytes_of_it not in _observed:
         morrow.clear_caches()
@@ -73,7 +73,7 @@ def rows(table: Table, **scan: object) -> Rows:
 
 
 def changes(table: Table, snapshot: int) -> Changes:
-    """Read what a stream gets of one snapshot, row kinds first; it may have expired, if its changelog lives."""
+    """Read the changes that a stream gets from one snapshot, row kinds first; only its changelog may be left."""
     found = next(table.stream(snapshot, columns=names_in(table), wait=0), None)
     if found is None or found.snapshot_id != snapshot:
         return ()
@@ -81,17 +81,17 @@ def changes(table: Table, snapshot: int) -> Changes:
 
 
 def has_changelog(table: Table) -> bool:
-    """Tell whether snapshots say what they changed."""
+    """Return whether snapshots have changes to read."""
     producer = table.options.get("changelog-producer", ChangelogProducer.NONE)
     return producer != ChangelogProducer.NONE or is_decoupled(table)
 
 
 def changelog_ids(table: Table) -> list[int]:
-    """Snapshots that have expired and live on as changelogs; some of them are only about to become such."""
+    """List the ids of expired snapshots that live on as changelogs, and of the snapshots that will do so."""
     metadata = table._metadata
     return [*list_living_changelog_ids(metadata), *(metadata.snapshot_ids() if is_decoupled(table) else ())]
 
 
 def is_decoupled(table: Table) -> bool:
-    """Tell whether changelogs outlive snapshots."""
+    """Return whether changelogs outlive snapshots."""
     return "changelog.num-retained.max" in table.options

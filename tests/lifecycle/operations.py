@@ -1,4 +1,4 @@
-"""What is interrupted: one act of maintenance on a small table that has a past."""
+"""Maintenance operations to interrupt, on small tables with a few commits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _write(table: Table, first: int, value: int) -> None:
 
 
 def _past(path: str, kind: Kind = VECTORS) -> Table:
-    """Make five commits, of which the second is the tag `old` and a branch, the fourth the tag `late`."""
+    """Make five commits, with the tag `old` and a branch at the second, and the tag `late` at the fourth."""
     table = kind.create(Path(path))
     for number in range(5):
         _write(table, number, number)
@@ -47,7 +47,7 @@ def _past(path: str, kind: Kind = VECTORS) -> Table:
 
 
 def _plain_past(path: str) -> Table:
-    """Make the same, each commit one snapshot."""
+    """Make the same table, with one snapshot per commit."""
     return _past(path, PLAIN)
 
 
@@ -59,7 +59,7 @@ def _tags_alone(path: str) -> Table:
 
 
 def _changelogs(path: str) -> Table:
-    """Snapshots that live on as changelogs."""
+    """Make a table with expired snapshots that live on as changelogs."""
     table = DECOUPLED.create(Path(path))
     for number in range(5):
         _write(table, number, number)
@@ -68,7 +68,7 @@ def _changelogs(path: str) -> Table:
 
 
 def _orphans(path: str) -> Table:
-    """Add files such as killed processes leave."""
+    """Add files that killed processes may leave."""
     table = _past(path)
     for name in (
         f"dt={OLD}/bucket-0/data-1-0.parquet",
@@ -93,17 +93,17 @@ def _expire(table: Table) -> None:
 
 @dataclass(frozen=True)
 class Operation:
-    """`make` writes the table and its past; `run` is what gets interrupted."""
+    """An operation to interrupt: `make` creates the table and its past, `run` is interrupted."""
 
     make: Callable[[str], Table]
     run: Callable[[Table], object]
     done: tuple[type[MorrowError], ...] = ()
-    """What a repetition may raise when all had been done."""
+    """Errors that a repetition may raise if the operation was already complete."""
     changes_nothing: bool = False
-    """Whether what is read is the same afterwards."""
+    """Whether the operation leaves all readable content unchanged."""
     commits: bool = False
-    """Whether it makes a snapshot. A commit that is killed leaves files to the cleaning of orphans, and one that is
-    repeated may be made once more.
+    """Whether the operation makes a snapshot. If it is killed, its files remain as orphans, and a repetition may make a
+    second snapshot.
     """
 
 

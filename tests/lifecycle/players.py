@@ -1,7 +1,7 @@
-"""Who is busy with one table at the same time: writers, a compactor, those who remove, and readers who look closely.
+"""Concurrent users of one table: writers, a compactor, maintenance that removes files, and readers that check.
 
-Every commit of a writer is a batch of five rows that say which batch they are of. So any state of the table can be
-judged by itself: it has whole batches only, none twice, and no later one without the earlier ones.
+Every commit of a writer is a batch of five rows, which contain the number of their batch. So each state of the table
+can be checked on its own: every batch is whole, none appears twice, and all earlier batches are there.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tests.lifecycle.tables import NEW, OLD, frame
 BATCH = 5
 WRITERS = 2
 BRANCH_WRITER, FIRST_WRITER = WRITERS, WRITERS + 1
-"""Who writes to branches, and who has written one batch before the others begin."""
+"""The number of the writer to branches, and of the writer of a batch before the others begin."""
 PATIENCE = 50.0
-"""Seconds that a role may take beyond its time for its first turn."""
+"""Extra seconds for the first turn of a role."""
 ORPHANS_OLDER_THAN = 20.0
 """Seconds; longer than any write takes."""
 
 Progress = Mapping[int, int]
-"""Writer -> batches."""
+"""Maps writers to their numbers of batches."""
 Play = Callable[[Table, random.Random], None]
 
 
@@ -41,7 +41,7 @@ def batch_rows(writer: int, number: int) -> Rows:
 
 
 def progress(found: Rows, *, keyed: bool) -> Progress:
-    """Return how far each writer has come in this state. Raises AssertionError for one that cannot be."""
+    """Count the batches of each writer in these rows; raise AssertionError if they are inconsistent."""
     assert len(set(found)) == len(found), "rows are there twice"
     by_writer: dict[int, Counter[int]] = {}
     for i, _, number in found:
@@ -53,9 +53,9 @@ def progress(found: Rows, *, keyed: bool) -> Progress:
 
 
 def run(role: str, path: str, seed: int, seconds: float) -> int:
-    """Plays a role for some time, but at least once; returns how often. What it must not meet is raised.
+    """Play a role for some time, but at least once; return how often. Unexpected errors are raised.
 
-    Where the machine is busy, a turn may end after the time, by a conflict: then there is another.
+    On a busy machine, the first turn may end in a conflict after this time: then there is another.
     """
     chance = random.Random(f"{role} {seed}")
     played = 0
@@ -68,12 +68,12 @@ def run(role: str, path: str, seed: int, seconds: float) -> int:
 
 
 def write(writer: int) -> Callable[[str], Play]:
-    """Commit one batch after the other; one that met a conflict again."""
+    """Make a player that commits one batch after another, and repeats a batch after a conflict."""
 
     def make(_: str) -> Play:
         following = 0
 
-        def play(table: Table, chance: random.Random) -> None:  # noqa: ARG001 - every player gets it
+        def play(table: Table, chance: random.Random) -> None:  # noqa: ARG001 - all players have the same parameters
             nonlocal following
             table.append(frame(table, batch_rows(writer, following)))
             following += 1
@@ -92,7 +92,7 @@ def expire(_: str) -> Play:
 
 
 def clean(path: str) -> Play:
-    """Leave old orphans and remove them."""
+    """Make a player that creates old orphans and removes them."""
 
     def play(table: Table, chance: random.Random) -> None:  # noqa: ARG001
         orphan = Path(path) / "manifest" / f"manifest-{uuid.uuid4()}-0"
@@ -107,7 +107,7 @@ def clean(path: str) -> Play:
 
 
 def tag(_: str) -> Play:
-    """Tags a snapshot, which then stays as it is; make a branch of it and writes there; deletes both."""
+    """Make a player that tags a snapshot, whose rows must not change, writes to a branch of it, and deletes both."""
 
     def play(table: Table, chance: random.Random) -> None:
         name, branch = (f"{kind}-{uuid.uuid4().hex}" for kind in ("tag", "branch"))
@@ -121,7 +121,7 @@ def tag(_: str) -> Play:
         time.sleep(chance.random() * 0.3)
         morrow.clear_caches()
         assert rows(table, tag=name) == before
-        # Rows that had been waiting for a compaction have had one in the branch.
+        # In the branch, the append has also compacted rows that waited for it.
         found = progress(rows(of_branch), keyed=keyed)
         assert all(found[writer] >= count for writer, count in {**came, BRANCH_WRITER: 1}.items())
         table.branches.delete(branch)
@@ -131,7 +131,7 @@ def tag(_: str) -> Play:
 
 
 def read(_: str) -> Play:
-    """Read the newest state, an older one, and plans that were made some time ago."""
+    """Make a player that reads the newest snapshot, an older one, and plans made some time ago."""
     pinned: list[tuple[Scan, Rows]] = []
     newest: Progress = {}
 

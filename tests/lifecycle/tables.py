@@ -1,6 +1,6 @@
-"""The kinds of tables whose lives are tried out, and random rows for them.
+"""The kinds of tables for random lives, and random rows for them.
 
-Their columns are called ``id``, ``dt`` and ``v`` here; in a table they may have any names (`names_in`).
+Their columns are named ``id``, ``dt`` and ``v`` here; in the tables they may have any names (`names_in`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tests.support.hostile_names import renamed_options
 SQL_TYPES = ("INT NOT NULL", "STRING NOT NULL", "BIGINT")
 TYPES = (pl.Int32, pl.String, pl.Int64)
 OLD, NEW = "2001-02-03", "2999-12-31"
-"""Partitions: of one that expires and one that does not."""
+"""Values of a partition that expires and one that does not."""
 PARTITIONS = (OLD, NEW)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a table is: with a primary key or not, partitioned or not, with which options."""
+    """A kind of table: options, with or without a primary key and partitions."""
 
     keyed: bool
     options: Mapping[str, str] = field(default_factory=dict)
@@ -55,17 +55,17 @@ class Kind:
         return ["dt", "id"] if self.partitioned else ["id"]
 
     def key(self, row: Row) -> object:
-        """Return what tells a row from others; rows of append tables have a `v` of their own."""
+        """Return the identity of a row; in append tables each row has a different `v`."""
         if not self.keyed:
             return row
         return (row[1], row[0]) if self.partitioned else row[0]
 
     def merged(self, rows: Iterable[Row]) -> Rows:
-        """Compute what the table holds after these writes: the last row of each key."""
+        """Compute the rows after these writes: the last row of each key."""
         return tuple(sorted({self.key(row): row for row in rows}.values()))
 
     def create(self, path: Path, names: Sequence[str] = COLUMNS) -> Table:
-        """Make an empty table at ``<warehouse>/<database>.db/<table>`` whose columns have these names."""
+        """Create an empty table at ``<warehouse>/<database>.db/<table>`` with these column names."""
         catalog = morrow.Catalog(path.parents[1])
         named = dict(zip(COLUMNS, names, strict=True))
         return catalog.create_table(
@@ -83,10 +83,10 @@ DECOUPLED = {
     "changelog.num-retained.min": "1",
     "changelog.num-retained.max": "6",
 }
-"""Snapshots expire by themselves, changelogs later."""
+"""Snapshots expire automatically, and changelogs later."""
 
 INDEX_FILES = {"file-index.bloom-filter.columns": "id", "file-index.in-manifest-threshold": "1 b"}
-"""Each data file has an index in a file of its own."""
+"""Each data file has a separate index file."""
 
 KINDS: Mapping[str, Kind] = {
     "append": Kind(False, {"bucket": "-1", **INDEX_FILES}),
@@ -101,14 +101,14 @@ KINDS: Mapping[str, Kind] = {
 
 
 def frame(table: Table, rows: Sequence[Row]) -> pl.DataFrame:
-    """Rows to write; columns that the table has got since it was made are null."""
+    """Build a frame of rows to write, with nulls in columns added later."""
     known = pl.DataFrame(rows, schema=dict(zip(names_in(table), TYPES, strict=True)), orient="row")
     return known.with_columns(pl.lit(None).alias(name) for name in table.schema.names[known.width :])
 
 
 def remove_all_orphans(table: Table) -> None:
-    """Remove what nothing needs, however young it is: nobody else is writing."""
+    """Remove all unneeded files, however young, as nothing else is writing."""
     for folder in Path(table.path).glob("branch/creating-*"):
-        os.utime(folder, (0, 0))  # a day has passed
-    time.sleep(0.002)  # what is there has been changed in an earlier millisecond
+        os.utime(folder, (0, 0))  # as if a day had passed
+    time.sleep(0.002)  # until all files are at least a millisecond old
     table.remove_orphan_files(dt.timedelta(0), dry_run=False)

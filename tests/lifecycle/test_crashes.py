@@ -1,6 +1,6 @@
-"""Maintenance killed, or failing, at each of its file operations: the table is whole, and the next call completes it.
+"""Maintenance that is killed or fails at any file operation: the table is intact, and the next call completes it.
 
-`make test` tries some faults of each act of maintenance, always the same ones; `make test-long` tries all.
+`make test` tries some faults of each operation, always the same ones; `make test-long` tries all.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tests.support.system_calls import counted, killed_at
 NEVER = 1 << 62
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 SAMPLE = 1
-"""Kills, and errors, tried of each act in `make test`: at any of its operations, another with each act."""
+"""Number of kills, and of errors, that `make test` tries per operation, at a random file operation."""
 REMOVE_MANY = ("expire snapshots", "expire changelogs", "delete a tag", "rollback to a snapshot", "rollback to a tag")
-"""Acts of which many calls of the system are one operation of the store."""
+"""Operations that make many system calls in one operation of the store."""
 
 
 def faults(name: str, kinds: Sequence[FaultKind], templates: Templates) -> list[Fault]:
-    """List what may happen at which of its file operations."""
+    """List the faults to try."""
     chance = random.Random(name)
     tried = kinds if LONG else chance.sample(kinds, SAMPLE)
     every = [[Fault(number, kind) for number in range(_operations(name, kind, templates))] for kind in tried]
@@ -38,7 +38,7 @@ def faults(name: str, kinds: Sequence[FaultKind], templates: Templates) -> list[
 
 
 def _operations(name: str, kind: FaultKind, templates: Templates) -> int:
-    """Count the file operations that a fault of this kind can come at."""
+    """Count the file operations that can have a fault of this kind."""
     store = FaultyStore(LocalStore(), Fault(NEVER, kind))
     with disable_fsync():
         OPERATIONS[name].run(table_at(templates.copy(name), store))
@@ -46,7 +46,7 @@ def _operations(name: str, kind: FaultKind, templates: Templates) -> int:
 
 
 def _run(name: str, path: str, fault: Fault) -> None:
-    """Run in the process that is killed."""
+    """Run the operation in the process that is killed."""
     with disable_fsync():
         OPERATIONS[name].run(table_at(path, FaultyStore(LocalStore(), fault)))
 
@@ -72,7 +72,7 @@ def _run_until(name: str, path: str, number: int) -> None:
 
 @pytest.mark.parametrize("name", OPERATIONS if LONG else REMOVE_MANY)
 def test_killed_within_an_operation(name: str, templates: Templates) -> None:
-    """Between the removal of two files, or between a link and the end of the temporary name."""
+    """Kill between the removals of two files, or between a link and the removal of its temporary name."""
     before, after = templates.states(name)
     with disable_fsync():
         whole = templates.copy(name)
@@ -90,7 +90,7 @@ def test_killed_within_an_operation(name: str, templates: Templates) -> None:
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_failed(name: str, templates: Templates) -> None:
-    """A typed error or success, and nothing in between."""
+    """Each operation succeeds or raises a typed error, and nothing in between."""
     before, after = templates.states(name)
     for fault in faults(name, ERRORS, templates):
         path = templates.copy(name)

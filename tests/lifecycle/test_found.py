@@ -1,4 +1,4 @@
-"""Short lives in which something was lost once; the state machine found them."""
+"""Short lives in which data was once lost, found by the state machine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _write(life: Lives, times: int, *, branch: int = 0) -> None:
 
 
 def test_the_oldest_snapshot_to_expire_has_a_tag_and_so_has_one_before_it(life: Lives) -> None:
-    """What the compaction in it deleted is needed by the older tag."""
+    """The older tag needs the files that the compaction deleted."""
     _write(life, 4)
     life.create_tag(pick=0, which=3)
     life.compact(pick=0, full=True)
@@ -58,7 +58,7 @@ def test_a_branch_goes_whose_last_common_snapshot_is_alive_and_an_older_one_a_ta
 
 
 def _tag_alone(life: Lives) -> None:
-    """Make a tag whose snapshot has expired, and with it its changelog."""
+    """Make a tag whose snapshot and changelog have expired."""
     _write(life, 2)
     life.create_tag(pick=0, which=1)
     _write(life, 1)

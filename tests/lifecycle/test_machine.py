@@ -1,5 +1,5 @@
-"""Random lives of tables: whatever is written, tagged, branched, compacted, rolled back, expired and cleaned, every
-snapshot, tag and branch keeps its rows, every file that is needed is there, and no other.
+"""Random lives of tables with writes, tags, branches, compactions, rollbacks, expiry and cleanup: every snapshot, tag
+and branch keeps its rows, and exactly the needed files exist.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ T = TypeVar("T")
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 EXAMPLES, STEPS = (150, 50) if LONG else (3, 14)
 HOUR_AGO = 0
-"""Older than anything in these tables."""
+"""A time before all commits of these tables."""
 
 PICK = st.integers(0, 1 << 16)
-"""Chooses one of what is there: see `chosen`."""
+"""Chooses one of several things with `chosen`."""
 IDS = st.lists(st.integers(0, 11), min_size=1, max_size=5, unique=True)
 SMALL = st.integers(1, 4)
 
@@ -49,7 +49,7 @@ def chosen(things: Sequence[T], pick: int) -> T:
 
 
 class Lives(RuleBasedStateMachine):
-    """One table, and the model of its life."""
+    """A table and the model of its life."""
 
     def __init__(self, kind: Kind) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class Lives(RuleBasedStateMachine):
         self._check()
 
     def _new_rows(self, ids: list[int], partition: int) -> list[Row]:
-        # Ids of one partition, or of both by turns.
+        # Ids in one partition, or alternating between both.
         days = {0: PARTITIONS[:1] * 2, 1: PARTITIONS[1:] * 2, 2: PARTITIONS}[partition % 3]
         return sorted((i, days[number % 2], next(self.values)) for number, i in enumerate(ids))
 
@@ -136,7 +136,7 @@ class Lives(RuleBasedStateMachine):
             assert after == before
         for snapshot in made:
             found = rows(table, snapshot=snapshot.id)
-            # Where vectors hide what was replaced, the compaction of the same commit shows the rows.
+            # With deletion vectors, rows become visible in the compaction of the same commit.
             assert found in ((after,) if snapshot is made[-1] else (before, after, ()))
             changed = changes(table, snapshot.id) if self.kind.has_changes else ()
             branch.commit(
@@ -248,7 +248,7 @@ class Lives(RuleBasedStateMachine):
     def _branch_name(self, which: int) -> str:
         return chosen(sorted(set(self.life.branches) - {MAIN_BRANCH}), which)
 
-    # What removes
+    # Removals
 
     @precondition(lambda self: self._lines(lambda branch: branch.settled))
     @rule(pick=PICK, which=PICK)
@@ -305,7 +305,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(what=st.lists(st.integers(0, 4), min_size=1, max_size=3))
     def leave_orphans(self, what: list[int]) -> None:
-        """As killed writers do."""
+        """Write files that killed writers may leave."""
         there = present(self.path)
         for number in what:
             unique = uuid.uuid4()
@@ -329,7 +329,7 @@ class Lives(RuleBasedStateMachine):
         self.planted.clear()
         self._check()
 
-    # Readers in flight
+    # Open readers
 
     @precondition(lambda self: self._lines(lambda branch: branch.snapshots))
     @rule(pick=PICK, which=PICK)
@@ -351,7 +351,7 @@ class Lives(RuleBasedStateMachine):
             return
         assert tuple(sorted(found.rows())) == expected
 
-    # The check
+    # Checks
 
     def _table(self) -> Table:
         return morrow.open(self.path)

@@ -1,4 +1,4 @@
-"""The judge of files judged: by tables of Java Paimon, and by files that are put there and taken away."""
+"""The check for needed files, tested on tables of Java Paimon, and by adding and removing files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.lifecycle.tables import KINDS, OLD, frame
 
 LIVES = ("tags*", "snapshots*", "branch*", "changelog*", "consumer*", "dv*", "system*", "hints*", "file_index*")
 LEAVES_ORPHANS = ("branch_fast_forward",)
-"""Java leaves files here that nothing needs any more."""
+"""Cases in which Java leaves unneeded files."""
 
 
 def tables(golden_root: Path) -> list[Path]:

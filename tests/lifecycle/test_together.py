@@ -1,5 +1,5 @@
-"""Everything at once, in several processes, on a local disk: no wrong row, no missing row, no error but those that say
-that somebody else was faster.
+"""Writers, maintenance and readers in several processes at once: no row is wrong or missing, and the only errors are
+conflicts with faster commits.
 """
 
 from __future__ import annotations

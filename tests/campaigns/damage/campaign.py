@@ -1,4 +1,4 @@
-"""Runs a campaign: jobs to worker processes, their outcomes in a table by kind of file."""
+"""A campaign: sends jobs to worker processes and shows the outcomes by kind of file."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from typing import IO, Any
 from tests.campaigns.damage.kinds import KINDS, files_of
 
 OUTCOMES = ("refused", "same", "renamed", "silent", "crash", "untyped", "slow")
-"""A typed error; the rows as they were; the same in columns of other names; other rows; a dead process; another error;
+"""In order: a typed error; the same rows; the same rows in renamed columns; other rows; a dead process; another error;
 too much time or memory."""
 GOOD = frozenset(("refused", "same"))
 SMALLEST_BATCH, LARGEST_BATCH, BATCHES = 5, 50, 400
-"""Damages to one kind of file of one table that a worker is given at once; about so many batches are made."""
+"""Damages per job, all to one kind of file of one table; a campaign has about `BATCHES` jobs."""
 MOST_TRIED = 50
-"""Tables that are tried one after the other for a file of a kind that is read."""
+"""Maximum number of tables to search for a file of the kind that is read."""
 PATIENCE = 120.0
-"""Seconds that a worker may be silent for."""
+"""Maximum seconds of silence before a worker counts as hanging."""
 PROJECT = Path(__file__).parents[3]
 
 Case = dict[str, Any]
@@ -36,7 +36,7 @@ Job = dict[str, Any]
 
 @dataclass
 class Outcomes:
-    """Every case with its outcome."""
+    """All cases with their outcomes."""
 
     cases: list[Case] = field(default_factory=list)
 
@@ -45,7 +45,7 @@ class Outcomes:
         return [case for case in self.cases if case["out"] not in GOOD | KINDS[case["kind"]].tolerated]
 
     def table(self) -> str:
-        """Show a line for each kind of file and a column for each outcome."""
+        """Format a table with a row for each kind of file and a column for each outcome."""
         counts = Counter((case["kind"], case["out"]) for case in self.cases)
         kinds = [kind for kind in KINDS if any(counts[kind, out] for out in OUTCOMES)]
         width = max(map(len, (*kinds, "kind")), default=0)
@@ -57,7 +57,7 @@ class Outcomes:
 
 
 def random_jobs(tables: Mapping[str, Path], kinds: Sequence[str], count: int, seed: int) -> list[Job]:
-    """Jobs of `count` damages, as many of each kind of file, in tables that have it."""
+    """Draw jobs with `count` damages in total, spread evenly over the kinds of files that the tables have."""
     random = Random(seed)
     batch = min(max(count // BATCHES, SMALLEST_BATCH), LARGEST_BATCH)
     having: dict[str, list[str]] = {name: [] for name in kinds}
@@ -80,13 +80,13 @@ def random_jobs(tables: Mapping[str, Path], kinds: Sequence[str], count: int, se
 
 
 def _at(places: Sequence[tuple[str, str]]) -> Job:
-    """Return the table of a job; the `others` are for when it has no file that is read."""
+    """Return the table of a job, and the `others` to try if no read opens such a file in it."""
     (table, folder), *others = places
     return {"table": table, "folder": folder, "others": others[:MOST_TRIED]}
 
 
 def replayed_jobs(tables: Mapping[str, Path], cases: Sequence[Case]) -> list[Job]:
-    """Jobs of these damages: table, kind, file and what."""
+    """Return jobs that repeat these damages, each given by table, kind, file and damage."""
     return [
         {**case, "folder": str(tables[case["table"]]), "cases": [(case["file"], case["what"])]}
         for case in cases
@@ -95,7 +95,7 @@ def replayed_jobs(tables: Mapping[str, Path], cases: Sequence[Case]) -> list[Job
 
 
 class Worker:
-    """A worker process and the job that it has."""
+    """A worker process and its current job."""
 
     def __init__(self) -> None:
         environment = {**os.environ, "POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "RUST_BACKTRACE": "0"}
@@ -118,7 +118,7 @@ class Worker:
         return self.process.stdout
 
     def give(self, job: Job | None) -> None:
-        """Hand out a job; None when there is no more to do."""
+        """Send a job, or None if there are no more."""
         self.job = job
         assert self.process.stdin is not None
         if job is None:
@@ -128,14 +128,14 @@ class Worker:
         self.process.stdin.flush()
 
     def lines(self) -> list[dict[str, Any]] | None:
-        """Return what it has written since; None at the end of its output."""
+        """Read the lines written since the last call; return None at the end of the output."""
         data = os.read(self.output.fileno(), 1 << 16)
         self.heard = time.monotonic()
         *lines, self.rest = (self.rest + data).split(b"\n")
         return [json.loads(line) for line in lines] if data else None
 
     def died(self) -> Case | None:
-        """Return the case at which it died."""
+        """Return the case at which the process died."""
         code = self.process.wait()
         why = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return None if self.begun is None else {**self.begun, "out": "crash", "why": why}
@@ -145,7 +145,7 @@ class Worker:
 
 
 def run(jobs: Sequence[Job], workers: int) -> Outcomes:
-    """Run the jobs in so many processes, and give what a worker had left when it died to another."""
+    """Run the jobs in `workers` processes; if one dies, another takes over the rest of its job."""
     outcomes, waiting = Outcomes(), list(reversed(jobs))
     crew = [Worker() for _ in range(min(workers, len(jobs)))]
     try:
@@ -159,7 +159,7 @@ def run(jobs: Sequence[Job], workers: int) -> Outcomes:
                 if worker.hangs():
                     worker.process.kill()
     except KeyboardInterrupt:
-        pass  # what was found so far is worth seeing
+        pass  # results so far are still useful
     finally:
         for worker in crew:
             worker.process.kill()
@@ -173,7 +173,7 @@ def _speaking(crew: Sequence[Worker]) -> Iterator[Worker]:
 
 
 def _heard(worker: Worker, waiting: list[Job], outcomes: Outcomes) -> bool:
-    """Take in what a worker says; False when it is gone."""
+    """Process a worker's output; return False if the worker has ended."""
     lines = worker.lines()
     if lines is None:
         case = worker.died()
@@ -200,7 +200,7 @@ def _heard(worker: Worker, waiting: list[Job], outcomes: Outcomes) -> bool:
 
 
 def _give_back(worker: Worker, waiting: list[Job]) -> None:
-    """Give back the rest of a dead worker's job, without the case that killed it."""
+    """Queue the rest of a dead worker's job, without the case that killed it."""
     job = worker.job
     if job is not None and len(job.get("seeds", ())) > 1:
         waiting.append({**job, "seeds": job["seeds"][1:]})

@@ -1,4 +1,4 @@
-"""Ways to damage the content of a file. Each is named by a text, from which `apply` makes it again:
+"""Kinds of damage to a file's content. Each has a name, from which `apply` reproduces it:
 
 ======================  =================================================
 ``bit p.b``             bit b of byte p is the other one
@@ -19,7 +19,7 @@ from random import Random
 
 TELLING_BYTES = (0x00, 0x01, 0x7F, 0x80, 0xFF, 0x20, 0x22, 0x30, 0x64)
 HOLE = 16
-"""Bytes of a hole whose name does not say it."""
+"""Default number of bytes in a hole."""
 
 
 def apply(what: str, content: bytes) -> bytes:
@@ -29,7 +29,7 @@ def apply(what: str, content: bytes) -> bytes:
 
 
 def random_change(random: Random, content: bytes, start: int = 0) -> str:
-    """Draws a damage that changes `content`, which is not empty, at byte `start` or behind it."""
+    """Draw a damage of non-empty `content` at or after byte `start`."""
     while True:
         kind = random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
         what = _RANDOM[kind](random, content, start)

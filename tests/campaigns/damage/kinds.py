@@ -1,4 +1,4 @@
-"""The kinds of files that are damaged: how they are found in a table, and what is asked afterwards."""
+"""The kinds of files to damage: how to find them in a table, and the reads that follow."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 from tests.campaigns.damage.readings import Reading, as_of, changes, checked, narrowed, newest, rows, system, verified
 
 Readings = Callable[[Path, str], Sequence[Reading]]
-"""What is asked of the sound table in a folder when this file of it (a path below the folder) was damaged."""
+"""Returns the reads after this file (a path below the folder) of the intact table in a folder was damaged."""
 
 
 TAIL_PART, TAIL_BYTES = 8, 1024
-"""The tail of a file: an eighth of it, but so many bytes at least."""
+"""The tail of a file: an eighth of it, but at least 1024 bytes."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Files of one kind: those whose path in the table is matched by `path`, and that begin with `begins`.
+    """A kind of files: their paths in the table match `path`, and their content begins with `begins`.
 
-    With `opened`, only files that a reading of the newest rows opens. `tolerated` are outcomes that are counted and are
-    no findings: a plain read cannot tell a damage where the format has no checksum, or leaves it alone. With
-    `only_tail`, what is damaged is the end of the file: footers and statistics.
+    If `opened`, only files that a read of the newest rows opens are damaged. `tolerated` outcomes are counted but not
+    reported: without a checksum, or without checking it, a plain read cannot notice a damage. If `only_tail`, only the
+    end of the file is damaged, which holds footers and statistics.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Kind:
         return max(len(content) - max(len(content) // TAIL_PART, TAIL_BYTES), 0) if self.only_tail else 0
 
     def has(self, table: Path, file: str) -> bool:
-        """Tell whether this file, a path below `table`, is of this kind."""
+        """Return whether this file, a path below `table`, is of this kind."""
         if re.fullmatch(self.path, file) is None:
             return False
         with (table / file).open("rb") as stream:
@@ -47,7 +47,7 @@ class Kind:
 
 
 def files_of(table: Path) -> list[str]:
-    """Paths of all files below `table`, sorted."""
+    """List the paths of all files below `table`, sorted."""
     return sorted(path.relative_to(table).as_posix() for path in table.rglob("*") if path.is_file())
 
 
@@ -64,11 +64,11 @@ def _of_branch(_sound: Path, file: str) -> list[Reading]:
 
 
 DATA = {"parquet": r"parquet", "orc": r"orc", "avro": r"avro", "json": r"json(\.\w+)?", "blob": r"blob"}
-"""Endings of data files by format. Those of Parquet have page checksums, by Java and by Morrow alike."""
+"""File name endings by format. Both Java and Morrow write page checksums to Parquet."""
 
 
 def _data_files() -> Iterator[Kind]:
-    """Make four kinds of each format: read as usual, with ``verify="pages"``, after `Scan.verify`, and in part."""
+    """Yield four kinds for each format: read as usual, with ``verify="pages"``, after `Scan.verify`, and in part."""
     for name, ending in DATA.items():
         path = rf"(.*/)?bucket-[^/]+/[^/]+\.{ending}"
         silent = frozenset(("silent",))
@@ -112,4 +112,4 @@ KINDS: dict[str, Kind] = {
         Kind("statistics", r"statistics/[^/]+", readings=lambda sound, _file: [*newest(sound), *system("statistics")]),
     )
 }
-"""By name; a further kind of file is one more entry."""
+"""All kinds by name; add an entry for a new kind."""

@@ -1,4 +1,4 @@
-"""What is asked of a table before and after a file of it was damaged."""
+"""The reads of a table before and after one of its files is damaged."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Answer: TypeAlias = "pa.Table | int"
 
 @dataclass(frozen=True)
 class Reading:
-    """A question to the table in a folder, and its name in the outcome.
+    """A read of the table in a folder, with a name for the outcome.
 
-    Unless `exact`, any answer will do after a damage: nothing but the damaged file knows the right one.
+    If `exact` is False, any result is accepted after a damage, since only the damaged file has the right one.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Reading:
 
 
 def is_same(one: Answer, other: Answer) -> bool:
-    """Compare two answers: the same rows in the same columns, in any order."""
+    """Return whether two results have the same rows in the same columns, in any order."""
     if isinstance(one, int) or isinstance(other, int):
         return one == other
     if one.schema != other.schema or one.num_rows != other.num_rows:
@@ -41,14 +41,14 @@ def is_same(one: Answer, other: Answer) -> bool:
 
 
 def is_renamed(one: Answer, other: Answer) -> bool:
-    """Tell whether two answers hold the same rows in columns of which some have other names."""
+    """Return whether two results have the same rows, although some columns have other names."""
     if isinstance(one, int) or isinstance(other, int) or one.num_columns != other.num_columns:
         return False
     return is_same(one.rename_columns(other.schema.names), other)
 
 
 def lines(table: pa.Table) -> list[str]:
-    """Return the rows as sorted text, with numbers for times and dates: a damaged one may be none that Python has."""
+    """List the rows as sorted text, with times and dates as numbers, since damaged ones may be invalid in Python."""
     numbers = table.cast(pa.schema([field.with_type(_as_numbers(field.type)) for field in table.schema]))
     return sorted(map(repr, zip(*(column.to_pylist() for column in numbers.columns))))
 
@@ -68,7 +68,7 @@ def _as_numbers(kind: pa.DataType) -> pa.DataType:
 
 @lru_cache(maxsize=64)
 def newest(sound: Path) -> tuple[Reading, ...]:
-    """Read the number of all rows (first: a cold count reads no data), the rows, and those that some filters keep."""
+    """Count all rows (first, as a cold count reads no data), read them, and read the rows of some filters."""
     return (
         Reading("count", lambda path: morrow.open(path).scan().count()),
         Reading("arrow", lambda path: morrow.open(path).scan().to_arrow()),
@@ -77,13 +77,13 @@ def newest(sound: Path) -> tuple[Reading, ...]:
 
 
 def filtered(sound: Path) -> list[Reading]:
-    """Read of the rows equal to, or above, a value that some row has, in keys and other columns."""
+    """Read the rows that equal or exceed a value of some row, in key columns and others."""
     table = morrow.open(sound)
     rows = table.scan().to_arrow()
     plain = [field.name for field in rows.schema if _is_plain(field.type)]
     keys = [name for name in (*table.partition_keys, *table.primary_keys) if name in plain]
     others = [name for name in plain if name not in keys]
-    random = Random(sound.parts[-4])  # the name of the case
+    random = Random(sound.parts[-4])  # the case's name
     readings = []
     for number, name in enumerate([*keys[:2], *others[:2]]):
         values = rows[name].drop_null()
@@ -95,7 +95,7 @@ def filtered(sound: Path) -> list[Reading]:
 
 
 def narrowed(sound: Path, _file: str) -> list[Reading]:
-    """Read that leave out rows or columns: what they skip is told by statistics, and not looked at."""
+    """Read with fewer rows or columns, skipping the others by statistics without looking at them."""
     names = morrow.open(sound).scan().to_arrow().schema.names
     return [
         Reading("count", lambda path: morrow.open(path).scan().count()),
@@ -127,17 +127,17 @@ def as_of(what: str, value: Any) -> list[Reading]:
 
 
 def changes(_sound: Path) -> list[Reading]:
-    """Read what was done since the oldest change that is left."""
+    """Read the changes since the oldest one that is left."""
     return [Reading("changes", lambda path: morrow.open(path).changes().to_arrow())]
 
 
 def system(name: str) -> Sequence[Reading]:
-    """Read a system table, whatever it says."""
+    """Read a system table, whatever its content."""
     return [Reading(f"${name}", lambda path: morrow.open(path).system(name).to_arrow(), exact=False)]
 
 
 def rows(sound: Path, _file: str) -> list[Reading]:
-    """Read all rows, at once and in batches, and those that some filters keep."""
+    """Read all rows, at once and in batches, and the rows of some filters."""
     return [
         Reading("arrow", lambda path: morrow.open(path).scan().to_arrow()),
         Reading("batches", lambda path: morrow.open(path).scan().to_reader().read_all()),
@@ -146,7 +146,7 @@ def rows(sound: Path, _file: str) -> list[Reading]:
 
 
 def checked(_sound: Path, _file: str) -> list[Reading]:
-    """Read the same with page checksums; no filters, since footers have none."""
+    """Read all rows with page checksums, but without filters, which would rely on unprotected footers."""
     return [
         Reading("arrow", lambda path: morrow.open(path, verify="pages").scan().to_arrow()),
         Reading("batches", lambda path: morrow.open(path, verify="pages").scan().to_reader().read_all()),
@@ -154,7 +154,7 @@ def checked(_sound: Path, _file: str) -> list[Reading]:
 
 
 def verified(_sound: Path, _file: str) -> list[Reading]:
-    """Verify a table, then read it: damage that is not found shows in the rows, or as an error that is a miss."""
+    """Verify a table, then read it: a missed damage shows as different rows or as an error of the read."""
 
     def ask(path: Path) -> Answer:
         scan = morrow.open(path).scan()

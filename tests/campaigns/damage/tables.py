@@ -1,4 +1,4 @@
-"""The sound tables of a campaign, by name: their folders are read, copied, and never changed."""
+"""The intact tables of a campaign, by name. Their folders are only read and copied."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support import golden
 
 
 def tables(golden_root: Path) -> Mapping[str, Path]:
-    """List the tables that Java wrote and can read (``public/dv_pk`` -> its folder), and those of `made`."""
+    """List the golden tables that Java can read (``public/dv_pk`` -> its folder), and the tables of `made`."""
     unreadable = {read.case for read in golden.reads() if read.id == "latest" and read.error is not None}
     names = [case.name for case in golden.cases() if case.name not in unreadable]
     java = {name: golden_root / name / "warehouse" / "db.db" / "t" for name in names}

@@ -1,7 +1,7 @@
-"""One process of a campaign: reads jobs, one a line of JSON, and writes what it does and what came of it.
+"""A process of a campaign, which reads jobs as lines of JSON, and writes its cases and their outcomes.
 
 A job names a table, its folder, a kind of file and either seeds of damages or the damages themselves. Before a damaged
-table is read, a line says which damage; when the process dies, that line is the last.
+table is read, a line announces the damage; if the process dies, that line is the last.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from tests.campaigns.damage.kinds import KINDS, Kind, files_of
 from tests.campaigns.damage.readings import Answer, Reading, is_renamed, is_same, newest
 
 MOST_SECONDS = 10.0
-"""Of processor time for one damage; the tables are small."""
+"""Maximum processor time per damage. The tables are small."""
 MOST_BYTES = 1 << 29
-"""By which the memory of the process may grow for one damage."""
+"""Maximum growth of the process's memory per damage."""
 ADDRESS_SPACE = 16 << 30
 ENOUGH, ONE_OF = 2, 4
-"""When so many readings were all refused, the others are asked after one of so many damages only."""
+"""If the first 2 reads were all refused, the other reads only run after one damage in 4."""
 
 OPENED: list[str] = []
-"""Paths that Python has opened since it was last emptied."""
+"""Paths that Python has opened since the list was last cleared."""
 
 
 class Sound:
-    """A table as it was, a copy to damage, and what readings give of the sound one."""
+    """An intact table, a copy to damage, and the results of reads of the intact table."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,13 +58,13 @@ class Sound:
         for question in questions:
             self.answer(question)
         prefix = f"{self.folder}/"
-        # Data files are opened by Polars, of which Python hears nothing.
+        # Polars opens data files without Python's hook.
         plan = morrow.open(self.folder).scan().plan
         data = [file.path for part in plan.parts for file in part.files]
         return frozenset(path.removeprefix(prefix) for path in (*OPENED, *data) if path.startswith(prefix))
 
     def answer(self, reading: Reading) -> Answer | str:
-        """Return what the sound table says; the name of the error where it cannot be read."""
+        """Return the result for the intact table, or the error's name if it cannot be read."""
         if reading.name not in self.answers:
             self.answers[reading.name] = answered(reading, self.folder)
         return self.answers[reading.name]
@@ -81,7 +81,7 @@ def sound(folder: str) -> Sound:
 
 
 def answered(reading: Reading, folder: Path) -> Answer | str:
-    """Return the answer, or the name of a typed error; any other error goes up."""
+    """Return the result or the name of a typed error; other errors are raised."""
     try:
         return reading.ask(folder)
     except MorrowError as error:
@@ -89,7 +89,7 @@ def answered(reading: Reading, folder: Path) -> Answer | str:
 
 
 def outcome(table: Sound, kind: Kind, file: str, what: str) -> dict[str, Any]:
-    """Damages `file` in the copy, reads, and mends it again; return the outcome and the readings that made it so."""
+    """Damage `file` in the copy, read, and restore it; return the outcome and the reads that caused it."""
     path = table.copy / file
     content = path.read_bytes()
     path.write_bytes(apply(what, content))
@@ -115,7 +115,7 @@ def _judged(table: Sound, readings: Sequence[Reading], thorough: bool) -> dict[s
         truth = table.answer(reading)
         try:
             found = answered(reading, table.copy)
-        except BaseException as error:  # noqa: BLE001 - whatever is not a MorrowError is what is looked for
+        except BaseException as error:  # noqa: BLE001 - the campaign looks for anything but a MorrowError
             return {"out": "untyped", "ops": [reading.name], "why": f"{type(error).__name__}: {error}"[:300]}
         if isinstance(found, str):
             refused.append(found)
@@ -128,7 +128,7 @@ def _judged(table: Sound, readings: Sequence[Reading], thorough: bool) -> dict[s
 
 
 def damages(job: dict[str, Any], table: Sound, kind: Kind) -> Iterator[tuple[str, str]]:
-    """Yield file and damage of each case of a job."""
+    """Yield the file and damage of each case of a job."""
     if "cases" in job:
         yield from map(tuple, job["cases"])
         return
@@ -145,7 +145,7 @@ def damages(job: dict[str, Any], table: Sound, kind: Kind) -> Iterator[tuple[str
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep all but results from standard output."""
+    """Keep everything but results from standard output."""
     with Path("/dev/null").open("w") as nothing:
         stdout, sys.stdout = sys.stdout, nothing
         try:

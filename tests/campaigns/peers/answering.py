@@ -20,20 +20,19 @@ from tests.campaigns.peers.filters import to_polars
 EQUAL, WRONG, REFUSED, PEER_FAILED, SKIPPED = "equal", "wrong", "refused", "peer failed", "not compared"
 AS_JAVA = "as Java"
 OUTCOMES = (EQUAL, WRONG, AS_JAVA, REFUSED, PEER_FAILED, SKIPPED)
-"""The same rows; other rows or an untyped error; rows that Java reads as Morrow does; a `MorrowError`; pypaimon
-cannot read what it wrote itself, or a copy
-that Morrow wrote to; a read that is no scan of one snapshot."""
+"""In order: the same rows; other rows or an untyped error; rows that Java reads like Morrow; a `MorrowError`; pypaimon
+cannot read its own table or a copy that Morrow wrote to; a read other than a scan of one snapshot."""
 DIFFERENCES = {
     "test_is_not_in_pk": "NOT IN of pypaimon 1.3 holds for null",
     "test_first_row_e2e": "Java reads no rows of first-row tables before they are compacted",
     "test_schema_evolution_type_lossy_old_file_only": "Java rounds decimals that lose digits",
     "test_schema_evolution_type_promotion_unpartitioned": "Java rounds decimals that lose digits",
 }
-"""Tests by part of their id in which pypaimon reads other rows than Java, held against it; Morrow follows Java."""
+"""Tests in which pypaimon and Java read different rows, by part of their id; Morrow follows Java."""
 READ, APPEND, UPSERT = "read", "append", "upsert"
 OPERATIONS = (READ, APPEND, UPSERT)
 WRITTEN_ROWS = 3
-"""Rows of an append or upsert."""
+"""Number of rows in an append or upsert."""
 SHOWN_ROWS = 3
 
 Message = Mapping[str, Any]
@@ -41,7 +40,7 @@ Message = Mapping[str, Any]
 
 @dataclass
 class Case:
-    """One comparison: what was done, with what outcome."""
+    """A comparison: the operation and its outcome."""
 
     test: str
     operation: str
@@ -59,10 +58,10 @@ class Answers:
     cases: list[Case] = field(default_factory=list)
     number: int = 0
     waiting: dict[str, tuple[Case, pa.Table, pa.Table]] = field(default_factory=dict)
-    """The copies that pypaimon has yet to read, with the rows expected and those that Morrow reads."""
+    """The copies that pypaimon must still read, each with the expected rows and the rows that Morrow reads."""
 
     def answer(self, message: Message) -> list[str]:
-        """Take in a message of `hook`. Returns the folders of copies that are to be read back."""
+        """Process a message of `hook`; return the folders of the copies to read back."""
         if message["op"] == "skip":
             self.cases.append(Case(message["test"], READ, SKIPPED, text=message["reason"]))
             return []
@@ -75,7 +74,7 @@ class Answers:
         return self._written(message) if message["write"] and case.outcome == EQUAL else []
 
     def _written(self, message: Message) -> list[str]:
-        """Write some of the table's own rows to a copy: appends them, or upsert them with the values of others."""
+        """Append some of the table's own rows to a copy, or upsert them with each other's values."""
         self.number += 1
         copy = self.folder / f"{self.number}.db" / "t"
         shutil.copytree(message["path"], copy)
@@ -94,7 +93,7 @@ class Answers:
         try:
             getattr(table, operation)(some)
             mine = table.to_arrow()
-        except Exception as error:  # noqa: BLE001  # counted by its class
+        except Exception as error:  # noqa: BLE001  # counted by class
             shutil.rmtree(copy)
             self.cases.append(_refused(case, error))
             return []
@@ -104,7 +103,7 @@ class Answers:
 
 
 def _replaces(table: morrow.Table) -> bool:
-    """Return whether an upsert shows its rows whatever was there."""
+    """Return whether an upsert always replaces the present rows."""
     options = table.options
     is_plain = options.get("merge-engine", "deduplicate") == "deduplicate" and options.get("bucket") != "-2"
     return is_plain and not any(name in options for name in ("sequence.field", "rowkind.field", "record-level"))
@@ -137,11 +136,11 @@ def _repeat(message: Message) -> Case:
             return Case(case.test, READ, SKIPPED, case.path, text=f"the filter {method}")
     else:
         condition = None
-    morrow.clear_caches()  # tests delete tables, and make others of the same name
+    morrow.clear_caches()  # tests delete tables and reuse their names
     at = dict(message["at"]) | ({"branch": message["branch"]} if message["branch"] else {})
     try:
         mine = morrow.open(message["path"]).scan(message["columns"], condition, **at).to_arrow()
-    except Exception as error:  # noqa: BLE001  # counted by its class
+    except Exception as error:  # noqa: BLE001  # counted by class
         return _refused(case, error)
     try:
         theirs = lines(_alike(_rows(message), mine))
@@ -149,7 +148,7 @@ def _repeat(message: Message) -> Case:
         return Case(case.test, READ, WRONG, case.path, text=f"other types: {error}")
     found = lines(mine)
     missing = Counter(theirs) - Counter(found)
-    # A limit is satisfied by any rows.
+    # Any rows satisfy a limit.
     if missing or (message["limit"] is None and len(found) != len(theirs)):
         outcome = AS_JAVA if any(part in case.test for part in DIFFERENCES) else WRONG
         return Case(case.test, READ, outcome, case.path, text=f"{_difference(found, theirs)}; {dict(message) | HIDDEN}")
@@ -170,7 +169,7 @@ def _rows(message: Message) -> pa.Table:
 
 
 def _alike(rows: pa.Table, other: pa.Table) -> pa.Table:
-    """Cast rows to the types of others, with nulls in any column."""
+    """Cast rows to the types of other rows, with all columns nullable."""
     schema = pa.schema([each.with_nullable(True) for each in other.schema])
     return rows.select(schema.names).cast(schema)
 
@@ -183,7 +182,7 @@ def _difference(found: list[str], expected: list[str]) -> str:
 
 
 def table_of(cases: Iterable[Case]) -> str:
-    """Show a line for each operation and a column for each outcome, and the refusals by class of error."""
+    """Format a table with a row for each operation and a column for each outcome."""
     counts = Counter((case.operation, case.outcome) for case in cases)
     rows = [f"{'':8}" + "".join(f"{outcome:>14}" for outcome in OUTCOMES)]
     rows += [f"{o:8}" + "".join(f"{counts[o, outcome]:14}" for outcome in OUTCOMES) for o in OPERATIONS]
@@ -191,7 +190,7 @@ def table_of(cases: Iterable[Case]) -> str:
 
 
 def reasons(cases: Iterable[Case], outcome: str) -> list[tuple[str, int]]:
-    """Return the reasons of an outcome, paths and numbers left out, the most frequent first."""
+    """Count the reasons for an outcome without paths and numbers, the most frequent first."""
     counts: Counter[str] = Counter()
     for case in cases:
         if case.outcome == outcome:

@@ -1,4 +1,4 @@
-"""Predicates of pypaimon, as `hook` sends them, as expressions of Polars."""
+"""Conversion of pypaimon's predicates, as `hook` sends them, to Polars expressions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OTHERS: dict[str, Callable[[pl.Expr, Sequence[Any]], pl.Expr]] = {
 
 
 def to_polars(tree: Tree) -> pl.Expr:
-    """Build the expression. Raises `KeyError` for a method that has none."""
+    """Build the expression; raise `KeyError` for a method without an equivalent."""
     method, name, literals = tree
     if name is None:
         return reduce(operator.and_ if method == "and" else operator.or_, map(to_polars, literals))

@@ -40,14 +40,14 @@ TRAVEL = {
     "scan.watermark": ("watermark", int),
     "scan.version": ("version", str),
 }
-"""The options that choose the rows of a read, as arguments of Morrow's scan."""
+"""Read options of pypaimon with an equivalent argument of `Table.scan`."""
 OTHER_ROWS = ("incremental-between", "scan.creation", "scan.file-creation", "scan.fallback", "search-mode")
-"""Parts of options that make a read something else than a scan of one snapshot."""
+"""Parts of the names of options that make a read anything but a scan of one snapshot."""
 LOCAL_SCHEME = "file:"
 
 
 class NotCompared(Exception):
-    """A read that is no scan of one snapshot, with the reason."""
+    """Raised, with the reason, for a read that is not a scan of one snapshot."""
 
 
 class Recorder:
@@ -115,7 +115,7 @@ def _marking(recorder, name, method):
 
 
 def _reading(recorder, method, whole):
-    """Send the rows of a read; those that are returned piece by piece are read once before."""
+    """Send the rows of each read; if they are returned in pieces, read them all beforehand."""
 
     @functools.wraps(method)
     def read(self, splits, *args, **kwargs):
@@ -131,7 +131,7 @@ def _reading(recorder, method, whole):
                     recorder.skip(str(reason))
                 except (OSError, EOFError):
                     raise
-                except Exception as error:  # noqa: BLE001  # of pypaimon's, whatever version; the test goes on
+                except Exception as error:  # noqa: BLE001  # of any pypaimon version; the test goes on
                     recorder.skip(f"the hook failed: {type(error).__name__}: {error}")
                 return rows if method is whole else method(self, splits, *args, **kwargs)
             finally:
@@ -188,21 +188,21 @@ def _send(recorder, read, splits, whole, rows):
 
 
 def _read_back(recorder, table, whole, copy):
-    """Read a copy that Morrow wrote to."""
+    """Read a copy that Morrow wrote to, and send its rows."""
     path = type(table.table_path)(copy)
     message = {"op": "readback", "path": copy}
     try:
         schema = type(table.schema_manager)(table.file_io, path).latest()
         builder = type(table)(table.file_io, table.identifier, path, schema).new_read_builder()
         rows = whole(builder.new_read(), builder.new_scan().plan().splits())
-    except Exception as error:  # noqa: BLE001  # counted by its class
+    except Exception as error:  # noqa: BLE001  # counted by class
         recorder.send(**message, error=f"{type(error).__name__}: {error}")
     else:
         recorder.send(**message, rows=_ipc(rows))
 
 
 def _plan_of(recorder, table, splits):
-    """Return the scan whose plan has these splits and no others, and the newest snapshot at that time."""
+    """Return the scan whose plan has exactly these splits, and the newest snapshot at that time."""
     wanted = Counter(map(id, splits))
     for scan, plan, newest in reversed(recorder.plans):
         made = Counter(map(id, plan.splits()))
@@ -214,7 +214,7 @@ def _plan_of(recorder, table, splits):
 
 
 def _travel(table):
-    """Return what the options say of the snapshot to read, and all options."""
+    """Return the time travel arguments in the table's options, and all options."""
     options = table.table_schema.options
     for name in options:
         if any(part in name for part in OTHER_ROWS):

@@ -1,4 +1,4 @@
-"""The files of pypaimon's test suite, each in a pytest of its own whose reads are answered by this process."""
+"""The files of pypaimon's test suite, each in its own pytest, whose reads this process answers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.campaigns.peers.answering import Answers, Case
 TESTS = Path("pypaimon", "tests")
 PATTERNS = ("*_test.py", "test_*.py")
 PASSED, FAILED = (0, 5), (1,)
-"""Exit codes of pytest: no test failed, or none was there; some failed."""
+"""Exit codes of pytest: all tests passed, or there were none; some failed."""
 
 
 @dataclass
 class FileRun:
-    """One file of the suite: how its pytest ended, with the cases that it made."""
+    """A file of the suite: how its pytest ended, and its cases."""
 
     file: str
     ended: str
@@ -33,7 +33,7 @@ class FileRun:
 
 
 def files_of(suite: Path, patterns: Sequence[str] = PATTERNS) -> list[Path]:
-    """Return the test files, relative to the suite."""
+    """List the test files, relative to the suite."""
     found = {path.relative_to(suite) for pattern in patterns for path in (suite / TESTS).rglob(pattern)}
     return sorted(found)
 
@@ -78,7 +78,7 @@ def _run_file(suite: Path, python: str, file: Path, patience: float) -> FileRun:
 
 
 def _answer(listener: Listener, answers: Answers) -> None:
-    """Answer messages until one is None."""
+    """Answer messages until one of them is None."""
     while True:
         with listener.accept() as connection:
             try:
@@ -90,7 +90,7 @@ def _answer(listener: Listener, answers: Answers) -> None:
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End a pytest and the processes that its tests started."""
+    """Kill a pytest and the processes started by its tests."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

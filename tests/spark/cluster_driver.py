@@ -1,7 +1,7 @@
-"""The driver of `test_cluster`, a process of its own: ``python cluster_driver.py <master> <folder> <golden tables>``.
+"""The driver process of `test_cluster`: ``python cluster_driver.py <master> <folder> <golden tables>``.
 
-Reads golden tables and writes one, tells by one line of JSON who did what, and fails when a row is wrong. Then it
-writes while things go wrong on purpose (`failures`), until it kills itself.
+It reads golden tables, writes a table, and prints a line of JSON with the executors that took part; a wrong row is an
+error. Then it writes while failures are injected (`failures`), until it kills itself.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ SETTINGS = {
     "spark.executor.extraJavaOptions": SHORT_LIVED,
     "spark.driver.extraJavaOptions": SHORT_LIVED,
     "spark.cores.max": 2,
-    # No job begins before both executors are there.
+    # Jobs begin after both executors have registered.
     "spark.scheduler.minRegisteredResourcesRatio": 1.0,
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
     "spark.locality.wait": 0,
-    # Three tasks of a write for each executor, so that some are to come when one is killed.
+    # Three write tasks per executor, so that some are still waiting when an executor is killed.
     "spark.default.parallelism": 6,
     "spark.task.maxFailures": 4,
     "spark.speculation": True,
@@ -56,7 +56,7 @@ SETTINGS = {
 
 
 def main(master: str, folder: Path, golden: Path) -> None:
-    cloudpickle.register_pickle_by_value(failures)  # workers have no tests
+    cloudpickle.register_pickle_by_value(failures)  # workers cannot import the tests
     spark = morrow.spark.session("cluster test", master, **SETTINGS)
     spark.sparkContext.setLogLevel("OFF")
     cluster, table = Cluster(master, folder), folder / "table"
@@ -68,7 +68,7 @@ def main(master: str, folder: Path, golden: Path) -> None:
 
 
 def read(spark: SparkSession, golden: Path) -> None:
-    """Compare tables with the rows that Morrow reads here; executors decode their manifests, however small."""
+    """Compare tables with Morrow's local reads; executors decode even the smallest manifests."""
     manifests.MIN_ENTRIES = 0
     for case in READ:
         path = str(golden / "public" / case / "warehouse" / "db.db" / "t")
@@ -79,13 +79,13 @@ def read(spark: SparkSession, golden: Path) -> None:
 
 
 def write(spark: SparkSession, path: Path) -> None:
-    """Make the table of `id` and the `round` that wrote it, with deletion vectors: tasks compact what they write."""
+    """Make a table of `id` and the `round` that wrote it, with deletion vectors, so tasks compact while writing."""
     options = {"bucket": BUCKETS, "deletion-vectors.enabled": True}
     morrow.spark.write(numbers(spark, 0, ROWS, 1), path, create={"primary_keys": "id", "options": options})
 
 
 def update(spark: SparkSession, path: Path) -> None:
-    """Replace some rows and adds as many."""
+    """Replace some rows, and insert as many."""
     morrow.spark.upsert(numbers(spark, UPDATED_FROM, UPDATED_FROM + ROWS, 2), path)
 
 
@@ -94,7 +94,7 @@ def numbers(spark: SparkSession, first: int, last: int, number: int) -> DataFram
 
 
 class Killer:
-    """Kills one executor when a file of a write is there, but not all of them."""
+    """Kills an executor when some but not all files of a write exist."""
 
     def __init__(self, cluster: Cluster, table: Path) -> None:
         self._cluster, self._table = cluster, table

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of Spark: two cores, no pages, few shuffle partitions."""
+"""The Spark session of all Spark tests: two cores, no UI, few shuffle partitions."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": 2,
     "spark.sql.session.timeZone": "America/New_York",
 }
-"""The zone is none of the tables': whoever mixes up instants and wall clocks is found out."""
+"""No table uses this time zone, which reveals confusions of instants and wall clock times."""
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Spark compiles no query: for three rows that is a sixth of all its work."""
+"""Spark compiles no queries; compilation takes a sixth of the time for three rows."""
 
 OF_FEW_ROWS = ("maintenance", "procedures", "source", "writing")
-"""Folders whose queries are interpreted, besides `catalogs`; `make test-long` compiles them, as reads are anyway."""
+"""Folders, besides `catalogs`, whose queries are interpreted. `make test-long` compiles them, like all reads."""
 
 IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 
@@ -48,7 +48,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @contextmanager
 def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Set what may be set while a session runs, for a time."""
+    """Change settings of the running session within the block."""
     for name, value in values.items():
         spark.conf.set(name, value)
     try:
@@ -60,7 +60,7 @@ def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def temporary_views() -> Iterator[None]:
-    """Drop the temporary views that a module has left in the session: the next module starts without any."""
+    """Drop the temporary views of each module at its end."""
     yield
     if "pyspark" not in sys.modules:
         return

@@ -1,7 +1,7 @@
-"""Writes to tables while things go wrong on purpose: the second half of `cluster_driver`.
+"""Writes with injected failures, the second part of `cluster_driver`.
 
-It kills its own process when the files of its last write are there and their commit is not. What attempts of tasks did
-stands in the folder ``attempts``.
+It kills its own process when the files of its last write exist but are not committed. The folder ``attempts`` records
+the attempts of tasks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LONGER_THAN_THE_TEST = 600
 
 @dataclass(frozen=True)
 class Troubled:
-    """The task of a write, to which something happens when its files are there and nobody has heard of them."""
+    """A write task that fails after it has written its files and before it reports them."""
 
     tasks: Tasks
     name: str
@@ -50,7 +50,7 @@ class Troubled:
         yield from result
 
     def _attempt(self, task: int) -> int:
-        """Count the earlier attempts of this task that got this far, and notes this one in the folder."""
+        """Count the earlier attempts of this task that got this far, and record this one in the folder."""
         for attempt in count():
             with suppress(FileExistsError):
                 (self.attempts / f"{self.name} {task}.{attempt}").touch(exist_ok=False)
@@ -59,7 +59,7 @@ class Troubled:
 
 
 def fails_then_dies(_task: int, attempt: int) -> None:
-    """Fail in each task, then end its process, then is done."""
+    """Let each task fail once, then kill its process once, then succeed."""
     if attempt == 0:
         raise OSError("failed once")
     if attempt == 1:
@@ -67,13 +67,13 @@ def fails_then_dies(_task: int, attempt: int) -> None:
 
 
 def is_slow(task: int, attempt: int) -> None:
-    """Keep the first attempt of one task from coming to an end."""
+    """Let the first attempt of a task run forever."""
     if (task, attempt) == (0, 0):
         time.sleep(LONGER_THAN_THE_TEST)
 
 
 def kills_executor(task: int, attempt: int) -> None:
-    """Kills the executor at once: parent of the daemon that the workers are forked from."""
+    """Kill the executor, which is the parent of the daemon from which workers are forked."""
     if (task, attempt) == (0, 0):
         daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
         os.kill(int(daemon[1]), signal.SIGKILL)
@@ -88,7 +88,7 @@ CASES: dict[str, tuple[str, Callable[[int, int], None], str]] = {
     "slow": ("slow", is_slow, "id % 50"),
     "lost": ("lost", kills_executor, "CAST(rand() * 50 AS BIGINT)"),
 }
-"""The table, what happens, and a column: of the last one every recomputation gives other values."""
+"""Maps names to the table, the failure, and a column; the last column changes with each recomputation."""
 
 
 def run_until_killed(spark: SparkSession, folder: Path) -> None:
@@ -101,13 +101,13 @@ def run_until_killed(spark: SparkSession, folder: Path) -> None:
 def update(
     spark: SparkSession, folder: Path, name: str, table: Path, trouble: Callable[..., None], column: str
 ) -> None:
-    """Write keys 0 to 199 as the commit 1 of "loader"."""
+    """Write the keys 0 to 199 as commit 1 of "loader"."""
 
     def troubled(work: Work, shared: object) -> Troubled | Tasks:
         tasks = Tasks.of(work, shared)
         return Troubled(tasks, name, trouble, folder / "attempts") if work is Work.WRITE else tasks
 
-    execution.Tasks = SimpleNamespace(of=troubled)  # type: ignore[misc, assignment]  # what fails instead
+    execution.Tasks = SimpleNamespace(of=troubled)  # type: ignore[misc, assignment]  # injects the failure
     rows = spark.range(0, ROWS, numPartitions=2).selectExpr("id", f"{column} AS v")
     write(rows, table, commit_user="loader", commit_identifier=1)
 

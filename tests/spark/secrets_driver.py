@@ -1,4 +1,4 @@
-"""A driver that reads and writes a table in an object store by every face, and by name, with a log of events.
+"""A driver with an event log that reads and writes a table in an object store through every interface, and by name.
 
 python secrets_driver.py <folder of the log> <storage options as JSON>
 """
@@ -58,7 +58,7 @@ def main(log: str, given: str) -> None:
 
 
 def by_name(spark: SparkSession, options: dict[str, str]) -> None:
-    """Do statements of the catalog, and asks Spark for whatever it shows of them."""
+    """Run statements of the catalog, and print everything that Spark shows about them."""
     morrow.spark.catalog(spark, "pm", warehouse="s3://lake/wh", storage_options=options)
     spark.sql("CREATE TABLE pm.db.log (a BIGINT, b STRING)")
     spark.sql("INSERT INTO pm.db.log SELECT * FROM pm.db.t")

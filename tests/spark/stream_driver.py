@@ -1,7 +1,7 @@
-"""A driver that `test_streaming` has killed: ``python -m tests.spark.stream_driver source copy checkpoint``.
+"""A driver that `test_streaming` kills: ``python -m tests.spark.stream_driver source copy checkpoint``.
 
-It copies a table, one snapshot a batch, until driver and JVM are killed in the middle of batch `FATAL`: its files are
-written, and not committed.
+It copies a table, one snapshot per batch. In batch `FATAL`, driver and JVM are killed after the files are written and
+before they are committed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 FATAL = 1
-"""The number of the batch that is the last one."""
+"""The number of the last batch."""
 
 
 def copying(spark: SparkSession, source: str, copy: str, checkpoint: str) -> DataStreamWriter:
@@ -37,7 +37,7 @@ def copying(spark: SparkSession, source: str, copy: str, checkpoint: str) -> Dat
 
 
 def dying(victims: Sequence[int]) -> type[MorrowDataSource]:
-    """Return a data source whose commit of batch `FATAL` kills these processes and its own."""
+    """Return a data source that kills these processes and its own when it commits batch `FATAL`."""
 
     class Dying(StreamWriter):
         def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's

@@ -1,8 +1,8 @@
-"""A cluster: a master and two workers in processes of their own, and a driver in another one.
+"""A Spark cluster: a master and two workers in separate processes, and a driver in another one.
 
-What `local[2]` cannot show: that all which travels can travel; and that of tasks, executors and drivers that fail or
-die no row is lost, none is there twice, and what is left can be removed. Spark runs a slow task once more on another
-machine only, so each worker has an address of its own.
+Unlike `local[2]`, it shows that everything sent to tasks can be pickled. It also shows that failing or dying tasks,
+executors and drivers lose or duplicate no rows, and that their leftover files can be removed. Spark only repeats a slow
+task on another machine, so each worker has a separate address.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 SECONDS = 400
 WORKERS = 2
 LONG_AGO = 1_500_000_000
-"""Epoch seconds of July 2017."""
+"""Seconds since 1970, in July 2017."""
 
-PLAIN = {"manifest.compression": "none"}  # names of files can be looked for
+PLAIN = {"manifest.compression": "none"}  # so that manifests can be searched for file names
 VECTORS = {**PLAIN, "bucket": 2, "deletion-vectors.enabled": True}
 TABLES = {name: (["id"], VECTORS) for name in ("vectors", "slow", "lost", "driver")} | {"append": ([], PLAIN)}
 KEYED = [name for name, (keys, _) in TABLES.items() if keys]
@@ -48,7 +48,7 @@ NEW = [(i, i % 50) for i in range(ROWS)]
 
 @dataclass(frozen=True)
 class Left:
-    """What the driver leaves when it has been killed: what it told, and the tables below the folder."""
+    """The output and tables of the driver after it was killed."""
 
     told: Any
     folder: Path
@@ -78,17 +78,17 @@ def left(tmp_path_factory: pytest.TempPathFactory, golden_root: Path) -> Left:
 
 @pytest.fixture(scope="module")
 def tables(left: Left) -> dict[str, morrow.Table]:
-    """Tables that the driver has written to while things went wrong, until it was killed."""
+    """Return the tables that the driver wrote with injected failures, until it was killed."""
     return left.tables
 
 
 def test_executors_read_what_this_process_reads(left: Left) -> None:
-    """Compared by the driver, row by row."""
+    """The driver has compared them row by row."""
     assert left.told["read"] == list(READ)
 
 
 def test_a_killed_executor_costs_no_row_and_leaves_no_file(left: Left) -> None:
-    """The second of two writes lost an executor when its first file was there, and Spark started another one."""
+    """The second of two writes lost an executor after the first file, and Spark started another one."""
     assert left.told["executors"] == WORKERS + 1
     table = morrow.open(left.folder / "table")
     assert [snapshot.commit_kind for snapshot in table.snapshots()] == ["APPEND", "COMPACT"] * 2
@@ -100,13 +100,13 @@ def test_a_killed_executor_costs_no_row_and_leaves_no_file(left: Left) -> None:
 
 
 def attempts(table: morrow.Table, name: str) -> set[str]:
-    """List the attempts that got as far as having written their files: task.attempt."""
+    """List the attempts that wrote their files, as task.attempt."""
     names = [path.name.split(" ") for path in (Path(table.path).parents[1] / "attempts").iterdir()]
     return {attempt for case, attempt in names if case == name}
 
 
 def strays(table: morrow.Table) -> set[str]:
-    """Files of data and indexes, and of the writes themselves, that no commit has ever named."""
+    """List data files, index files and files of the write itself that no commit has ever referenced."""
     manifests = b"".join(path.read_bytes() for path in (Path(table.path) / "manifest").iterdir())
     names = {path.name for path in data_files(Path(table.path)) if path.parent.name not in ("manifest", "snapshot")}
     return {name for name in names if name.encode() not in manifests}
@@ -114,21 +114,21 @@ def strays(table: morrow.Table) -> set[str]:
 
 @pytest.mark.parametrize("name", ["append", "vectors"])
 def test_tasks_that_fail_and_whose_processes_die(tables: dict[str, morrow.Table], name: str) -> None:
-    """Each task fails when its files are written, then its process dies, then it is done."""
+    """Each task fails after writing its files, then its process dies, then it succeeds."""
     assert {"0.0", "0.1", "0.2"} <= attempts(tables[name], name)
     assert rows_of(tables[name]) == NEW
     assert strays(tables[name]) == set()
 
 
 def test_of_a_slow_task_and_its_double_one_counts(tables: dict[str, morrow.Table]) -> None:
-    """Both have written their files: Spark started the second one while the first did not end."""
+    """Both attempts have written their files, as Spark started the second while the first was still running."""
     assert {"0.0", "0.1"} <= attempts(tables["slow"], "slow")
     assert rows_of(tables["slow"]) == NEW
     assert strays(tables["slow"]) == set()
 
 
 def test_an_executor_that_is_killed_in_the_middle_of_a_write(tables: dict[str, morrow.Table]) -> None:
-    """Its tasks run again, also those that made the rows, and make others of the same keys."""
+    """Its tasks run again, including those before the write, which now return other rows with the same keys."""
     assert {"0.0", "0.1", "1.0"} <= attempts(tables["lost"], "lost")
     assert [i for i, _ in rows_of(tables["lost"])] == list(range(ROWS))
     assert all(0 <= v < 50 for _, v in rows_of(tables["lost"]))
@@ -136,7 +136,7 @@ def test_an_executor_that_is_killed_in_the_middle_of_a_write(tables: dict[str, m
 
 
 def test_a_driver_that_is_killed_between_files_and_commit(tables: dict[str, morrow.Table], spark: SparkSession) -> None:
-    """Nothing was committed; the same commit is made by the next driver, once; what the first one left is orphans."""
+    """Nothing was committed; the next driver makes the same commit once, and the old files are orphans."""
     table = tables["driver"]
     assert rows_of(table) == OLD
     left = strays(table)

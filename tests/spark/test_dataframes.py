@@ -1,4 +1,4 @@
-"""`Scan.to_spark`: rows that fit the driver, through Arrow into a real Spark and back, every type and value."""
+"""`Scan.to_spark`: rows that fit the driver go through Arrow to a real Spark and back, with all types."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VALUES: dict[str, tuple[str | t.DataType, str, list[Any]]] = {
     "DATE": ("DATE", "date", [LONG_AGO.date(), LATER.date()]),
     "TIME": ("TIME(3)", "time(3)", [dt.time(0), dt.time(23, 59, 59, 999_000)]),
     "TIMESTAMP": ("TIMESTAMP(6)", "timestamp_ntz", [LONG_AGO, LATER]),
-    # Clocks show the same at both in New York, the zone of the session.
+    # Both instants show the same time in New York, the session's time zone.
     "LTZ": (
         "TIMESTAMP(3) WITH LOCAL TIME ZONE",
         "timestamp",
@@ -73,7 +73,7 @@ def test_every_type_and_its_extremes_arrive(spark: SparkSession) -> None:
     by_name = dict(zip(VALUES, columns))
     instants = by_name.pop("LTZ")
     assert dict(zip(by_name, found)) == by_name
-    # Python's datetimes have no zone here; seconds since 1970 have none either.
+    # Python's datetimes lack a time zone here, so compare seconds since 1970.
     seconds = [row[0] for row in frame.selectExpr("unix_seconds(LTZ)").collect()]
     assert seconds == [None if value is None else int(value.timestamp()) for value in instants]
 
@@ -96,7 +96,7 @@ def test_no_rows_at_all_have_every_type(spark: SparkSession) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Convert a value of PySpark's to what Arrow's Python values are."""
+    """Convert a value of PySpark to Arrow's Python value."""
     if isinstance(value, dict):
         return list(value.items())
     if isinstance(value, bytearray):
@@ -107,7 +107,7 @@ def plain(value: Any) -> Any:
 
 
 def test_what_is_handed_over_can_be_written_and_is_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    """The other direction: rows of Spark as Arrow, in the types of the table."""
+    """In the other direction, rows of Spark become Arrow data with the table's types."""
     kinds = [
         ("id", "INT"),
         ("at", "TIMESTAMP(6)"),

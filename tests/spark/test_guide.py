@@ -1,4 +1,4 @@
-"""The guide to Spark keeps its promises; see `tests.test_docs`, which runs the others."""
+"""The Spark guide runs as written; `tests.test_docs` runs the other guides."""
 
 from __future__ import annotations
 

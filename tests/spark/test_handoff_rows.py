@@ -1,4 +1,4 @@
-"""What a Spark session is given for a scan that fits the driver. No Spark runs here."""
+"""The rows that a Spark session gets for a scan that fits the driver. These tests do not run Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.table_factory import TableFactory
 
 @dataclass
 class Session:
-    """Stands in for a SparkSession: keeps what it is given."""
+    """A fake SparkSession that records its input."""
 
     given: list[pa.Table] = field(default_factory=list)
     schema: Any = None
@@ -31,7 +31,7 @@ class Session:
 
 
 class Frame:
-    """Stands in for a DataFrame."""
+    """A fake DataFrame."""
 
     def select(self, columns: str) -> str:
         return f"{columns} of a DataFrame"

@@ -1,4 +1,4 @@
-"""Columns of hostile names on Spark: written, read by its own scan with masks, filtered, deleted; keys, partitions."""
+"""Columns with hostile names in Spark: written, scanned with masks, filtered, deleted, used as keys and partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A merge engine of another package that driver and executors have: written, compacted and read as Spark jobs."""
+"""A merge engine from another package on driver and executors: Spark jobs write, compact and read with it."""
 
 from __future__ import annotations
 

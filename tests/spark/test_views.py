@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def behind_a_link(table: morrow.Table) -> Path:
-    """Move the folder with the data out of the table, and put a link there; return where it went."""
+    """Replace the data folder by a link to its new place outside of the table, and return that place."""
     inside = Path(table.path, "bucket-0")
     outside = Path(table.path).parents[2] / "outside"
     shutil.move(inside, outside)
@@ -43,7 +43,7 @@ def behind_a_link(table: morrow.Table) -> Path:
 
 @pytest.fixture
 def warehouse(tmp_path: Path, spark: SparkSession) -> Iterator[Path]:
-    """``db.orders`` with the rows 1 and 2, ``db.items`` with one row."""
+    """Make ``db.orders`` with the rows 1 and 2, and ``db.items`` with one row."""
     new_table(tmp_path, "id BIGINT, item STRING", keys=["id"], name="orders").append({"id": [1, 2], "item": ["a", "b"]})
     new_table(tmp_path, "item STRING, price INT", name="items").append({"item": ["a"], "price": [10]})
     yield tmp_path
@@ -68,13 +68,13 @@ def test_attaching_again_shows_the_newest_tables(spark: SparkSession, warehouse:
     catalog.table("db.orders").upsert({"id": [2, 3], "item": ["c", "d"]})
     catalog.drop_table("db.items")
     new_table(warehouse, "id INT", name="new").append({"id": [1]})
-    assert spark.table("pm_db_orders").count() == 2  # as it was
+    assert spark.table("pm_db_orders").count() == 2  # as before
 
     assert attach(spark, warehouse) == {"db.new": "pm_db_new", "db.orders": "pm_db_orders"}
     assert sorted(map(tuple, spark.table("pm_db_orders").collect())) == [(1, "a"), (2, "c"), (3, "d")]
     assert views(spark) == {"pm_db_new", "pm_db_orders"}
 
-    # Rolled back and written to again, it has a snapshot of the same number with other rows.
+    # After a rollback and another write, the table has a snapshot with the same id and other rows.
     catalog.table("db.orders").rollback(1)
     catalog.table("db.orders").upsert({"id": [7], "item": ["e"]})
     catalog.table("db.new").alter.rename_column("id", "number")
@@ -87,7 +87,7 @@ def test_attaching_again_shows_the_newest_tables(spark: SparkSession, warehouse:
 def test_views_have_the_storage_options_of_the_last_time(
     spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old ones may have ended, though nobody has changed the table."""
+    """The old credentials may have expired, even if the table is unchanged."""
     made = []
 
     def reading(scan: Scan, spark: SparkSession) -> DataFrame:
@@ -108,7 +108,7 @@ def test_what_is_trusted_and_verified_is_so_in_views_and_procedures(spark: Spark
     with pytest.raises(UnsafePath, match="is a link"):
         attach(spark, tmp_path / "wh", tables="db.t")
     with pytest.raises(InvalidArgument, match="verify='all'"):
-        attach(spark, tmp_path / "wh", verify="all")  # type: ignore[arg-type]  # that is the point
+        attach(spark, tmp_path / "wh", verify="all")  # type: ignore[arg-type]  # on purpose
     try:
         view = attach(spark, tmp_path / "wh", allowed_roots=outside, verify="pages")["db.t"]
         assert spark.table(view).count() == 2
@@ -193,7 +193,7 @@ def test_names_that_two_tables_would_have(spark: SparkSession, tmp_path: Path) -
         catalog.create_table(name, schema="id INT")
     with pytest.raises(InvalidArgument, match=r"a\.b_c and a_b\.c would both be the view pm_a_b_c"):
         attach(spark, tmp_path, databases=["a", "a_b"])
-    with pytest.raises(InvalidArgument, match=r"x\.T and x\.t would both be"):  # Spark does not tell them apart
+    with pytest.raises(InvalidArgument, match=r"x\.T and x\.t would both be"):  # Spark ignores case
         attach(spark, tmp_path, tables=["x.T", "x.t"])
     with pytest.raises(InvalidArgument, match="as_ is what the names of views begin with"):
         attach(spark, tmp_path, as_=" ")

@@ -1,4 +1,4 @@
-"""The Python of the workers: the driver's own in local mode, looked at where it is another."""
+"""The Python of the workers: in local mode the driver's own, elsewhere checked first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def context(spark: SparkSession) -> Iterator[Any]:
-    """The session's context, as if Morrow met it now."""
+    """Return the session's context, as if Morrow had not checked it yet."""
     found = spark.sparkContext
     _CHECKED.discard(found)
     before = found.pythonExec
@@ -30,7 +30,7 @@ def context(spark: SparkSession) -> Iterator[Any]:
 
 
 def test_local_workers_run_this_python(context: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a session that was made without Morrow, by a Python that is not the first on the path."""
+    """A session made without Morrow uses the first Python on the path, which may be another one."""
     monkeypatch.delenv("PYSPARK_PYTHON")
     context.pythonExec = "python3"
     check_workers(spark)

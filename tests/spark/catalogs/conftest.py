@@ -1,4 +1,4 @@
-"""A catalog of an empty warehouse, the same name for every test."""
+"""A catalog of an empty warehouse, with the same name in every test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTINGS = {
-    # Queries of three rows are neither worth planning anew at their stages nor compiling.
+    # Queries over three rows are not worth adaptive planning or compilation.
     "spark.sql.adaptive.enabled": "false",
     **INTERPRETED,
 }
@@ -31,7 +31,7 @@ def small_queries(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture
 def sql(spark: SparkSession, tmp_path: Path) -> Sql:
-    """Run a statement, and return its rows; ``pm`` is a new warehouse with the database ``db``."""
+    """Return a function that runs a statement; ``pm`` is a new warehouse with the database ``db``."""
     morrow.spark.catalog(spark, "pm", warehouse=tmp_path)
     morrow.Catalog(tmp_path).create_database("db")
 

@@ -1,4 +1,4 @@
-"""Catalogs that are more than a folder, in Spark's SQL: named by their options."""
+"""Catalogs in Spark SQL that are configured by options, not just by a folder."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_rest_catalog(spark: SparkSession, tmp_path: Path) -> None:
 
 
 class TestHive:
-    __test__ = os.environ.get("HYPOTHESIS_PROFILE") == "long"  # tests/interop/test_hive.py has what is Hive's own
+    __test__ = os.environ.get("HYPOTHESIS_PROFILE") == "long"  # tests/interop/test_hive.py covers Hive itself
 
     def test_a_catalog_of_hives_metastore(self, spark: SparkSession, tmp_path: Path) -> None:
         with hive_metastore() as uri:

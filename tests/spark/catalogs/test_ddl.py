@@ -1,4 +1,4 @@
-"""Default values of columns, and tables like others."""
+"""Default values of columns, and CREATE TABLE LIKE."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GIVEN = {
     "i DOUBLE": ("CAST('NaN' AS DOUBLE)", "NaN", "NaN"),
     "j STRING": ("NULL", None, None),
 }
-"""Column -> its default in SQL, the text that Paimon stores, and the value in the session's zone as text."""
+"""Maps columns to their default in SQL, its text in Paimon, and its value in the session's time zone."""
 
 
 def test_defaults(sql: Sql, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""SHOW CREATE TABLE: the same table again, whatever its columns, defaults and comments."""
+"""SHOW CREATE TABLE recreates the table with any columns, defaults and comments."""
 
 from __future__ import annotations
 
@@ -79,6 +79,6 @@ def test_secrets_are_no_properties_of_tables(sql: Sql, spark: SparkSession, tmp_
         rows.mode("append").save(str(new))
     morrow.open(str(tmp_path / "db.db" / "t")).alter.set_options(
         {"s3.secret-key": "hidden"}
-    )  # as others may have made it
+    )  # as others may have set it
     ((shown,),) = sql("SHOW CREATE TABLE pm.db.t")
     assert "'s3.secret-key' = '***'" in shown and "'fields.token.default-value' = 'a'" in shown

@@ -1,4 +1,4 @@
-"""Format tables in Spark's SQL: made, written by tasks, read by Spark or by tasks with the rows of local reads."""
+"""Format tables in Spark SQL: created, written by tasks, read by Spark or by tasks with the rows of local reads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLACE = "PARTITION (`k v` = 'x/=% ü', day = '2024-02-29')"
 
 @pytest.fixture
 def catalog(spark: SparkSession, tmp_path: Path) -> Iterator[morrow.Catalog]:
-    """A catalog of a server, which Spark has as ``files``."""
+    """Make a catalog of a REST server, named ``files`` in Spark."""
     with rest_server(tmp_path / "rest") as server:
         options = {"metastore": "rest", "uri": server.url, "token.provider": "bear", "token": "x"}
         morrow.spark.catalog(spark, "files", **options)
@@ -79,7 +79,7 @@ def test_written_and_read(catalog: morrow.Catalog, run: Run, spark: SparkSession
 
 
 def test_files_of_others(catalog: morrow.Catalog, run: Run) -> None:
-    """Columns in other types, in capitals, or not there: what local reads make of them."""
+    """Columns with other types, in capitals or missing are read like in local reads."""
     table = catalog.create_format_table("db.t", "id BIGINT, s STRING, p INT", partition_keys="p")
     table.append({"id": [1], "s": ["a"], "p": [1]})
     others = [

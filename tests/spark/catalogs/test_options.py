@@ -1,4 +1,4 @@
-"""Options of a read, settings of the session, functions of changes: other states of a table by name."""
+"""Reads of other snapshots by name: options of a read, settings of the session, functions of changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAME = "`a.b 'ü`"
 
 @pytest.fixture
 def table(sql: Sql, tmp_path: Path) -> morrow.Table:
-    """Four snapshots: keys 1 and 2, then 2 updated and 3 inserted, then 1 deleted."""
+    """Make four snapshots: insert key 1, insert key 2, update key 2 and insert key 3, delete key 1."""
     sql("CREATE TABLE pm.db." + NAME + " (id INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key' = 'id')")
     made = morrow.Catalog(tmp_path).table("db.a.b 'ü")
     for rows in ({"id": [1], "v": ["a"]}, {"id": [2], "v": ["b"]}, {"id": [2, 3], "v": ["c", "d"]}):
@@ -163,7 +163,7 @@ def test_settings_of_system_tables(
             assert sql(f"SELECT sum(record_count) FROM pm.db.{system}${found}`") == [(1,)]
         assert sql(f"SELECT rowkind, id FROM pm.db.{system}$audit_log`") == [("+I", 1)]
         assert sql(f"SELECT sum(record_count) FROM pm.db.{system}$files` VERSION AS OF 3") == [(4,)]
-        assert len(sql(f"SELECT * FROM pm.db.{system}$snapshots`")) == 4  # of all states, as in Paimon
+        assert len(sql(f"SELECT * FROM pm.db.{system}$snapshots`")) == 4  # of all snapshots, as in Paimon
         with pytest.raises(Exception, match=r"a stream while spark\.paimon.* chooses what is read is not supported"):
             follow(spark, f"pm.db.{system}$audit_log`")
         if conf == AT_ONE:
@@ -213,7 +213,7 @@ def test_the_greatest_partition(sql: Sql) -> None:
     ]
 
 
-# Options of writes by name: new columns, overwrites by condition, options of the table for one write, settings.
+# Writes by name: new columns, overwrites by condition, options of the table for a single write, settings.
 
 MERGES = {"write.merge-schema": "true"}
 

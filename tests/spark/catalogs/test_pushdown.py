@@ -1,7 +1,7 @@
-"""Random queries over random tables: the rows are those that Spark has over Parquet files of the same rows.
+"""Random queries over random tables return the same rows as Spark's queries over Parquet files of these tables.
 
-Morrow answers a part of such queries itself: aggregates, limits, filters and the columns that are used, down to none.
-A failure names its seed and its query.
+Morrow answers some parts of such queries itself: aggregates, limits, filters and the used columns, even if there are
+none. A failure names its seed and its query.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TABLES, QUERIES = (300, 20) if IS_LONG else (1, 10)
-"""Per test, and per table: in `make test` as many as are compared in two seconds."""
+"""Per test, and per table; `make test` compares as many queries as it can in two seconds."""
 FIRST_SEED = random.SystemRandom().randrange(10**6) if IS_LONG else 0
 NAMES = (*"abcdefg" * 3, "p.q", "Ü x", "count")
 WHOLE = ("TINYINT", "SMALLINT", "INT")
 REAL = ("FLOAT", "DOUBLE")
 UNORDERED = ("MAP<STRING, INT>", "MULTISET<STRING>")
-"""Types that Spark neither compares nor groups by."""
+"""Types that Spark cannot compare or group by."""
 
 Made = Callable[[str], "DataFrame"]
-"""Makes the DataFrame of a query whose table is written ``{t}``."""
+"""Makes the DataFrame of a query that contains ``{t}`` for the table."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Queries:
     chance: random.Random
 
     def query(self) -> str:
-        """Write a query whose rows are the same in any plan."""
+        """Write a query with the same rows in any plan."""
         relation = self.relation()
         other = self.relation()
         number = self.chance.randrange(4)
@@ -77,7 +77,7 @@ class Queries:
         return self.chance.choice(forms)
 
     def relation(self) -> str:
-        """Write rows, distinct rows, an aggregate of all rows, or one of groups."""
+        """Write a subquery of rows, distinct rows, an aggregate of all rows, or grouped aggregates."""
         source = f"{{t}} WHERE {self.condition()}" if self.chance.random() < 0.6 else "{t}"
         names = ", ".join(quote_name(name) for name in self.comparable())
         aggregates = ", ".join(f"{self.aggregate()} AS s{i}" for i in range(self.chance.randrange(1, 4)))
@@ -95,7 +95,7 @@ class Queries:
         return self.chance.choice(forms)
 
     def comparable(self) -> list[str]:
-        """Draws columns, partition and row id among them, that Spark compares."""
+        """Draw comparable columns, possibly with the partition and the row id."""
         able = [ROW_ID, *(column.name for column in self.columns if column.type not in UNORDERED)]
         return self.chance.sample(able, self.chance.randrange(1, len(able) + 1))
 
@@ -137,7 +137,7 @@ class Queries:
 
 
 def literal(value: Any, kind: str) -> str:
-    """Write a value of a column as SQL of Spark."""
+    """Format a column's value as a Spark SQL literal."""
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"
     if isinstance(value, dt.datetime):
@@ -153,7 +153,7 @@ def literal(value: Any, kind: str) -> str:
 
 
 def _faces(spark: SparkSession, warehouse: Path, table: morrow.Table, snapshot: int | None) -> Mapping[str, Made]:
-    """Return the ways in which Spark reads a table of ``db``: its newest state, or that of a snapshot."""
+    """Return Spark's ways to read a table of ``db``, as of its newest or another snapshot."""
     session = Session(spark, {"pm": Place(spark, "pm", morrow.Catalog(warehouse), Access())})
     name = f"{Path(table.path).name}_{snapshot or 'newest'}"
     options = {} if snapshot is None else {"scan.snapshot-id": str(snapshot)}
@@ -169,13 +169,13 @@ def _faces(spark: SparkSession, warehouse: Path, table: morrow.Table, snapshot: 
 
 
 def _never_written(made: RandomTable, warehouse: Path) -> morrow.Table:
-    """Make ``db.never``, a table of the same columns without a snapshot."""
+    """Create ``db.never``, a table with the same columns and no snapshot."""
     fields = {field.name: str(field.type) for field in made.table.scan().fields}
     return morrow.Catalog(warehouse).create_table("db.never", schema=fields)
 
 
 def _columns_in(scan: morrow.Scan, made: RandomTable) -> list[Column]:
-    """Return the columns of the newest state that a scan has, too: an old snapshot may have others."""
+    """Return the newest columns that a scan also has, since an old snapshot may have others."""
     newest = {field.name: field.type for field in made.table.scan().fields}
     shared = {field.name for field in scan.fields if newest.get(field.name) == field.type}
     columns = [*made.columns, *([made.partition] if made.partition else [])]
@@ -183,7 +183,7 @@ def _columns_in(scan: morrow.Scan, made: RandomTable) -> list[Column]:
 
 
 def _held(spark: SparkSession, scan: morrow.Scan, folder: Path) -> str:
-    """Write the rows of a scan as Parquet by Spark, and return the name of their view."""
+    """Write the rows of a scan to Parquet with Spark, and return the name of a view of them."""
     handed_over(scan, spark).coalesce(1).write.parquet(str(folder))
     spark.read.parquet(str(folder)).createOrReplaceTempView(f"held_{folder.name}")
     return f"held_{folder.name}"

@@ -1,4 +1,4 @@
-"""Tables read by name: their newest state, or another one; columns and filters that reach the files; errors."""
+"""Tables read by name: the newest or another snapshot, pushdown of columns and filters, errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_query_has_the_newest_rows(sql: Sql, spark: SparkSession, tmp_path
     assert sql("SELECT count(*), sum(v) FROM pm.db.t WHERE id > 1") == [(2, 50)]
     table.upsert(pa.table({"id": [3], "v": [33]}))
     assert sql("SELECT sum(v) FROM pm.db.t") == sql("SELECT * FROM seen") == [(63,)]
-    assert frame.groupBy().sum("v").collect() == [(60,)]  # a DataFrame stays at its snapshot
+    assert frame.groupBy().sum("v").collect() == [(60,)]  # a DataFrame keeps its snapshot
     morrow.Catalog(tmp_path).drop_table("db.t")
     made(tmp_path).upsert(pa.table({"id": [1], "v": [0]}))
     assert sql("SELECT sum(v) FROM pm.db.t") == [(50,)]
@@ -92,7 +92,7 @@ def test_columns_and_filters_reach_the_files(sql: Sql, tmp_path: Path) -> None:
     morrow.Catalog(tmp_path).create_table("db.a", schema="id BIGINT, v BIGINT").append(ROWS)
     plan = sql("EXPLAIN SELECT v FROM pm.db.a WHERE v > 15")[0][0]
     assert "ReadSchema: struct<v:bigint>" in plan and "GreaterThan(v,15)" in plan
-    assert "FileScan" not in sql("EXPLAIN SELECT v FROM pm.db.a WHERE v > 100")[0][0]  # by Morrow's statistics
+    assert "FileScan" not in sql("EXPLAIN SELECT v FROM pm.db.a WHERE v > 100")[0][0]  # pruned by Morrow's statistics
     assert sql("SELECT input_file_name() <> '' FROM pm.db.a LIMIT 1") == [(True,)]
 
 
@@ -174,7 +174,7 @@ def test_a_frame_of_a_catalog_that_went_elsewhere(sql: Sql, spark: SparkSession,
         frame.collect()
 
 
-# Aggregates, limits and sizes that Spark is told from metadata.
+# Aggregates, limits and sizes that Spark gets from metadata.
 
 SUMMED_ROWS = pa.table({"p.q": ["a", "a", None], "v": [1, None, 3], "s": ["x", "y", "z"]})
 READS = ("parquet", "MapInArrow")
@@ -182,7 +182,7 @@ READS = ("parquet", "MapInArrow")
 
 @pytest.fixture
 def table(sql: Sql, tmp_path: Path) -> morrow.Table:
-    """``pm.db.t``, two files in partition a and two in that of nulls."""
+    """Create ``pm.db.t`` with two files in partition a and two in the null partition."""
     assert sql("SHOW TABLES IN pm.db") == []
     made = morrow.Catalog(tmp_path).create_table("db.t", schema="`p.q` STRING, v INT, s STRING", partition_keys=["p.q"])
     made.append(SUMMED_ROWS)
@@ -195,7 +195,7 @@ def plan(frame: DataFrame) -> Any:
 
 
 def reads(spark: SparkSession, statement: str) -> bool:
-    """Tell whether a query reads files."""
+    """Return whether a query reads files."""
     return any(word in str(plan(spark.sql(statement)).toString()) for word in READS)
 
 
@@ -246,7 +246,7 @@ def test_an_aggregate_of_all_rows_is_a_row_if_no_column_of_it_is_used(spark: Spa
 
 def test_a_limit_leaves_files_unread(sql: Sql, spark: SparkSession, table: morrow.Table) -> None:
     assert len(sql("SELECT v FROM pm.db.t LIMIT 5")) == 5
-    assert len(spark.sql("SELECT v FROM pm.db.t WHERE `p.q` = 'a' LIMIT 2").inputFiles()) == 2  # a section
+    assert len(spark.sql("SELECT v FROM pm.db.t WHERE `p.q` = 'a' LIMIT 2").inputFiles()) == 2  # one section of files
     assert len(morrow.spark.read(spark, table.path).inputFiles()) == 4
 
 

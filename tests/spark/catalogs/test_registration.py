@@ -1,4 +1,4 @@
-"""`morrow.spark.catalog`: names it takes, names that are taken, what stays in this process."""
+"""`morrow.spark.catalog`: valid names, names in use, and settings that stay in this process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_catalog_of_another_kind_is_left_alone(spark: SparkSession, tmp_path: 
 
 def test_a_session_that_is_not_the_active_one(spark: SparkSession, tmp_path: Path) -> None:
     morrow.Catalog(tmp_path).create_database("shop")
-    other = spark.newSession()  # is the active one now
+    other = spark.newSession()  # becomes the active session
     morrow.spark.catalog(spark, "for_the_first", warehouse=tmp_path)
     assert [row[0] for row in spark.sql("SHOW DATABASES IN for_the_first").collect()] == ["shop"]
     with pytest.raises(Exception, match="for_the_first"):

@@ -1,4 +1,4 @@
-"""Every statement of docs/spark-sql.md, in order, in one session: what is done, and what is refused by which words."""
+"""Every statement in docs/spark-sql.md, in order, in one session: its effect, or its error message."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_page_runs(golden_root: Path, tmp_path: Path, monkeypatch: pytest.Mo
     run_guide(SPARK_SQL, golden_root)
 
 
-# CALL: names of tables, which are looked up as in other statements; cached tables, which are read anew.
+# CALL: table names are resolved as in other statements, and cached tables are read again.
 
 
 def test_names_without_a_database(sql: Sql) -> None:

@@ -48,12 +48,12 @@ def test_a_stream_from_table_to_table(sql: Sql, spark: SparkSession, tmp_path: P
     forget_last_batch(tmp_path / "c")
     before = len(commits(target))
     run(spark.readStream.table("pm.db.s"), "pm.db.t", tmp_path / "c")
-    assert len(commits(target)) == before + 1  # the batch after it, which is new
+    assert len(commits(target)) == before + 1  # only the following batch is new
 
 
 @pytest.mark.parametrize("by", ["name", "path"])
 def test_a_dataframe_of_other_columns_ends_the_query(by: str, sql: Sql, spark: SparkSession, tmp_path: Path) -> None:
-    """Spark takes a batch's columns by their places."""
+    """Spark matches a batch's columns by position."""
     morrow.spark.register(spark)
     source = made(tmp_path, "s", bucket=1)
 
@@ -72,7 +72,7 @@ def test_a_dataframe_of_other_columns_ends_the_query(by: str, sql: Sql, spark: S
 
 
 def forget_last_batch(checkpoint: Path) -> None:
-    """Make the checkpoint that of a query which was killed after it had committed the batch to the table."""
+    """Rewind the checkpoint, as if the query was killed after its commit to the table."""
     newest = max((checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
     newest.unlink()
     newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
@@ -125,7 +125,7 @@ def test_what_streams_refuse(sql: Sql, spark: SparkSession, tmp_path: Path) -> N
         with pytest.raises(Exception, match=match):
             run(spark.readStream.options(**options).table("pm.db.t"), "pm.db.t", tmp_path / "c")
     run(spark.readStream.option("scan.timestamp", "2020-01-01").table("pm.db.t"), "pm.db.copy", tmp_path / "b")
-    assert sql("SELECT * FROM pm.db.copy") == [(1, "a")]  # from before the oldest snapshot on
+    assert sql("SELECT * FROM pm.db.copy") == [(1, "a")]  # begins before the oldest snapshot
     with pytest.raises(Exception, match="option 'bucket' of a write"):
         run(spark.readStream.table("pm.db.t"), "pm.db.t", tmp_path / "d", bucket=2)
     with pytest.raises(Exception, match=r"does not support .*micro-batch"):

@@ -1,4 +1,4 @@
-"""Statements of Paimon's as text: what is parsed, what is left to Spark, and what is refused."""
+"""The text of Paimon's own statements: parsed by Morrow, left to Spark, or refused."""
 
 from __future__ import annotations
 

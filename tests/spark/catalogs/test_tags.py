@@ -1,4 +1,4 @@
-"""Tags by ALTER TABLE and SHOW TAGS, which Spark's own parser does not know."""
+"""ALTER TABLE and SHOW TAGS for tags, which Spark's own parser does not know."""
 
 from __future__ import annotations
 

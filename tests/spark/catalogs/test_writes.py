@@ -1,4 +1,4 @@
-"""Rows written by name: INSERT, OVERWRITE, CREATE and REPLACE AS SELECT, and the DataFrame calls of the same."""
+"""Rows written by name: INSERT, OVERWRITE, CREATE and REPLACE AS SELECT, and the equivalent DataFrame calls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_overwrites_replace_what_the_session_says(sql: Sql, spark: SparkSession)
     sql(f"SET {MODE} = dynamic")
     try:
         assert "4" in sql("EXPLAIN INSERT OVERWRITE pm.db.t SELECT 40, 'a'")[0][0]
-        assert sorted(sql("SELECT id FROM pm.db.t")) == [(2,), (3,), (4,)]  # EXPLAIN does nothing
+        assert sorted(sql("SELECT id FROM pm.db.t")) == [(2,), (3,), (4,)]  # EXPLAIN writes nothing
         sql("INSERT OVERWRITE pm.db.t SELECT id + 1, p FROM pm.db.t WHERE p = 'b'")
     finally:
         spark.conf.unset(MODE)
@@ -51,7 +51,7 @@ def test_columns_that_a_statement_leaves_out(sql: Sql, tmp_path: Path) -> None:
     table.alter.set_default("d", "2024-02-29")
     sql("INSERT INTO pm.db.t (id) VALUES (1)")
     sql("INSERT INTO pm.db.t VALUES (2, DEFAULT, NULL)")
-    # Paimon's writers put the default in place of any null.
+    # Like Paimon's writers, replace every null by the default.
     assert sql("SELECT s, CAST(d AS STRING), count(*) FROM pm.db.t GROUP BY ALL") == [("it's", "2024-02-29", 2)]
     with pytest.raises(Exception, match="CANNOT_FIND_DATA"):
         sql("INSERT INTO pm.db.t (s) VALUES ('x')")
@@ -117,7 +117,7 @@ def test_save_as_table_and_insert_into(sql: Sql, rows: DataFrame) -> None:
 
 def test_save_as_table_overwrites_rows_and_keeps_the_table(sql: Sql, spark: SparkSession, rows: DataFrame) -> None:
     made = rows.write.format("paimon").partitionBy("p").options(**{"primary-key": "id, p", "bucket": 2})
-    for _ in range(2):  # a pipeline that makes its table runs again
+    for _ in range(2):  # a pipeline that creates its table may run again
         made.mode("overwrite").saveAsTable("pm.db.t")
     other = rows.selectExpr("id + 10 AS id", "p", "v")
     other.where("p = 'a'").write.mode("overwrite").saveAsTable("pm.db.t")
@@ -154,7 +154,7 @@ def test_writers_side_by_side(sql: Sql, rows: DataFrame) -> None:
     def append() -> None:
         try:
             rows.writeTo("pm.db.t").append()
-        except BaseException as error:  # noqa: BLE001 - the thread's, for the assertion below
+        except BaseException as error:  # noqa: BLE001 - raised in the thread, checked below
             failed.append(error)
 
     threads = [threading.Thread(target=append) for _ in range(3)]
@@ -233,7 +233,7 @@ def test_overwrites_by_booleans(sql: Sql, spark: SparkSession) -> None:
     assert sorted(sql("SELECT id FROM pm.db.p")) == [(3,), (8,)]
 
 
-# DELETE, UPDATE and MERGE by name: what they change, and what they refuse.
+# DELETE, UPDATE and MERGE by name: their effects and their errors.
 
 ROWS = pa.table({"id": [1, 2, 3, 4], "v": [10, 20, None, 40], "s": ["a", "b", "c", None]})
 SCHEMA = "id BIGINT, v BIGINT, s STRING"
@@ -298,7 +298,7 @@ def test_update(sql: Sql, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
 def test_rows_of_one_key_in_several_partitions(sql: Sql, tmp_path: Path, engine: str) -> None:
-    """With fixed buckets, each partition may have a row of one key; its partition may be null."""
+    """With fixed buckets, several partitions, also the null partition, can have a row of the same key."""
     options = {"bucket": 2, "merge-engine": engine}
     if engine == "partial-update":
         options["partial-update.remove-record-on-delete"] = True
@@ -394,7 +394,7 @@ def test_cached_tables(sql: Sql, tmp_path: Path) -> None:
 def test_statements_are_repeated_where_others_commit_first(
     sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keyed: bool
 ) -> None:
-    """Another commit comes between the reading and the commit of each statement: what it sees is the newest state."""
+    """Another commit lands between the read and the commit of each statement, which sees the newest rows."""
     from morrow.spark.writing import changes
 
     table = made(tmp_path) if keyed else morrow.Catalog(tmp_path).create_table("db.t", schema=SCHEMA)
@@ -489,7 +489,7 @@ def test_merge_engines_and_sequences(sql: Sql, tmp_path: Path) -> None:
 
 
 def test_partial_update(sql: Sql) -> None:
-    """A version that its merge would not make the updated row is refused, and what a function adds is added once."""
+    """Updates that the table's merge would not reproduce are refused, and aggregated columns add a value once."""
     sql(
         "CREATE TABLE pm.db.t (id BIGINT NOT NULL, v BIGINT, s STRING, g INT, n INT, total INT, m MAP<STRING, INT>) "
         "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '2', 'merge-engine' = 'partial-update', "
@@ -530,7 +530,7 @@ def test_append_tables(sql: Sql) -> None:
         "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (id, v) WHEN NOT MATCHED BY SOURCE THEN UPDATE SET s = 'alone'"
     )
     for statement in ("DELETE FROM pm.db.t WHERE v + 1 = 2", "UPDATE pm.db.t SET v = 1"):
-        sql(statement)  # of no snapshot
+        sql(statement)  # the table has no snapshot yet
     assert sql("SELECT * FROM pm.db.`t$snapshots`") == []
     sql("INSERT INTO pm.db.t VALUES (1, 10, 'a'), (2, 20, 'b'), (3, NULL, 'c'), (4, 40, NULL), (5, NULL, 'bee')")
     sql("DELETE FROM pm.db.t WHERE v > 10 AND s LIKE 'b%'")
@@ -550,7 +550,7 @@ def test_append_tables(sql: Sql) -> None:
     ):
         with pytest.raises(Exception, match=words):
             sql(statement)
-    sql(MERGE.format("(1L, 7L), (1L, 8L)", "t.id = s.id") + "WHEN MATCHED THEN DELETE")  # twice is once
+    sql(MERGE.format("(1L, 7L), (1L, 8L)", "t.id = s.id") + "WHEN MATCHED THEN DELETE")  # matching twice deletes once
     assert [row[0] for row in left(sql)] == [4, 5, 8]
     sql("DELETE FROM pm.db.t")
     assert left(sql) == []

@@ -1,4 +1,4 @@
-"""How units of work reach tasks: each is sent its own, and the caller's session stays as it is."""
+"""Distribution of work units to tasks; the caller's session stays unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("connect", [False, True])
 def test_each_group_of_units_is_one_tasks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, connect: bool) -> None:
-    """A server of Spark Connect divides rows by itself, so that they are shuffled there."""
+    """Spark Connect servers partition rows themselves, so the units are shuffled there."""
     monkeypatch.setattr(execution, "is_connect", lambda _: connect)
 
     def seen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

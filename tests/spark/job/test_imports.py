@@ -1,4 +1,4 @@
-"""What tasks import when they begin: each module that does work first, in a process of its own, as executors do."""
+"""The imports of a starting task: each module with work is imported first in a new process, as executors do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_process_that_imports_this_first(module: str) -> None:
 
 
 def test_the_function_that_spark_runs_sets_up_its_process_first() -> None:
-    """Polars takes the number of its threads when it is imported, and NumPy and Arrow are not needed to unpickle."""
+    """Polars fixes its thread count on import; NumPy and Arrow are not needed for unpickling."""
     script = "import sys, morrow.spark.job.tasks; print(sorted({'polars', 'numpy', 'pyarrow'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""Sections cut at keys: the pieces give the rows of the whole, each once, whatever the keys are."""
+"""Sections divided at keys: the pieces return each row of the section once, for any keys."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def worth_cutting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pieces_of(scan: Scan, most: int = 4) -> tuple[list[Section], list[ScanPlan]]:
-    """Cut the only section into pieces, and plan them as tasks do."""
+    """Cut the only section into pieces, and plan the pieces as tasks do."""
     (section,) = scan.plan.sections
     pieces = list(cut(scan.plan, section, scan.store, max(compute_weight(section) // most, 1)))
     job = ScanJob.of(scan.plan, scan.store)
@@ -56,7 +56,7 @@ def test_pieces_share_no_key_and_lose_none(tmp_path: Path, kind: str) -> None:
         rows = {"k": keys, "v": [number] * len(keys), "w": [(None, float("nan"), -0.0)[number]] * len(keys)}
         table.upsert(pa.table(rows, schema=table.schema))
     scan = table.scan(["v", "w"], "v > 0")
-    expected = lines([scan.plan], scan)  # first, so that masks of the whole are known: those of pieces are others
+    expected = lines([scan.plan], scan)  # first, as masks of the whole section differ from those of pieces
     pieces, plans = pieces_of(scan)
     assert len(pieces) > 1
     assert lines(plans, scan) == expected
@@ -111,7 +111,7 @@ def test_keys_of_other_types_are_not_cut(tmp_path: Path) -> None:
     assert len(plan.files) == 2
 
 
-# How units of work are divided among tasks.
+# Distribution of work units among tasks.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The compiled classes in a session."""
+"""The compiled Java classes in a Spark session."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ pytest.importorskip("pyspark")
 
 
 def test_class_loaders_that_take_jars(spark: SparkSession) -> None:
-    """That of a JVM's own class path takes none: where Spark runs in such a one, only threads that ADD JAR find it."""
+    """The system class loader takes no jars: if Spark runs in it, only threads that call ADD JAR find a jar."""
     session: Any = spark
     assert _is_extensible(session._jsparkSession.sharedState().jarClassLoader())
     assert not _is_extensible(session._jvm.java.lang.ClassLoader.getSystemClassLoader())
     assert not _is_extensible(cast("Any", None))
 
 
-# The Java text: what a JDK says of it, and what the wheel has.
+# The Java sources, checked by a JDK and against the wheel.
 
 JARS = Path(pyspark.__file__).parent / "jars"
 
@@ -54,7 +54,7 @@ def test_all_classes_are_one_text_whose_package_is_named_by_its_hash(folder: str
 
 @FOLDERS
 def test_no_two_texts_mean_different_classes_by_one_name(folder: str) -> None:
-    """They are compiled as one, with the imports of all."""
+    """The sources are compiled as a single file with all imports."""
     imported = IMPORT.findall(build_compilation_unit(folder))
     names = [line.removesuffix(";\n").rpartition(".")[2] for line in imported]
     assert [line for line, name in zip(imported, names) if names.count(name) > 1] == []
@@ -63,7 +63,7 @@ def test_no_two_texts_mean_different_classes_by_one_name(folder: str) -> None:
 
 @pytest.mark.skipif(shutil.which("javac") is None, reason="there is no JDK here")
 def test_the_text_is_java(tmp_path: Path) -> None:
-    """Janino, which compiles it in Spark, is more lenient: it does not look for methods that are missing."""
+    """Spark compiles the sources with Janino, which is more lenient and does not check for missing methods."""
     for folder in TEXTS:
         (tmp_path / folder).mkdir()
         for name, text in read_sources(folder).items():

@@ -1,4 +1,4 @@
-"""Compaction and orphan cleaning by tasks of Spark's: what they leave is what the local functions leave."""
+"""Compaction and cleanup of orphan files by Spark tasks: the result equals that of the local functions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LONG_AGO = 1_500_000_000
-"""Epoch seconds of July 2017."""
+"""Seconds since 1970, in July 2017."""
 
 WRITE_ONLY = {"write-only": True}
 TABLES: dict[str, dict[str, Any]] = {
@@ -59,7 +59,7 @@ TABLES: dict[str, dict[str, Any]] = {
 
 
 def filled(folder: Path, name: str, **table: Any) -> morrow.Table:
-    """Make a table with six batches of rows, of which some have the same keys and some are deleted."""
+    """Make a table with six batches of rows that share some keys, and with deleted rows."""
     random = Random(name)
     made = new_table(folder, "id BIGINT, dt STRING, v INT", **table)
     for batch in range(6):
@@ -71,14 +71,14 @@ def filled(folder: Path, name: str, **table: Any) -> morrow.Table:
 
 
 def copied(table: morrow.Table) -> morrow.Table:
-    """Copy the table to another place."""
+    """Copy the table to another path."""
     other = f"{table.path}_copy"
     shutil.copytree(table.path, other)
     return morrow.open(other)
 
 
 def kept(table: morrow.Table) -> dict[str, list[tuple[Any, ...]]]:
-    """List what a compaction decides: files with their places and rows, vectors, and the snapshots."""
+    """List the results of a compaction: files with their buckets and row counts, vectors, and snapshots."""
     files = table.system("files").to_polars()
     files = files.select("partition", "bucket", "level", "record_count", "min_key", "max_key")
     vectors = table.system("table_indexes").to_polars().select("partition", "bucket", "index_type", "row_count")
@@ -144,8 +144,8 @@ SMALL = {"write-buffer-size": "128 kb", "target-file-size": "16 kb"}
 @pytest.mark.parametrize(
     ("order_by", "strategy", "options"),
     [
-        (["v"], "order", {}),  # each partition by one task
-        (["v"], "order", SMALL),  # partitions divided among tasks
+        (["v"], "order", {}),  # one task per partition
+        (["v"], "order", SMALL),  # several tasks per partition
         (["v", "amount"], "zorder", SMALL),
         (["id", "v"], "hilbert", SMALL),
     ],
@@ -153,7 +153,7 @@ SMALL = {"write-buffer-size": "128 kb", "target-file-size": "16 kb"}
 def test_sorting(
     spark: SparkSession, tmp_path: Path, order_by: list[str], strategy: str, options: dict[str, str]
 ) -> None:
-    """Rows come in the order of the local function, equal ones as they were, in types that Spark does not have."""
+    """Rows have the order of the local function, with equal rows in their old order, and types unknown to Spark."""
     table = new_table(tmp_path, SORTED, by=["dt"], options={"deletion-vectors.enabled": True})
     random = Random(5)
     for batch in range(3):
@@ -251,10 +251,10 @@ def test_somebody_else_compacts_the_same_files(
         return commit_once(*arguments)
 
     monkeypatch.setattr(compaction, "commit_once", overtaken)
-    compact(spark, table.path, full=True, distributed=True)  # made anew, when nothing is left to do
+    compact(spark, table.path, full=True, distributed=True)  # the retry finds nothing to do
     assert rows_of(table) == before
-    assert table.remove_orphan_files(dt.timedelta(0)).count == 0  # of ours, which are gone
-    assert all(path.exists() for path in seen[0])  # of theirs
+    assert table.remove_orphan_files(dt.timedelta(0)).count == 0  # its own files are gone
+    assert all(path.exists() for path in seen[0])  # the other writer's files remain
 
 
 def test_rows_that_are_written_meanwhile_stay(
@@ -285,7 +285,7 @@ def test_a_file_that_cannot_be_read_is_an_error_by_name(spark: SparkSession, tmp
 
 
 def test_a_task_that_fails_leaves_nothing(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others have written their files by then, and it has, too."""
+    """The failing task and all others have written their files by then."""
     table = filled(tmp_path, "failing", **TABLES["deduplicate"])
     there = data_files(Path(table.path))
 
@@ -312,7 +312,7 @@ def test_a_task_that_fails_leaves_nothing(spark: SparkSession, tmp_path: Path, m
 
 
 def test_a_divided_sort_tells_of_a_file_that_is_gone(tmp_path: Path) -> None:
-    """The task that reads it hands the error to one that sorts, and that to the driver; without Spark, step by step."""
+    """The splitting task passes the error to a sorting task, which passes it to the driver (without Spark here)."""
     table = new_table(tmp_path, "id BIGINT", options=SMALL)
     table.append({"id": Random(1).sample(range(10**9), 30_000)})
     target = WriteTarget.of(table._metadata)
@@ -350,7 +350,7 @@ EMPTY = ("dt=e/bucket-0", "dt=f", "dt=a/bucket-9")
 
 @pytest.fixture
 def littered(tmp_path: Path) -> morrow.Table:
-    """A table with orphans, files of others, empty folders, and a link that leads out of it; all of long ago."""
+    """Make a table with old orphans, files of others, empty folders, and a link that leads out of it."""
     table = new_table(tmp_path, "dt STRING, v INT", by=["dt"])
     table.append({"dt": ["a", "b"], "v": [1, 2]})
     table.branches.create("b", snapshot=1)
@@ -405,7 +405,7 @@ def test_executors_that_hash_in_another_way_are_not_listened_to(
 
 
 def test_an_object_store_is_kept_alike(spark: SparkSession) -> None:
-    """Tasks get what they need to reach it; a store without folders has none that are empty."""
+    """Tasks get the credentials; a store without folders has none to remove."""
     with s3_server() as options:
         catalog = morrow.Catalog("s3://lake/house", storage_options=options)
         table = catalog.create_table("db.t", schema="dt STRING, v INT", partition_keys=["dt"])
@@ -419,7 +419,7 @@ def test_an_object_store_is_kept_alike(spark: SparkSession) -> None:
         orphans = ("dt=a/bucket-0/left.parquet", "manifest/manifest-left")
         for name in (*orphans, "notes"):
             client_of(options).put_object(Bucket="lake", Key=f"house/db.db/t/{name}", Body=b"123")
-        time.sleep(1.1)  # S3 tells whole seconds
+        time.sleep(1.1)  # S3 rounds times to whole seconds
         found = remove_orphan_files(spark, table.path, dt.timedelta(0), dry_run=False, **there)
         assert found.paths == tuple(f"{table.path}/{left}" for left in orphans)
         assert rows_of(table) == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]

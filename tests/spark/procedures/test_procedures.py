@@ -1,4 +1,4 @@
-"""`morrow.spark.call`: Paimon's procedures by their names, on local tables."""
+"""`morrow.spark.call`: Paimon's procedures by name, on local tables."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DONE = [{"result": True}]
 
 @pytest.fixture
 def table(tmp_path: Path) -> morrow.Table:
-    """``db.t`` with the snapshots 1 to 3; snapshot n has the rows 1 to n."""
+    """Make ``db.t`` with the snapshots 1 to 3; snapshot n has the rows 1 to n."""
     made = new_table(tmp_path, "id BIGINT, v STRING", keys=["id"], options={"bucket": 1})
     for number in (1, 2, 3):
         made.append({"id": [number], "v": [f"v{number}"]})
@@ -91,7 +91,7 @@ def test_branches(spark: SparkSession, table: morrow.Table) -> None:
     assert called(spark, "create_branch", table, branch="other") == DONE
     with pytest.raises(AlreadyExists):
         call(spark, "create_branch", table=table.path, branch="dev")
-    # A branch is named as Paimon names it.
+    # Branches are named as in Paimon.
     assert call(spark, "create_tag", table=f"{table.path}$branch_dev", tag="of_dev").collect()[0].result is True
     assert "of_dev" in table.on_branch("dev").tags
 
@@ -179,11 +179,11 @@ def test_files(spark: SparkSession, tmp_path: Path) -> None:
     table = new_table(tmp_path, "id BIGINT, dt STRING", by=["dt"])
     for number in range(4):
         table.append({"id": [number, number], "dt": ["a", "b"]})
-    # Small: the driver compacts it by itself.
+    # The table is small, so the driver compacts it by itself.
     assert called(spark, "compact", table, partitions="dt='a'") == DONE
     assert files(table) == {"a": 1, "b": 4}
     assert called(spark, "compact", table, where="dt = 'b'", compact_strategy="minor") == DONE
-    assert files(table) == {"a": 1, "b": 4}  # too few files to be worth it
+    assert files(table) == {"a": 1, "b": 4}  # too few files to compact
     assert called(spark, "compact", table, partition_idle_time="1 h") == DONE
     assert files(table) == {"a": 1, "b": 4}  # not idle
     assert called(spark, "compact", table, order_strategy="order", order_by="id", options="file.format=orc") == DONE
@@ -237,7 +237,7 @@ def test_orphans_of_a_whole_database(spark: SparkSession, tmp_path: Path) -> Non
 
     assert removed(older_than="2000-01-01 00:00:00") == (0, 0)
     assert removed(older_than="2020-01-01 00:00:00", dry_run=True) == (2, 10)
-    assert removed() == (2, 10)  # older than a day
+    assert removed() == (2, 10)  # files older than a day
     assert removed(mode="local") == (0, 0)
 
 
@@ -311,7 +311,7 @@ def test_wrong_calls_change_nothing(
 
 
 def test_the_table_may_be_a_name(spark: SparkSession, table: morrow.Table, tmp_path: Path) -> None:
-    """A folder has a ``/`` in it; a name is one of a warehouse, or begins with an attached catalog."""
+    """A path has a ``/``; a name belongs to a warehouse, or begins with an attached catalog."""
     assert parse_table_argument(spark, Path("t"), None, None) == TableArgument("t", None)
     assert parse_table_argument(spark, "./t$branch_b", None, None) == TableArgument("./t", None, "b")
     assert parse_table_argument(spark, "`db`.`t.1`", "wh", None) == TableArgument("db.t.1", "wh")

@@ -1,4 +1,4 @@
-"""`morrow.spark.call`: procedures for the layout of tables, for their metadata, and for many tables."""
+"""`morrow.spark.call`: procedures for the layout and metadata of tables, and for many tables at once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_layout_and_metadata(spark: SparkSession, table: morrow.Table, tmp_path:
     table.alter.set_options({"bucket": "2", "file-index.bitmap.columns": "id"})
     assert called(spark, "rescale", tmp_path, table=NAME, where="p = 'b'") == DONE
     (written,) = called(spark, "rewrite_file_index", tmp_path, table=NAME, where="p = 'b'")
-    assert written == {"written_partitions": 0, "written_indexes": 0}  # rescaled with the index already
+    assert written == {"written_partitions": 0, "written_indexes": 0}  # the rescaled files have the index already
     (written,) = called(spark, "rewrite_file_index", tmp_path, table=NAME)
     assert written == {"written_partitions": 1, "written_indexes": 2}
     assert called(spark, "mark_partition_done", tmp_path, table=NAME, partitions="p=a;p=b") == DONE

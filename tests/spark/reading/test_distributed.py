@@ -1,4 +1,4 @@
-"""Hidden columns: the same values by SQL, by `read` and by the data source's options."""
+"""Hidden columns: the same values in SQL, in `read` and with the data source's options."""
 
 from __future__ import annotations
 

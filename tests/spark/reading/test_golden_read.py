@@ -1,9 +1,9 @@
-"""Tables written by Java Paimon, read by Spark: the rows are those that Morrow reads itself.
+"""Golden tables read by Spark: the rows equal Morrow's local reads, which equal Java's (`tests/test_golden.py`).
 
-Those are Java's rows (`tests/test_golden.py`), so Spark's are too. Rows come to Spark in three ways: by name from a
-catalog (older states: as `morrow.spark.read` brings them), by tasks alone or with masks that are joined where Spark's
-own scan took part in that (one read in six; `make test-long`: all), and by the hand-off of what Morrow reads in this
-process. Many reads share a job, which would cost more than they do; each is a test of its own.
+Each table is read up to three times. First by name from a catalog, or by `morrow.spark.read` for other snapshots. If
+that uses Spark's own scan, one read in six (all in `make test-long`) is repeated by tasks alone or with joined masks.
+Finally, rows that Morrow reads in this process are handed to Spark. Many reads share a job to save time, but each read
+is a separate test.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.golden
 
 IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-"""Whether all there is is read, as `make test-long` does, or samples besides the newest rows of each table."""
+"""Whether to read everything, as `make test-long` does, or samples besides the newest rows of each table."""
 
 SAMPLES = {"latest": 30, "branch": 8, "tag": 12, "snapshot": 400}
-"""Of tables of old versions and of reads of other states, one in so many is read."""
+"""Among the reads of each kind besides `LATEST`, every n-th is tested."""
 
 OTHERWISE_IN = 6
-"""One read in so many is also read in another way."""
+"""Every n-th read is repeated in another way."""
 
 TOGETHER = 20
-"""Reads whose rows come by one job, or two."""
+"""Number of reads whose rows are fetched by one or two jobs."""
 
 KNOWN = {str(read): read for read in reads() if read.error is None}
 LATEST = [name for name, read in KNOWN.items() if read.id == "latest" and name.startswith("public/")]
@@ -56,13 +56,11 @@ OTHERS = {
 STEPS = dict.fromkeys(SAMPLES, 1) if IS_LONG else SAMPLES
 NAMES = [*LATEST, *(name for kind, names in OTHERS.items() for name in names[:: STEPS[kind]])]
 PLANNED_ONCE = {
-    # Queries of some rows are not worth planning anew at each of their stages.
+    # Queries over a few rows are not worth adaptive planning.
     "spark.sql.adaptive.enabled": "false",
 }
 COMPILED_IN = 4
-"""One batch in so many is compiled by Spark, as all are outside of tests: compiling costs a third of all its work here.
-`make test-long` compiles all.
-"""
+"""Spark compiles every n-th batch, since compilation takes a third of the time (`make test-long`: all)."""
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +75,7 @@ def scan_of(read: Read, root: Path) -> Scan:
 
 @cache
 def golden_catalog(spark: SparkSession, root: Path) -> Path:
-    """Make a warehouse of links to the golden tables: the catalog ``golden`` of the session."""
+    """Make a warehouse of links to the golden tables, as the session's catalog ``golden``."""
     warehouse = Path(tempfile.mkdtemp(prefix="golden-links-"))
     (warehouse / "db.db").mkdir()
     atexit.register(shutil.rmtree, warehouse, ignore_errors=True)
@@ -86,7 +84,7 @@ def golden_catalog(spark: SparkSession, root: Path) -> Path:
 
 
 def frame_of(name: str, scan: Scan, spark: SparkSession, root: Path) -> DataFrame:
-    """Open the read as Spark does: by name where it is the newest state."""
+    """Open the read in Spark, by name if it reads the newest snapshot."""
     read = KNOWN[name]
     if read.scan:
         return to_dataframe(scan.plan, scan.store, spark)
@@ -96,13 +94,13 @@ def frame_of(name: str, scan: Scan, spark: SparkSession, root: Path) -> DataFram
 
 
 def is_native(scan: Scan) -> bool:
-    """Tell whether Spark's own scan takes part."""
+    """Return whether Spark's own scan is used."""
     return any(choice.is_native for part in scan.plan.parts for choice in choose_readers(part))
 
 
 @cache
 def read_together(start: int, spark: SparkSession, root: Path) -> dict[str, Sides]:
-    """Run the reads from this one on: by `read`, by the hand-off, in another way, and a frame for its columns."""
+    """Run `TOGETHER` reads: by Spark, by the hand-off, maybe in another way; return their frames for columns."""
     is_compiled = IS_LONG or start // TOGETHER % COMPILED_IN == 0
     with settings(spark, {} if is_compiled else INTERPRETED):
         return sides_of(NAMES[start : start + TOGETHER], spark, root)
@@ -134,6 +132,6 @@ def test_rows_are_those_of_the_local_reader(number: int, planned_once: SparkSess
 
 
 def test_both_ways_are_taken(golden_root: Path) -> None:
-    """A rule that left everything to tasks would pass all tests above."""
+    """Without this check, the tests above would pass even if tasks read everything."""
     native = [is_native(scan_of(KNOWN[name], golden_root)) for name in LATEST[:40]]
     assert any(native) and not all(native)

@@ -1,4 +1,4 @@
-"""Where Morrow cannot list files for Spark, it finds them by name: masks are joined, and folders name partitions."""
+"""Without file listings from Morrow, files are found by name: masks are joined, and folders name partitions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_masks_are_joined(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_files_that_went_with_their_snapshot(spark: SparkSession, tmp_path: Path) -> None:
-    """It is Spark's error, which names the file, where the frame was made before, and Morrow's where it was not."""
+    """For an older frame, the error is Spark's and names the file; for a new frame, it is Morrow's."""
     table = morrow.Catalog(tmp_path).create_table("db.t", schema="id INT")
     table.append({"id": [1, 2]})
     scan = morrow.open(table.path).scan()
@@ -47,13 +47,13 @@ def test_files_that_went_with_their_snapshot(spark: SparkSession, tmp_path: Path
     for _ in range(2):
         with pytest.raises(Exception, match=f"FILE_NOT_EXIST.*{name}"):
             old.collect()
-        spark.catalog.refreshTable("old")  # Spark's own list would leave out what is gone
+        spark.catalog.refreshTable("old")  # otherwise Spark's list would skip missing files
     with pytest.raises(SnapshotExpired, match=f"snapshot 1 was removed .*{name}"):
         to_dataframe(scan.plan, scan.store, spark)
     table.append({"id": [4]})
     scan = morrow.open(table.path).scan()
     next(iter(Path(file.path) for file in scan.plan.files)).unlink()
-    with pytest.raises(FileMissing, match="parquet: no such file"):  # damage: the snapshot is there
+    with pytest.raises(FileMissing, match="parquet: no such file"):  # real damage, since the snapshot exists
         to_dataframe(scan.plan, scan.store, spark)
 
 
@@ -61,7 +61,7 @@ def test_files_that_went_with_their_snapshot(spark: SparkSession, tmp_path: Path
 def test_files_that_spark_spells_in_another_way_are_left_to_tasks(
     spark: SparkSession, tmp_path: Path, prefix: str
 ) -> None:
-    """Mask are told apart by the names of files, and Spark has those of URLs: ``my%20data-``."""
+    """Masks are matched by file names, which Spark encodes as in URLs: ``my%20data-``."""
     table = morrow.Catalog(tmp_path).create_table("db.t", schema="id INT", options={"data-file.prefix": prefix})
     table.append({"id": [1, 2]})
     assert rows(read(spark, table.path)) == [(1,), (2,)]

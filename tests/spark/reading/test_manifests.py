@@ -1,4 +1,4 @@
-"""Manifests of large tables are decoded by tasks, and the plan is that of the driver alone."""
+"""Manifests of large tables are decoded by tasks, and the plan equals that of the driver alone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def every_table_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def keyed(path: Path) -> TableFactory:
-    """Make a table of two partitions and several manifests, with a file that was deleted again."""
+    """Make a table with two partitions, several manifests, and a deleted file."""
     table = TableFactory(path / "t", [("p", "INT"), ("id", "INT"), ("v", "STRING")], ["p", "id"], ["p"])
     for number in range(6):
         rows = pa.table({"id": [number, number + 1], "v": [f"old {number}", f"new {number}"]})

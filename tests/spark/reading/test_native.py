@@ -1,4 +1,4 @@
-"""Spark's scan of files and masks that Morrow lists: right in all that Spark may make of a query."""
+"""Spark's scan of files and masks listed by Morrow: correct in any query plan."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BY_ROWS = {"spark.sql.parquet.enableVectorizedReader": "false"}
 
 @pytest.fixture(scope="module")
 def updated(tmp_path_factory: pytest.TempPathFactory) -> morrow.Table:
-    """Files of several row groups: every third key has two versions, every seventh is deleted in the end."""
+    """Make files of several row groups: every third key has two versions, every seventh is deleted."""
     options = {"bucket": "2", "parquet.block.size": "20000", "write-only": "true"}
     table = new_table(tmp_path_factory.mktemp("listed"), "id BIGINT, v STRING, n INT", keys=["id"], options=options)
     for step in (1, 3):
@@ -85,7 +85,7 @@ def test_masks_are_of_the_rows_that_they_belong_to(
 
 @pytest.mark.parametrize("keys", [[], ["id"]])
 def test_nan_is_above_all_numbers_and_the_zeros_are_equal(keys: list[str], spark: SparkSession, tmp_path: Path) -> None:
-    """Statistics of Parquet leave NaN out, and its dictionaries tell -0.0 from 0.0: Spark must not skip by them."""
+    """Parquet statistics omit NaN and its dictionaries distinguish -0.0 and 0.0, so Spark must not skip by them."""
     table = new_table(tmp_path, "id INT, f DOUBLE, r ROW<f FLOAT>", keys=keys, options={"bucket": "1"} if keys else {})
     values = [1.0, float("nan"), -0.0, -0.0, 1.0]
     table.append(pa.table({"id": range(5), "f": values, "r": [{"f": value} for value in values]}))
@@ -97,7 +97,7 @@ def test_nan_is_above_all_numbers_and_the_zeros_are_equal(keys: list[str], spark
 
 
 def test_scans_with_other_masks_are_other_scans(spark: SparkSession, updated: morrow.Table) -> None:
-    """Spark reads, shuffles and caches once what it takes for the same."""
+    """Spark reads, shuffles and caches equal scans only once, so these must not be equal."""
     frames = {at: read(spark, updated.path, snapshot=at) for at in (1, 2, 3)}
     counts = {at: Counter(row[2] for row in expected(updated, at)) for at in frames}
     first, second, third = (frame.groupBy("n").count() for frame in frames.values())
@@ -114,7 +114,7 @@ def test_scans_with_other_masks_are_other_scans(spark: SparkSession, updated: mo
 
 
 def test_dead_rows_are_in_no_expression(spark: SparkSession, tmp_path: Path) -> None:
-    """An older version holds a zero, by which ANSI does not divide."""
+    """An older version has a zero, and dividing by it is an error in ANSI mode."""
     table = new_table(tmp_path, "id BIGINT, n INT", keys=["id"], options={"bucket": "1", "write-only": "true"})
     table.upsert({"id": [1, 2], "n": [0, 5]})
     table.upsert({"id": [1], "n": [4]})
@@ -133,7 +133,7 @@ def test_what_a_join_finds_prunes_files(spark: SparkSession, tmp_path: Path) -> 
 
 
 def test_files_that_went_with_their_snapshot(spark: SparkSession, tmp_path: Path) -> None:
-    """A query says so when it is planned; where a tag keeps the files, it has its rows."""
+    """Planning a query raises the error, unless a tag keeps the files."""
     table = new_table(tmp_path, "id INT, n INT", keys=["id"], options={"bucket": "1"})
     table.upsert({"id": [1, 2], "n": [0, 0]})
     old = read(spark, table.path)
@@ -162,7 +162,7 @@ def test_explain_says_how_masks_are_applied(spark: SparkSession, updated: morrow
 
 def test_a_spark_that_lacks_something_joins_the_masks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     class Connected:
-        """A session without a way to a JVM."""
+        """A session without access to a JVM."""
 
     assert file_scans.get_scanning(Connected()).obstacle == file_scans.NO_JVM  # type: ignore[arg-type]
     for name, value in (("CALLS", "NoSuch"), ("TRIAL", "{}")):
@@ -174,9 +174,9 @@ def test_a_spark_that_lacks_something_joins_the_masks(spark: SparkSession, monke
 def test_orc_is_scanned_where_spark_reads_what_morrow_does(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark's reader is asked to skip nothing by floats: statistics of ORC leave NaN out, too; by dates neither.
+    """Spark's ORC reader must not skip by floats or dates.
 
-    It has other dates than Morrow before October 1582, and which are there the statistics of files tell.
+    ORC statistics omit NaN, too. Before October 1582, Spark's dates differ; the file statistics show if there are any.
     """
     table = new_table(tmp_path, "id INT, v DOUBLE, n ROW<a INT, b STRING>, d DATE", options={"file.format": "orc"})
     values = [float("nan") if i % 3 == 0 else -0.0 if i % 5 == 0 else float(i) for i in range(60)]
@@ -207,12 +207,12 @@ def test_orc_is_scanned_where_spark_reads_what_morrow_does(
     assert "by tasks: z in an ORC file, whose type this version" in explain(zoned.scan(["id"]))
     odd = new_table(tmp_path / "odd", "`a.b` INT, id INT", options={"file.format": "orc"})
     odd.append({"a.b": [1], "id": [2]})
-    assert "by tasks: the name of a.b in an ORC file" in explain(odd.scan(["id"]))  # Spark parses what it does not read
+    assert "by tasks: the name of a.b in an ORC file" in explain(odd.scan(["id"]))  # Spark parses unread names
     assert rows(read(spark, odd.path).where("id > 1")) == [(1, 2)]
 
 
 def test_rows_of_orc_files_are_counted(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark's reader of ORC gives no row index; files of several stripes, of which one task may read several."""
+    """Spark's ORC reader gives no row index; here, a task may read several stripes of a file."""
     options = {"bucket": "1", "file.format": "orc", "orc.stripe.size": "1 kb", "write-only": "true"}
     table = new_table(tmp_path, "id BIGINT, p INT, v STRING, n INT", keys=["id", "p"], by=["p"], options=options)
     for step in (1, 3):
@@ -238,7 +238,7 @@ def test_rows_of_orc_files_are_counted(spark: SparkSession, tmp_path: Path) -> N
 
 
 def test_dates_of_orc_are_scanned_where_all_calendars_have_them(spark: SparkSession, tmp_path: Path) -> None:
-    """As the statistics of each file tell; Spark has other dates before 1582, and skips nothing by dates."""
+    """The statistics of each file decide; Spark's dates before 1582 differ, and it must not skip by dates."""
     table = new_table(tmp_path, "id INT, d DATE, p INT, l ARRAY<DATE>", by=["p"], options={"file.format": "orc"})
     days = [date(1583, 1, 1), date(1883, 11, 18), date(1969, 12, 31), date(2024, 2, 29), date(9999, 12, 31), None]
     old = [date(1, 1, 1), date(1000, 3, 1), date(1582, 10, 10), date(1582, 12, 31)]

@@ -1,4 +1,4 @@
-"""``verify="pages"`` on Spark: its own scan and Morrow's tasks both hold pages against their checksums."""
+"""``verify="pages"`` in Spark: both Spark's own scan and Morrow's tasks check page checksums."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_scan_of_spark(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_tasks(spark: SparkSession, tmp_path: Path) -> None:
     table = morrow.open(damaged(tmp_path))
-    table.alter.set_type("id", "DECIMAL(20, 0)")  # a cast is left to tasks
+    table.alter.set_type("id", "DECIMAL(20, 0)")  # tasks handle casts
     rows = morrow.spark.read(spark, table.path, columns=["id", "score"], verify="pages")
     assert "by tasks" in morrow.spark.explain(morrow.open(table.path, verify="pages").scan())
     with pytest.raises(Exception, match="column 'score' in row group 0: the checksum of a page is wrong"):

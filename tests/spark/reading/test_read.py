@@ -1,4 +1,4 @@
-"""`morrow.spark.read`: what reaches the files, who reads them, and that it is the table that comes out."""
+"""`morrow.spark.read`: pushdown to files, the choice of readers, and correct rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FIELDS = [("id", "INT"), ("v", "STRING"), ("n", "BIGINT")]
 
 
 def keyed(path: Path, engine: str = "deduplicate", format: str = "parquet") -> TableFactory:
-    """Make a table in which 1 and 3 have one version, 2 has two."""
+    """Make a table with one version of the keys 1 and 3, and two versions of 2."""
     table = TableFactory(path / "t", FIELDS, ["id"], options={"merge-engine": engine})
     table.write_file(pa.table({"id": [1, 2], "v": ["a", "b"], "n": [10, 20]}), format=format)
     table.write_file(pa.table({"id": [2, 3], "v": ["B", "c"], "n": [None, 30]}), format=format)
@@ -99,7 +99,7 @@ def test_conditions_that_spark_does_not_have_go_to_tasks(spark: SparkSession, tm
 def test_keys_of_several_versions_are_merged(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: bool
 ) -> None:
-    """By the driver in local mode, where they are few: no task of Morrow's runs then."""
+    """In local mode, the driver merges a few keys itself, without a Morrow task."""
     table = keyed(tmp_path, "partial-update")
     if here:
         monkeypatch.setattr(task_rows, "run_sections", None)
@@ -126,7 +126,7 @@ def test_what_the_driver_fails_to_merge_is_left_to_tasks_which_say_why(
 
 
 def test_rows_of_the_driver_are_as_wide_as_the_session_says(spark: SparkSession, tmp_path: Path) -> None:
-    """Where it has 64-bit offsets of text, tasks merge."""
+    """If the session uses 64-bit text offsets, tasks merge."""
     table = keyed(tmp_path, "partial-update")
     with settings(spark, {"spark.sql.execution.arrow.useLargeVarTypes": "true", execution.INLINE_SETTING: "7"}):
         assert rows(read(spark, table.path)) == [(1, "a", 10), (2, "B", 20), (3, "c", 30)]
@@ -136,7 +136,7 @@ def test_rows_of_the_driver_are_as_wide_as_the_session_says(spark: SparkSession,
 
 
 def test_other_formats_are_read_by_tasks(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "ORC", "")  # as any format that Spark does not scan
+    monkeypatch.setattr(choice, "ORC", "")  # stands for any format that Spark does not scan
     table = keyed(tmp_path, format="orc")
     frame = read(spark, table.path, columns=["id", "v"])
     assert rows(frame) == [(1, "a"), (2, "B"), (3, "c")]
@@ -167,14 +167,14 @@ def test_files_of_any_name_are_scanned(spark: SparkSession, tmp_path: Path, pref
 
 
 def test_a_constant_instant_of_nanoseconds_is_in_utc(spark: SparkSession) -> None:
-    """And not in the zone of the session, which is another one here."""
+    """The session has another time zone here."""
     value = np.datetime64("1970-01-01T00:00:01.000000001", "ns")
     instant = make_literal(value, LocalZonedTimestampType(precision=9), "p")
     assert spark.range(1).select(instant.cast("bigint")).collect() == [(1,)]
 
 
 def partitioned(path: Path, key: str, values: list[Any], format: str = "parquet") -> TableFactory:
-    """Make a table with a row in each partition, with its number as `id`."""
+    """Make a table with one row per partition, whose number is its `id`."""
     table = TableFactory(path / "t", [("id", "INT"), ("p", key)], partition_keys=["p"])
     for number, value in enumerate(values):
         table.write_file(pa.table({"id": [number]}), partition={"p": value}, format=format)
@@ -233,7 +233,7 @@ def test_tasks_are_pruned_by_partition_where_that_is_worth_while(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(distributed, "MIN_BRANCHED_ROWS", 0)
-    monkeypatch.setattr(choice, "ORC", "")  # as any format that Spark does not scan
+    monkeypatch.setattr(choice, "ORC", "")  # stands for any format that Spark does not scan
     table = partitioned(tmp_path, "STRING", ["a", "b", "c"], "orc")
     frame = read(spark, table.path)
     assert rows(frame) == [(0, "a"), (1, "b"), (2, "c")]
@@ -251,7 +251,7 @@ def test_masks_of_large_sections_are_made_by_tasks(
     clear_mask_cache()
     monkeypatch.setattr(tasks, "DRIVER_ROWS", 3)
     monkeypatch.setattr(tasks, "ALONE_ROWS", 3)
-    # The driver must not look into the files.
+    # The driver must not read the files.
     monkeypatch.setattr(tasks, "scan_masks", None)
     scan = morrow.open(table.path).scan()
     asked: list[str] = []
@@ -298,7 +298,7 @@ def test_files_that_need_no_merge_are_shared_among_tasks(
 def test_one_large_bucket_is_merged_by_several_tasks(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
-    """ORC here: whole by tasks; Parquet: masks that tasks make, and the keys of several versions."""
+    """Tasks read ORC completely; for Parquet, they compute the masks and merge keys of several versions."""
     for module, name in ((sections, "OPENING_BYTES"), (sections, "MAX_TASK_BYTES"), (sections, "MIN_CUT_ROWS")):
         monkeypatch.setattr(module, name, 1)
     monkeypatch.setattr(tasks, "DRIVER_ROWS", 0)
@@ -367,7 +367,7 @@ def test_renamed_and_added_columns_are_scanned_and_casts_left_to_tasks(spark: Sp
     frame = read(spark, table.path)
     assert rows(frame) == [(1, "a", 10, None), (2, "b", 20, 200)]
     assert rows(read(spark, table.path, filter="text = 'a'")) == [(1, "a", 10, None)]
-    assert rows(read(spark, table.path, columns=["v"], filter="text = 'a'")) == [(None,)]  # what it is stored as is v
+    assert rows(read(spark, table.path, columns=["v"], filter="text = 'a'")) == [(None,)]  # v was once text
     assert "MorrowTasks" not in plan_of(frame)
 
     table.alter(fields=[DataField(0, "id", parse_atomic("BIGINT")), DataField(1, "text", kinds["text"])])

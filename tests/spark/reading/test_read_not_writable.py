@@ -1,4 +1,4 @@
-"""Views of what `read` gives are for reading: Spark refuses to write to them, whatever the table is made of."""
+"""Views of `read` results are read-only: Spark refuses to write to them, for any kind of table."""
 
 from __future__ import annotations
 
@@ -67,16 +67,16 @@ READS: dict[str, Callable[[SparkSession, str], DataFrame]] = {
 
 
 def insertable(frame: DataFrame) -> bool:
-    """Tell whether a view of this plans as a mere leaf, which may be written to; Spark refuses all others."""
+    """Return whether the view's plan is a single leaf, the only kind that Spark writes to."""
     plan = frame._jdf.queryExecution().analyzed()
-    while plan.getClass().getSimpleName() == "SubqueryAlias":  # which Spark looks through
+    while plan.getClass().getSimpleName() == "SubqueryAlias":  # Spark looks through aliases
         plan = plan.child()
     return bool(plan.children().isEmpty())
 
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_no_plan_is_a_bare_relation(kind: str, spark: SparkSession, tmp_path: Path) -> None:
-    """A table without files, of one file, and (which in some kinds means masks or merges) of several."""
+    """Check a table without files, with one file, and with several, which mean masks or merges for some kinds."""
     table = TABLES[kind](tmp_path)
     assert not insertable(read(spark, table.path))
     table.append(ROWS)
@@ -86,7 +86,7 @@ def test_no_plan_is_a_bare_relation(kind: str, spark: SparkSession, tmp_path: Pa
 
 
 REFUSALS = AnalysisException, Py4JJavaError
-"""The second one of DELETE, which Spark's planner has no words for."""
+"""DELETE raises the second error, since Spark's planner lacks a message for it."""
 
 WRITES: dict[str, Callable[[SparkSession, str], object]] = {
     "into": lambda spark, view: spark.sql(f"INSERT INTO {view} VALUES (9L, 'z', 'x')"),

@@ -1,4 +1,4 @@
-"""What Spark executes: columns and conditions that it chooses reach files; files are scanned where they lie."""
+"""Query plans that Spark executes: columns and conditions reach the files, which are scanned in place."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 FIELDS = [("id", "INT"), ("v", "STRING"), ("n", "BIGINT")]
 ROW_INDEX = "_tmp_metadata_row_index:bigint"
-"""By which rows find their bit in the mask."""
+"""The column that matches rows with their bits in the mask."""
 
 
 def updated(path: Path, engine: str = "deduplicate", format: str = "parquet") -> TableFactory:
-    """Make a table in which 2 has two versions, 1 and 3 have one."""
+    """Make a table with two versions of key 2, and one version of 1 and 3."""
     table = TableFactory(path / "t", FIELDS, ["id"], options={"merge-engine": engine})
     table.write_file(pa.table({"id": [1, 2], "v": ["a", "b"], "n": [10, 20]}), format=format)
     table.write_file(pa.table({"id": [2, 3], "v": ["B", "c"], "n": [21, 30]}), format=format)
@@ -43,7 +43,7 @@ def updated(path: Path, engine: str = "deduplicate", format: str = "parquet") ->
 
 
 def scans(frame: DataFrame) -> set[tuple[frozenset[str], str]]:
-    """List the conditions pushed into scans of files that run, and the columns that they read."""
+    """List the conditions and columns of the file scans that are executed."""
     frame.collect()
     text = str(frame._jdf.queryExecution().executedPlan().toString())
     found = re.findall(r"FileScan parquet .*?PushedFilters: \[(.*?)\], ReadSchema: struct<(.*?)>", text)
@@ -68,7 +68,7 @@ def test_sql_on_a_view_reaches_them_too(spark: SparkSession, tmp_path: Path) -> 
 
 
 def test_a_condition_never_sees_the_older_version(spark: SparkSession, tmp_path: Path) -> None:
-    """In the files 20 is there, in the table it is not."""
+    """The files contain 20, but the table does not."""
     for engine in ("deduplicate", "partial-update"):
         assert read(spark, updated(tmp_path / engine, engine).path).where("n = 20").collect() == []
 
@@ -79,11 +79,11 @@ def test_a_condition_never_sees_the_older_version(spark: SparkSession, tmp_path:
 def test_columns_reach_tasks(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, here: bool
 ) -> None:
-    """Those that a query needs, and no column where it needs only the rows; conditions are Spark's afterwards.
+    """Tasks get the columns that a query needs, possibly none; Spark then applies the conditions.
 
-    `here`: the driver merges, which does so in local mode.
+    `here`: the driver merges instead, as in local mode.
     """
-    monkeypatch.setattr(choice, "ORC", "")  # as any format that Spark does not scan
+    monkeypatch.setattr(choice, "ORC", "")  # stands for any format that Spark does not scan
     table = updated(tmp_path, engine, format="parquet" if engine == "partial-update" else "orc")
     made: list[tuple[str, ...]] = []
     merge_on_driver = task_rows.merge_on_driver
@@ -119,7 +119,7 @@ id BETWEEN 2 AND 5; t > '2020-01-01 00:00:00.000001'; day < '1500-01-01'; m > 1.
 def test_conditions_reach_tasks_and_keep_what_spark_keeps(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NaN is the greatest number, -0.0 is 0.0, null is no value: each as Spark has it of rows that it is given."""
+    """NaN is above all numbers, -0.0 equals 0.0, and null matches nothing, as Spark has it for rows handed to it."""
     columns = "id INT, p STRING, v STRING, d DOUBLE, t TIMESTAMP(6), day DATE, m DECIMAL(9, 2), b BYTES"
     options = {"bucket": "1", "file.format": "orc", "merge-engine": "partial-update", "write-only": "true"}
     table = morrow.Catalog(tmp_path).create_table(
@@ -160,7 +160,7 @@ def test_conditions_reach_tasks_and_keep_what_spark_keeps(
 
 
 def upload(folder: Path, options: dict[str, str]) -> str:
-    """Put the files of a table into a bucket, and return its URL."""
+    """Upload the files of a table to a bucket, and return the table's URL."""
     client = client_of(options)
     for file in folder.rglob("*"):
         if file.is_file():
@@ -179,12 +179,12 @@ def test_tables_in_an_object_store_that_spark_does_not_know_are_read_by_tasks(
         text = explain(morrow.open(url, storage_options=options).scan())
         assert "by tasks: the files lie in an object store, and Spark has no file system for s3://" in text
         assert read(spark, url + "$snapshots", ["snapshot_id"], storage_options=options).collect() == [(1,)]
-        # What Spark prints of a query has no secrets.
+        # Query plans contain no secrets.
         assert "secret" not in str(frame._jdf.queryExecution().toString())
 
 
 def mounted(folder: Path) -> dict[str, str]:
-    """Settings of a session that has the folder at s3a://lake/db.db/t, by a file system of Hadoop's."""
+    """Return settings that mount the folder at s3a://lake/db.db/t with a file system of Hadoop."""
     return {
         "fs.s3a.impl": "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme",
         "fs.s3a.impl.disable.cache": "true",
@@ -193,7 +193,7 @@ def mounted(folder: Path) -> dict[str, str]:
 
 
 def test_where_spark_has_a_file_system_for_the_store_it_scans_there(spark: SparkSession, tmp_path: Path) -> None:
-    """Metadata and masks come from the server, by Morrow's options; rows from where Spark's settings say."""
+    """Metadata and masks are read from the server by Morrow's options, rows from the place in Spark's settings."""
     table = updated(tmp_path)
     with s3_server() as options, settings(spark, mounted(table.path)):
         url = upload(table.path, options)

@@ -1,4 +1,4 @@
-"""System tables by `morrow.spark.read`: metadata pass through the driver, rows of the table are read as it is."""
+"""System tables in `morrow.spark.read`: the driver passes metadata on, and table rows are read as usual."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def orders(tmp_path: Path) -> TableFactory:
-    """1 was inserted and deleted, 2 inserted and updated, 3 inserted; all versions are still there."""
+    """Insert and delete 1, insert and update 2, insert 3; all versions are still in files."""
     table = TableFactory(tmp_path / "orders", [("id", "INT"), ("amount", "INT")], ["id"])
     table.write_file(pa.table({"id": [1, 2], "amount": [10, 20]}))
     table.commit()
@@ -63,7 +63,7 @@ def test_rows_of_the_table_are_read_by_the_executors(spark: SparkSession, orders
 def test_the_audit_log_has_deleted_keys_whoever_reads_them(spark: SparkSession, orders: TableFactory) -> None:
     everything = read(spark, f"{orders.path}$audit_log")
     assert rows(everything) == [("+I", 2, 21), ("+I", 3, 30), ("-D", 1, 10)]
-    # Without the kind, Spark's own scan reads the files.
+    # Without the row kind, Spark's own scan reads the files.
     assert "own Parquet scan" in explain(morrow.open(orders.path).system("audit_log", ["id"]))
     assert rows(read(spark, f"{orders.path}$audit_log", ["id"])) == [(1,), (2,), (3,)]
     assert rows(read(spark, f"{orders.path}$audit_log", ["id"], "rowkind = '-D'")) == [(1,)]
@@ -109,7 +109,7 @@ def test_too_much_metadata_is_an_error(
 
 
 def test_every_member_of_a_plan_is_known_to_the_rule() -> None:
-    """Who adds one to plans has to see to it that Spark's own scan does what it says, or is not taken."""
+    """For a new member, make sure that Spark's own scan respects it or is not used."""
     assert {member.name for member in msgspec.structs.fields(ScanPlan)} == {
         *("table", "schema", "columns", "filter", "sections", "snapshot", "merge", "limit", "steps", "fallback"),
         *("file_fields", "file_options", "root", "roots", "branch", "of_changes"),

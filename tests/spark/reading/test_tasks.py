@@ -1,4 +1,4 @@
-"""The work of tasks, called as tasks call it."""
+"""The work of tasks, called directly."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_tasks_of_a_snapshot_that_has_expired_say_so(tmp_path: Path, work: Work)
 
 
 def test_what_cannot_be_read_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error is that of the task."""
+    """The task reports the error."""
     monkeypatch.setattr(sections, "MIN_CUT_ROWS", 1)
     found = morrow.open(merging(tmp_path).path).scan()
     (section,) = found.plan.sections

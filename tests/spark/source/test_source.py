@@ -1,6 +1,6 @@
-"""The data source in Python, in batches: reads equal Morrow's own, writes are committed once.
+"""The Python data source, in batches: reads equal Morrow's own, writes are committed once.
 
-Sessions with a JVM do this otherwise (`test_source_faces`, where both are held against each other).
+Sessions with a JVM use other code; `test_source_faces` compares both.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 READS = {str(read): read for read in reads() if read.error is None and read.id == "latest"}
 ONE_IN = 24
-"""Of the golden tables so many are read here, the others by `test_golden_read`; both share what reads the files."""
+"""Every n-th golden table is read here. `test_golden_read` reads the others with the same file readers."""
 GOLDEN = [name for name in READS if name.startswith("public/")][::ONE_IN]
 
 
@@ -70,7 +70,7 @@ def test_rows_are_those_of_the_local_reader(name: str, source: SparkSession, gol
 
 @pytest.fixture
 def orders(tmp_path: Path) -> Path:
-    """Two snapshots; the second changes the item of order 2."""
+    """Make two snapshots; the second changes the item of order 2."""
     table = morrow.Catalog(tmp_path).create_table(
         "db.orders", schema="id INT, item STRING, day DATE", primary_keys=["id", "day"], partition_keys=["day"]
     )
@@ -86,11 +86,11 @@ def test_filters_and_columns_reach_the_plan(source: SparkSession, orders: Path) 
     )
     assert frame.collect() == [("B", 2)]
     plan = frame._jdf.queryExecution().executedPlan().toString()
-    assert "EndsWith" in plan and "isnotnull" not in plan  # Spark tests only what Morrow did not take
+    assert "EndsWith" in plan and "isnotnull" not in plan  # Spark evaluates only the filters that Morrow did not take
 
 
 def test_queries_of_one_frame_do_not_share_filters(source: SparkSession, orders: Path) -> None:
-    """Spark 4.3 would, if it could hand them over."""
+    """Spark 4.3 would share them if it passed them on."""
     frame = load(source, orders)
     assert frame.filter("id = 1").count() == 1
     assert frame.count() == 3
@@ -146,8 +146,8 @@ def test_filters_keep_the_rows_that_spark_keeps(filter: Filter, kept: list[str |
     [
         StringEndsWith(("s",), "a"),
         EqualTo(("r", "s"), "a"),  # a member of a struct
-        EqualTo(("nanos",), dt.datetime(2024, 5, 14)),  # Spark sees microseconds of it
-        EqualTo(("instant",), dt.datetime(2024, 5, 14)),  # in which zone?
+        EqualTo(("nanos",), dt.datetime(2024, 5, 14)),  # Spark only sees microseconds
+        EqualTo(("instant",), dt.datetime(2024, 5, 14)),  # the time zone is unknown
         EqualTo(("s",), 1),
     ],
     ids=str,
@@ -167,7 +167,7 @@ def batches(**columns: list[object]) -> Iterator[pa.RecordBatch]:
 
 @pytest.fixture
 def vectors(tmp_path: Path) -> dict[str, str]:
-    """The options of a table with deletion vectors."""
+    """Make a table with deletion vectors, and return its options."""
     options = {"bucket": 1, "deletion-vectors.enabled": True}
     table = morrow.Catalog(tmp_path).create_table("db.t", schema="id BIGINT", primary_keys=["id"], options=options)
     return {"path": table.path}
@@ -188,9 +188,9 @@ def test_rows_of_several_tasks_are_read_at_once_where_reads_wait_for_compaction(
 def test_files_of_attempts_that_no_message_names_are_removed(tmp_path: Path) -> None:
     table = morrow.Catalog(tmp_path).create_table("db.t", schema="id BIGINT")
     options = {"path": table.path}
-    write_task(options, "run0", batches(id=[0]), overwrite=False)  # another job, not committed yet
+    write_task(options, "run0", batches(id=[0]), overwrite=False)  # an uncommitted write of another job
     others = data_files(options)
-    write_task(options, "run1", batches(id=[1]), overwrite=False)  # an attempt whose executor died after it
+    write_task(options, "run1", batches(id=[1]), overwrite=False)  # an attempt whose executor died afterwards
     commit_tasks(options, [write_task(options, "run1", batches(id=[1]), overwrite=False)], overwrite=False)
     assert table.scan().to_arrow()["id"].to_pylist() == [1]
     assert others < data_files(options) and len(data_files(options)) == len(others) + 1
@@ -215,7 +215,7 @@ def test_an_overwrite_that_is_repeated_is_committed_once(tmp_path: Path) -> None
 def test_abort_leaves_alone_what_a_commit_may_have_committed(vectors: dict[str, str]) -> None:
     done = write_task(vectors, "run1", batches(id=[1]), overwrite=False)
     commit_tasks(vectors, [done], overwrite=False)
-    abort_tasks(vectors, [done])  # as Spark does when something fails after the snapshot is there
+    abort_tasks(vectors, [done])  # Spark does this if a failure follows the commit
     assert morrow.open(vectors["path"]).scan().to_arrow()["id"].to_pylist() == [1]
 
 

@@ -1,4 +1,4 @@
-"""Tables and views of Spark's own catalog: what says that it did something can be read back."""
+"""Tables and views of Spark's own catalog: every statement that succeeds has an effect that can be read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def people(tmp_path: Path) -> morrow.Table:
-    """Two snapshots of a row each."""
+    """Make two snapshots with a row each."""
     table = new_table(tmp_path, "id BIGINT, v STRING", name="people")
     table.append({"id": [1], "v": ["a"]})
     table.append({"id": [2], "v": ["b"]})
@@ -160,7 +160,7 @@ def test_settings_of_writes_are_heeded_by_path(session: SparkSession, people: mo
     with settings(session, {**formats, "spark.paimon.write.merge-schema": "true"}):
         save(people.path)
         save(new, bucket="-1")
-        save(new, **{"file.format": "parquet"})  # what a call says counts
+        save(new, **{"file.format": "parquet"})  # options of the call take precedence
         checkpoint = str(tmp_path / "checkpoint")
         stream = session.readStream.format("morrow").load(people.path).writeStream.format("morrow")
         query = stream.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(str(tmp_path / "copy"))
@@ -279,7 +279,7 @@ def test_a_stream_from_before_the_oldest_snapshot(session: SparkSession, people:
 
     def counted(batch: DataFrame, _number: int) -> None:
         seen.append(batch.count())
-        # A query that the stream runs is no stream.
+        # A batch query inside of a stream is not a stream.
         with pytest.raises(Exception, match="no snapshot or tag is at or before"):
             session.read.option("scan.timestamp", "2001-01-01").table("made").collect()
 
@@ -308,7 +308,7 @@ def test_other_catalogs_make_tables_of_the_format(session: SparkSession, people:
 
 
 def test_the_name_paimon(session: SparkSession, people: morrow.Table) -> None:
-    """No jar has it here."""
+    """This session lacks a Paimon jar."""
     rows = session.read.format("paimon").option("scan.snapshot-id", 1).load(people.path)
     rows.write.format("PAIMON").mode("append").save(people.path)
     session.sql(f"CREATE OR REPLACE TEMP VIEW by_paimon USING paimon OPTIONS (path '{people.path}')")
@@ -341,7 +341,7 @@ def test_a_view_by_sql_is_a_view_of_what_load_gives(session: SparkSession, peopl
         assert session.table(name).count() == people.scan().count()
         assert "FileScan" in str(session.table(name)._jdf.queryExecution().executedPlan())
         session.sql(f"INSERT INTO {name} VALUES (3L, 'c')")
-        session.sql(f"DROP VIEW {name}")  # of the table it touches nothing
+        session.sql(f"DROP VIEW {name}")  # leaves the table untouched
     assert people.scan().count() == 4
     with pytest.raises(IllegalArgumentException, match="no option 'snapshots'"):
         session.sql(f"CREATE TEMPORARY VIEW by_sql USING morrow OPTIONS (path '{people.path}', snapshots 1)")

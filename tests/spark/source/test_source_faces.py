@@ -1,4 +1,4 @@
-"""``load`` and ``save`` by the format of the JVM: the same options as in the data source in Python, other ways."""
+"""``load`` and ``save`` with the JVM's format: the same options as in the Python data source, different code."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def plan(frame: DataFrame) -> str:
 
 @pytest.fixture
 def orders(tmp_path: Path) -> morrow.Table:
-    """Two snapshots, of which the second changes order 2; a tag and a branch of the first one."""
+    """Make two snapshots, the second with a change of order 2, and a tag and a branch of the first."""
     table = morrow.Catalog(tmp_path).create_table(
         "db.orders", schema=ORDERS, primary_keys=["id", "day"], partition_keys=["day"], options={"bucket": 1}
     )
@@ -159,7 +159,7 @@ def test_all_ways_to_say_it(session: SparkSession, orders: morrow.Table) -> None
         session.read.load([path], "MORROW", schema, filter="id < 4"),
         session.read.format("morrow").schema(schema).option("PATH", path).load(),
         read.format("morrow").load(path),
-        read.load(path),  # the reader has it from the line before
+        read.load(path),  # the reader kept the format of the line before
     ):
         assert frame.count() == 3
     with pytest.raises(
@@ -174,10 +174,10 @@ def test_all_ways_to_say_it(session: SparkSession, orders: morrow.Table) -> None
 
 
 def test_other_formats_threads_and_sessions(session: SparkSession, orders: morrow.Table, tmp_path: Path) -> None:
-    register(session)  # once more
+    register(session)  # registers a second time
     session.range(3).write.save(str(tmp_path / "files"))
     assert session.read.load(str(tmp_path / "files")).count() == 3
-    with ThreadPoolExecutor(1) as other_thread:  # whose class loader in the JVM is another one
+    with ThreadPoolExecutor(1) as other_thread:  # its JVM thread has another class loader
         assert other_thread.submit(lambda: session.read.format("morrow").load(orders.path).count()).result() == 3
     other = session.newSession()
     with pytest.raises(UnsupportedOperationException, match=r"call morrow\.spark\.register\(spark\)"):
@@ -204,7 +204,7 @@ def test_a_table_is_made_by_both_ways(session: SparkSession, tmp_path: Path) -> 
     for name, way in zip("ab", WAYS, strict=True):
         path = str(tmp_path / name)
         frame(session, 1, 2).write.format(way).options(**options).mode("append").save(path)
-        frame(session, 2, 3).write.format(way).options(**options).mode("append").save(path)  # it has them by now
+        frame(session, 2, 3).write.format(way).options(**options).mode("append").save(path)  # the same options
         assert ids(path) == [1, 2, 3]
         table = morrow.open(path)
         made.append((table.primary_keys, table.partition_keys, table.options, table.schemas()[0].fields))
@@ -261,7 +261,7 @@ def test_kinds_and_numbered_commits_by_both_ways(session: SparkSession, tmp_path
         path = str(tmp_path / name)
         rows = session.createDataFrame([(1, "+I"), (2, "+I"), (3, "-D")], "id INT, kind STRING").coalesce(1)
         writer = rows.write.format(way).mode("append").option("commit-user", "etl").option("kinds", "kind")
-        for _ in range(2):  # the second time it has been committed
+        for _ in range(2):  # the second time, it is already committed
             writer.option("commit-identifier", 1).option("primary-key", "id").option("bucket", 1).save(path)
         assert ids(path) == [1, 2]
         assert [(s.commit_user, s.commit_identifier) for s in morrow.open(path).snapshots()] == [("etl", 1)]
@@ -278,7 +278,7 @@ def test_rows_are_shuffled_and_compacted_in_the_same_job(session: SparkSession, 
 
 
 def test_tables_whose_keys_are_given_buckets(session: SparkSession, tmp_path: Path) -> None:
-    """The data source takes rows for them from one task only."""
+    """The Python data source only accepts rows for these tables from a single task."""
     path = str(tmp_path / "t")
     session.range(20).repartition(2).write.format("morrow").mode("append").option("primary-key", "id").save(path)
     assert ids(path) == list(range(20))
@@ -347,7 +347,7 @@ def test_settings_that_only_spark_knows_stay_sparks(session: SparkSession, tmp_p
 
 
 def test_methods_of_pyspark_where_they_are_replaced(session: SparkSession, orders: morrow.Table) -> None:
-    """As over Spark Connect and in Spark 3.5, where the JVM has no such format."""
+    """The replaced methods serve Spark Connect and Spark 3.5, whose JVM lacks the format."""
     (_, _, loading), (_, _, saving) = dataframe_io.REPLACEMENTS
     reader, writer = type(session.read), type(session.range(0).write)
     load, save = loading(reader.load), saving(writer.save)
@@ -370,7 +370,7 @@ def test_methods_of_pyspark_where_they_are_replaced(session: SparkSession, order
 
 
 def _check_streams(session: SparkSession, path: str) -> None:
-    """Stream under a setting for the table are refused, wherever the path is said."""
+    """Check that streams are refused under a setting for the table, for each way to pass the path."""
     replaced = {(owner, name): wrap for owner, name, wrap in replaced_methods.STREAM_REPLACEMENTS}
     option = replaced["DataStreamReader", "option"](type(session.readStream).option)
     load = replaced["DataStreamReader", "load"](type(session.readStream).load)

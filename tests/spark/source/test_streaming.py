@@ -38,7 +38,7 @@ ALL = None
 
 @pytest.fixture
 def table(tmp_path: Path) -> morrow.Table:
-    """Snapshots 1 to 4: each inserts one row, the third has two, the fourth deletes the first row."""
+    """Make the snapshots 1 to 4: each inserts one row, but the third two, and the fourth deletes the first row."""
     made = morrow.Catalog(tmp_path).create_table("db.t", schema="id INT", primary_keys=["id"], options={"bucket": 1})
     for ids in ([1], [2], [3, 4]):
         made.append({"id": ids})
@@ -93,7 +93,7 @@ def test_retractions_are_left_out_where_kinds_are(table: morrow.Table) -> None:
     ],
 )
 def test_options_that_are_stored_with_the_table(table: morrow.Table, stored: dict[str, str], begin: Offset) -> None:
-    """As of `Table.stream`; what the query says comes first."""
+    """They work as in `Table.stream`, and options of the query take precedence."""
     table.consumers.record("me", 3)
     table.alter.set_options(stored)
     stream = planner(table)
@@ -114,11 +114,11 @@ def test_stored_options_that_queries_of_spark_do_not_have(table: morrow.Table, s
 
 
 def test_the_first_batch_records_where_the_query_began(table: morrow.Table) -> None:
-    """Spark asks again where to begin when that batch is repeated; by then the table has gone on."""
+    """When a first batch is repeated, Spark asks again for the beginning, but the table may have changed."""
     stream = planner(table, **{"scan.mode": "latest"})
     begin = stream.initial()
     first = stream.latest(begin, ALL)
-    assert first != begin and rows(stream, begin, first) == []  # run for the checkpoint's sake
+    assert first != begin and rows(stream, begin, first) == []  # an empty batch, only for the checkpoint
     table.append({"id": [5]})
     second = stream.latest(first, ALL)
     table.append({"id": [6]})
@@ -132,7 +132,7 @@ def test_the_first_batch_records_where_the_query_began(table: morrow.Table) -> N
         ({"max-snapshots-per-trigger": 1}, [1, 2, 3, 4]),
         ({"max-snapshots-per-trigger": 3}, [3, 4]),
         ({"read.stream.maxFilesPerTrigger": 2}, [2, 4]),
-        ({"read.stream.maxRowsPerTrigger": 1}, [1, 2, 3, 4]),  # a snapshot is not divided
+        ({"read.stream.maxRowsPerTrigger": 1}, [1, 2, 3, 4]),  # snapshots are not divided
         ({"read.stream.maxRowsPerTrigger": 4}, [3, 4]),
         ({}, [4]),
     ],
@@ -151,7 +151,7 @@ def test_a_batch_waits_for_rows_but_not_for_ever(table: morrow.Table, monkeypatc
     now = 0.0
     monkeypatch.setattr("morrow.spark.source.planning.time.monotonic", lambda: now)
     stream = planner(table, **{"read.stream.minRowsPerTrigger": 3, "read.stream.maxTriggerDelayMs": 5000})
-    first = stream.latest(stream.initial(), stream.read_limit())  # what is there already waits for nothing
+    first = stream.latest(stream.initial(), stream.read_limit())  # rows that exist at the beginning do not wait
     table.append({"id": [5, 6]})
     assert stream.latest(first, stream.read_limit()) == first
     now = 5.0
@@ -204,7 +204,7 @@ def test_a_query_keeps_the_columns_it_began_with(tmp_path: Path) -> None:
     morrow.open(log.path).append({"number": [5], "item": ["five"]})
     end = stream.latest(stream.initial(), ALL)
     assert [field.name for field in stream.fields] == ["id"] and rows(stream, stream.initial(), end) == [(5,)]
-    again = planner(log, starting_snapshot=1)  # the query, restarted
+    again = planner(log, starting_snapshot=1)  # the query after a restart
     assert rows(again, again.initial(), end) == [(5, "five")]
 
 
@@ -241,12 +241,12 @@ def test_a_consumer_keeps_what_was_not_read_and_goes_on_there(table: morrow.Tabl
     first.processed(end)
     assert planner(table, **options).initial()["snapshot"] == 2
     last = first.latest(end, ALL)
-    assert first.latest(last, ALL) == last  # Spark asks for more, and never says that the last batch is done
+    assert first.latest(last, ALL) == last  # Spark asks again, and does not report that the last batch is done
     assert table.consumers.all() == {"copy": table.snapshots()[-1].id + 1}
 
 
 def test_a_table_that_was_rolled_back_ends_the_stream(table: morrow.Table) -> None:
-    """Snapshots of the same ids are other ones."""
+    """New snapshots have taken the ids of the removed ones."""
     stream = planner(table, **{"starting-snapshot": 1})
     end = stream.latest(stream.initial(), None)
     table.rollback(1)
@@ -286,7 +286,7 @@ def test_snapshots_that_expired_before_they_were_read(table: morrow.Table) -> No
 
 
 def copied(spark: SparkSession, source: str, sink: str, checkpoint: Path, **options: str) -> str:
-    """Copy what is there now; return the id of the query."""
+    """Copy the current content, and return the id of the query."""
     changes = spark.readStream.format("morrow").option("read.changelog", "true").load(source)
     writer = changes.writeStream.format("morrow").option("checkpointLocation", str(checkpoint)).options(**options)
     return finished(writer.option("path", sink))
@@ -299,7 +299,7 @@ def finished(writer: DataStreamWriter) -> str:
 
 
 def forget_last_commit(checkpoint: Path) -> None:
-    """As if the driver had died after the commit and before Spark took note of it: the batch is repeated."""
+    """Rewind the checkpoint, as if the driver died before Spark recorded the commit; the batch is then repeated."""
     last = max((checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
     last.unlink()
     (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
@@ -334,7 +334,7 @@ def test_a_copy_with_deletion_vectors_is_exact_through_restarts_and_repeated_bat
 
 
 def test_for_each_batch(spark: SparkSession, table: morrow.Table, tmp_path: Path) -> None:
-    """Rows are shuffled to the tasks that write their buckets: also to those that keys are given one by one."""
+    """Rows are shuffled to the tasks that write their buckets, also if keys get their buckets one by one."""
     register(spark)
     path, checkpoint = str(tmp_path / "copy"), tmp_path / "checkpoint"
     create: Create = {"primary_keys": "id", "options": {"bucket": -1}}
@@ -360,7 +360,7 @@ def test_batches_of_a_sink_are_known_by_the_name_that_the_caller_gives(spark: Sp
 
 
 def test_output_modes(spark: SparkSession, table: morrow.Table, tmp_path: Path) -> None:
-    """``complete`` puts a batch in place of all rows, ``update`` updates those of its keys."""
+    """``complete`` replaces all rows by each batch, ``update`` updates the rows of its keys."""
     register(spark)
     keys = {"primary-key": "id", "bucket": "1"}
     upsert = sink(str(tmp_path / "update"), create={"primary_keys": "id", "options": {"bucket": 1}})
@@ -383,7 +383,7 @@ def test_output_modes(spark: SparkSession, table: morrow.Table, tmp_path: Path) 
 
 
 def dies_in_its_process(arguments: tuple[str, str, str]) -> None:
-    """Run the stream in a driver of its own, until driver and JVM are killed in the middle of a batch."""
+    """Run the stream in a separate driver, until driver and JVM are killed in the middle of a batch."""
     command = [sys.executable, "-m", "tests.spark.stream_driver", *arguments]
     root = Path(__file__).parents[3]
     killed = subprocess.run(command, cwd=root, timeout=400, capture_output=True, text=True, check=False)
@@ -391,7 +391,7 @@ def dies_in_its_process(arguments: tuple[str, str, str]) -> None:
 
 
 def fails(spark: SparkSession, arguments: tuple[str, str, str]) -> None:
-    """Run the stream in this session, until the process that commits is killed in the middle of a batch."""
+    """Run the stream in this session, until the committing process is killed in the middle of a batch."""
     register(spark)
     spark.dataSource.register(dying([]))
     with pytest.raises(StreamingQueryException):
@@ -399,7 +399,7 @@ def fails(spark: SparkSession, arguments: tuple[str, str, str]) -> None:
 
 
 def test_a_driver_that_is_killed_in_the_middle_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
-    """Rows of a table without a key: one that was lost or came twice would be seen."""
+    """The table lacks a key, so lost or duplicated rows would show."""
     source = morrow.Catalog(tmp_path).create_table("db.log", schema="id INT")
     for number in range(4):
         source.append({"id": [number, number]})
@@ -407,7 +407,7 @@ def test_a_driver_that_is_killed_in_the_middle_of_a_batch(spark: SparkSession, t
     dies_in_its_process(arguments) if IS_LONG else fails(spark, arguments)
     assert ids(arguments[1]) == [0, 0]
     left = {file.name for file in (tmp_path / "copy").glob("bucket-*/data-*")}
-    assert len(left) > 1  # also what nobody committed
+    assert len(left) > 1  # includes uncommitted files
 
     register_by_source(spark)
     query = finished(copying(spark, *arguments))

@@ -1,4 +1,4 @@
-"""Statements over ``pm.db.t`` without a catalog in the JVM: what they do, and what they refuse."""
+"""Statements over ``pm.db.t`` without a catalog in the JVM: their effects and their errors."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ REFUSED = (
 
 
 def check(spark: SparkSession, folder: Path) -> None:
-    """Run all statements; of any session, see `tests.matrix`."""
+    """Run all statements in any kind of session; see `tests.matrix`."""
     session = Session(spark, {"pm": Place(spark, "pm", morrow.Catalog(folder), Access())})
     for statement in DONE:
         run(session, statement)
@@ -233,7 +233,7 @@ USED: tuple[tuple[str, list[tuple[Any, ...]]], ...] = (
 
 
 def check_use(session: Session) -> None:
-    """Name without a catalog are those of the one that USE names."""
+    """Check that names without a catalog are resolved in the catalog of the last USE."""
     session.spark.sql("SELECT 70 AS b").createOrReplaceTempView("use_view")
     run(session, "CREATE TABLE pm.db.keyed (b INT NOT NULL, c STRING) TBLPROPERTIES ('primary-key' = 'b')")
     try:

@@ -1,4 +1,4 @@
-"""`morrow.spark.delete`: rows deleted by keys or by a condition, as `Table.delete` does."""
+"""`morrow.spark.delete`: deletes rows by keys or by a condition, like `Table.delete`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_deletes_by_keys_and_by_condition(spark: SparkSession, tmp_path: Path, k
 
 
 def test_deletes_are_of_the_newest_rows_of_this_branch(spark: SparkSession, tmp_path: Path) -> None:
-    """Whatever the table's options say of reads."""
+    """The table's read options do not matter."""
     options = {"bucket": 1, "merge-engine": "partial-update", "partial-update.remove-record-on-delete": True}
     keyed = new_table(tmp_path, "id BIGINT, v INT NOT NULL", keys=["id"], options=options)
     keyed.append({"id": [1, 2], "v": [1, 2]})

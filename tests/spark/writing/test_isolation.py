@@ -1,4 +1,4 @@
-"""Jobs of Spark among other writers: the later commit wins as a whole, and what has read rows reads them again."""
+"""Concurrent jobs of Spark: the later commit wins as a whole, and jobs that have read rows read them again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def frame(spark: SparkSession, name: str, ids: range = range(6)) -> DataFrame:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_later_commit_wins_as_a_whole(kind: str, spark: SparkSession, tmp_path: Path) -> None:
-    """Both jobs have written before either commits, and a local upsert comes between."""
+    """Both jobs write before either commits, and a local upsert comes between the commits."""
     table = new_table(tmp_path, COLUMNS, keys=["id"], options=KINDS[kind])
     table.append({"id": [0, 1], "a": ["old"] * 2, "b": ["old"] * 2})
     target = target_of(table)
@@ -56,7 +56,7 @@ def test_the_later_commit_wins_as_a_whole(kind: str, spark: SparkSession, tmp_pa
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], list[int]]:
-    """Have others do something each time before a job commits, the first time only; count the commits."""
+    """Call a function before the first commit of a job, and count the commits."""
 
     def between(act: Callable[[], object]) -> list[int]:
         commits: list[int] = []
@@ -84,11 +84,11 @@ def test_a_deletion_is_of_the_rows_as_they_are_when_it_commits(
     delete("n > 15", table.path, spark=spark, commit_user="etl", commit_identifier=1)
     assert rows(table) == [(2, 5)]
     assert len(commits) == 2
-    assert delete("n > 0", table.path, spark=spark, commit_user="etl", commit_identifier=1) is None  # it was committed
+    assert delete("n > 0", table.path, spark=spark, commit_user="etl", commit_identifier=1) is None  # is committed
 
 
 def test_so_is_one_by_keys_that_reads_their_rows(meanwhile: Any, spark: SparkSession, tmp_path: Path) -> None:
-    """The deletion has to be newer than its row by the sequence field."""
+    """A deletion must have a newer sequence field than its row."""
     table = new_table(tmp_path, "id BIGINT, n INT", keys=["id"], options={"bucket": 1, "sequence.field": "n"})
     table.append({"id": [1, 2], "n": [10, 20]})
     meanwhile(lambda: table.upsert({"id": [1], "n": [11]}))

@@ -1,4 +1,4 @@
-"""MERGE, UPDATE and DELETE as DataFrame calls: what they change in one commit, and what they refuse."""
+"""MERGE, UPDATE and DELETE as DataFrame calls: their effects in one commit, and their errors."""
 
 from __future__ import annotations
 

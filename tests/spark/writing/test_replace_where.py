@@ -1,4 +1,4 @@
-"""Overwrites of the partitions for which a condition is true."""
+"""Overwrites of partitions that match a condition."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_partitions_by_a_condition(spark: SparkSession, tmp_path: Path, monkeypa
 
     replacing, others = job.replace_matching, [{"id": [7], "d.y `": ["b"]}]
 
-    def meanwhile(target, messages, condition, replaced):  # type: ignore[no-untyped-def]  # as `replace_matching`
+    def meanwhile(target, messages, condition, replaced):  # type: ignore[no-untyped-def]  # like `replace_matching`
         def late(**arguments):  # type: ignore[no-untyped-def]
             if others:
                 table.append(others.pop())

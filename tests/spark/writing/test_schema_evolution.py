@@ -1,4 +1,4 @@
-"""``write.merge-schema``: columns of written rows that the table lacks."""
+"""``write.merge-schema``: adds columns of the written rows that the table lacks."""
 
 from __future__ import annotations
 

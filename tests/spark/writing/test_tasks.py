@@ -1,4 +1,4 @@
-"""What tasks of a write do, without Spark."""
+"""The tasks of a write, without Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.written import rows as rows_of
 def test_of_two_attempts_that_both_end_one_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: str
 ) -> None:
-    """As Spark runs a slow task: the driver is given the result of one."""
+    """When Spark repeats a slow task, the driver gets the result of a single attempt."""
     table = new_table(tmp_path, "id BIGINT, v BIGINT", keys=["id"], options={"bucket": 2})
     target = WriteTarget.of(table._metadata)
     attempt_log = AttemptLog(target.store, target.metadata.root)
@@ -41,7 +41,7 @@ def test_of_two_attempts_that_both_end_one_is_committed(
 
 
 def test_tasks_write_to_object_stores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With deletion vectors: files of all kinds are made, and read again, through the store that writes them down."""
+    """With deletion vectors, files of all kinds are written to and read from the store that logs them."""
     with s3_server() as options:
         catalog = morrow.Catalog(f"s3://{BUCKET}/warehouse", storage_options=options)
         table = catalog.create_table(

@@ -1,4 +1,4 @@
-"""`morrow.spark.write`: what the local writer makes of the same rows, by tasks, in one commit."""
+"""`morrow.spark.write`: tasks write the same rows as the local writer, in one commit."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_each_key_is_in_the_bucket_that_java_looks_for_it(spark: SparkSession, t
 
 
 def buckets(table: morrow.Table) -> dict[str, list[int]]:
-    """List the keys in each folder of a bucket."""
+    """List the keys in each bucket folder."""
     files = Path(table.path).rglob("data-*.parquet")
     found = [(str(path.parent.relative_to(table.path)), pq.read_table(path, partitioning=None)["id"]) for path in files]
     return {folder: sorted(ids.to_pylist(), key=lambda i: (i is None, i)) for folder, ids in found}
@@ -210,7 +210,7 @@ def test_a_table_is_made_of_the_columns_of_a_data_frame(spark: SparkSession, tmp
 
 
 INSTANT = dt.datetime(2024, 5, 14, 3, 4, 5, 123456, tzinfo=dt.UTC)
-WALL = dt.datetime(2024, 3, 10, 2, 30, 0, 1)  # an hour that the session's zone leaves out
+WALL = dt.datetime(2024, 3, 10, 2, 30, 0, 1)  # the session's time zone skips this hour
 
 
 def test_types_from_spark_to_paimon(spark: SparkSession, tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ def test_columns_in_any_order_with_default_values(spark: SparkSession, tmp_path:
 
 
 def test_columns_that_differ_in_case(spark: SparkSession, tmp_path: Path) -> None:
-    """As Spark has it: they are the table's, unless ``spark.sql.caseSensitive`` is set."""
+    """As usual in Spark, case does not matter unless ``spark.sql.caseSensitive`` is set."""
     made = new_table(tmp_path, "id BIGINT, v INT, other INT", keys=["id"], options={"bucket": 1})
     table = renamed_by_others(made, {"other": "V"})
     data = spark.range(1).selectExpr("5 AS V", "id AS ID", "4 AS v")
@@ -416,7 +416,7 @@ def test_a_job_that_fails_leaves_no_file(spark: SparkSession, tmp_path: Path, mo
 
 @dataclass(frozen=True)
 class FailsAfterwards:
-    """A task that has written its files, and fails before Spark has its result."""
+    """A task that writes its files, and fails before Spark gets its result."""
 
     tasks: Tasks
 

@@ -1,4 +1,4 @@
-"""The bucket of a row as Spark's SQL works it out: that of the bucket function, row by row."""
+"""Buckets computed by Spark SQL equal those of the bucket function, row by row."""
 
 from __future__ import annotations
 
@@ -77,6 +77,6 @@ def test_buckets_are_those_of_the_bucket_function(spark: SparkSession, tmp_path:
 def test_what_spark_cannot_work_out(
     spark: SparkSession, tmp_path: Path, keys: list[str], options: dict[str, object]
 ) -> None:
-    """Decimals, columns with default values, and other bucket functions."""
+    """Decimals, columns with default values, and other bucket functions are not computed by SQL."""
     schema = spark.range(0).selectExpr("id AS i8", "CAST(id AS INT) AS o", "CAST(id AS DECIMAL(9,2)) AS m").schema
     assert build_bucket_sql(router_of(tmp_path, keys, **options), {name: name for name in schema.names}, schema) is None

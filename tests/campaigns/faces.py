@@ -1,4 +1,4 @@
-"""Reads random tables through every interface, for any length of time.
+"""A search for wrong results in reads of random tables through every interface, for any length of time.
 
     python -m tests.campaigns.faces                       # 200 tables
     python -m tests.campaigns.faces --seed 1000 --tables 5000

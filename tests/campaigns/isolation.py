@@ -1,4 +1,4 @@
-"""Search for histories that are not serializable, for any length of time.
+"""A search for histories that are not serializable, for any length of time.
 
     python -m tests.campaigns.isolation                 # of each kind of table 200 schedules and a race of 10 s
     python -m tests.campaigns.isolation --schedules 5000 --seconds 60 --s3

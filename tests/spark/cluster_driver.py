@@ -94,7 +94,7 @@ def numbers(spark: SparkSession, first: int, last: int, number: int) -> DataFram
 
 
 class Killer:
-    """Kills an executor when some but not all files of a write exist."""
+    """A thread that kills an executor when some but not all files of a write exist."""
 
     def __init__(self, cluster: Cluster, table: Path) -> None:
         self._cluster, self._table = cluster, table

@@ -33,7 +33,7 @@ LONGER_THAN_THE_TEST = 600
 
 @dataclass(frozen=True)
 class Troubled:
-    """A write task that fails after it has written its files and before it reports them."""
+    """A write task with an injected failure after it has written its files and before it reports them."""
 
     tasks: Tasks
     name: str

@@ -85,7 +85,7 @@ def test_not_null_is_kept_or_left_out_all_through() -> None:
 
 
 def test_members_of_variants_that_are_null_are_empty_wherever_they_are() -> None:
-    """Arrow casts, and so does createDataFrame, treat a null below a NOT NULL member as an error."""
+    """Arrow casts and createDataFrame treat a null below a NOT NULL member as an error."""
     kinds = [VARIANT, t.ArrayType(element=VARIANT), t.RowType(fields=(DataField(1, "a", VARIANT),))]
     kinds.append(t.MapType(key=t.IntType(nullable=False), value=VARIANT))
     value = {"value": b"\x0c\x05", "metadata": b"\x01\x00\x00"}

@@ -12,8 +12,8 @@
 | `worker` | a process that damages copies, reads them and reports the outcomes |
 | `campaign` | hands jobs to workers, notices workers that die or hang, and counts outcomes |
 
-Each data file format is three kinds: read as usual, with ``verify="pages"``, and verified before it is read. A silent
-difference is a finding only if there is a checksum; other differences are just counted.
+Each data file format counts as three kinds: read as usual, with ``verify="pages"``, and verified before it is read. A
+silent difference is a finding only if there is a checksum; other differences are just counted.
 
 To add a kind of file, register it in `kinds.KINDS`.
 """

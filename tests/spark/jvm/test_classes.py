@@ -28,7 +28,7 @@ pytest.importorskip("pyspark")
 
 
 def test_class_loaders_that_take_jars(spark: SparkSession) -> None:
-    """The system class loader takes no jars: if Spark runs in it, only threads that call ADD JAR find a jar."""
+    """The system class loader takes no jars: if Spark runs in it, only threads that call ADD JAR find the jar."""
     session: Any = spark
     assert _is_extensible(session._jsparkSession.sharedState().jarClassLoader())
     assert not _is_extensible(session._jvm.java.lang.ClassLoader.getSystemClassLoader())

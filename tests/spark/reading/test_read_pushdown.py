@@ -119,7 +119,7 @@ id BETWEEN 2 AND 5; t > '2020-01-01 00:00:00.000001'; day < '1500-01-01'; m > 1.
 def test_conditions_reach_tasks_and_keep_what_spark_keeps(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NaN is above all numbers, -0.0 equals 0.0, and null matches nothing, as Spark has it for rows handed to it."""
+    """NaN is above all numbers, -0.0 equals 0.0, and null matches nothing, as in Spark for rows handed to it."""
     columns = "id INT, p STRING, v STRING, d DOUBLE, t TIMESTAMP(6), day DATE, m DECIMAL(9, 2), b BYTES"
     options = {"bucket": "1", "file.format": "orc", "merge-engine": "partial-update", "write-only": "true"}
     table = morrow.Catalog(tmp_path).create_table(

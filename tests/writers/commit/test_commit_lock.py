@@ -64,7 +64,7 @@ def test_without_a_folder_nobody_queues(tmp_path: Path, store: LocalStore) -> No
 
 
 def test_manifests_are_written_before_the_turn_comes(tmp_path: Path) -> None:
-    """Committers take turns; whatever needs no turn is done before it."""
+    """Committers take turns, and do beforehand all work that needs no turn."""
     metadata = table(tmp_path)
     committer(metadata).commit([message(data_file("a"))])
     folder = Path(metadata.paths.manifest("m")).parent

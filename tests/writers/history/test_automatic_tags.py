@@ -359,7 +359,7 @@ HOUR = dt.timedelta(hours=1)
 
 @pytest.fixture
 def metadata(tmp_path: Path) -> TableMetadata:
-    """Make tags at noon that last an hour, a day, and forever (whose file has the time 1 o'clock)."""
+    """Make tags at noon that last an hour, a day and forever; the file of the last one is from 1 o'clock."""
     made = table(tmp_path, "2024-05-14T09:00", "2024-05-14T10:00")
     create_tag(made, "hour", 1, time_retained=HOUR, clock=lambda: MADE)
     create_tag(made, "day", 1, time_retained=24 * HOUR, clock=lambda: MADE)

@@ -160,7 +160,7 @@ def test_from_what_is_not_there(source: dict[str, object], error: type[Exception
 
 
 def test_when_expiry_was_faster_the_branch_goes_again(tmp_path: Path) -> None:
-    """Expiry announces the snapshot while the branch is created, and does not see the branch."""
+    """Expiry announces that the snapshot expires while the branch is created, and does not see the branch."""
     table = numbers(tmp_path, 3)
 
     class Late(LocalStore):

@@ -273,7 +273,7 @@ def test_branches_keep_what_they_share(tmp_path: Path) -> None:
 
 
 def test_a_branch_may_forget_what_main_remembers(tmp_path: Path) -> None:
-    """Main added the file before the branch was made, but after the branch's first living snapshot."""
+    """Main added the files before the branch was made, but after its own first living snapshot."""
     life = Life(tmp_path)
     for name in "abc":
         life.write(name)

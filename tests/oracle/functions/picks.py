@@ -34,7 +34,7 @@ class LastNonNullValue(Aggregator):
 
 
 class FirstValue(Aggregator):
-    """The first value; a reversed step after the first value returns the accumulator, which is the older record's value."""
+    """The first value; a reversed step after it returns the accumulator, which is the older record's value."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)

@@ -1,9 +1,9 @@
 """The tests of Morrow.
 
-Workers of `make test` keep all cores busy together, each in one thread of Polars: threads that wait for each other
-spin, and on small tables they take twice the CPU. The first worker, and processes that run alone, have as many threads
-as Polars gives them, so that what is done in parallel is tested too; `make test-long` has them everywhere. Polars reads
-the variable when it is imported, so it is set here.
+Workers of `make test` together keep all cores busy, each with one Polars thread: threads that wait for each other
+spin, and on small tables they take twice the CPU. The first worker, and processes that run alone, have Polars' default
+number of threads, so that parallel code is tested too; `make test-long` uses it everywhere. Polars reads the variable
+when it is imported, so it is set here.
 """
 
 import os

@@ -23,18 +23,18 @@ from tests.support.costs import Costs, recorded
 
 PROJECT = Path(__file__).parents[1]
 if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
-    # Polars reads the one when it is first used, DuckDB the other for each database. There are more workers than cores,
-    # and tables of tests are small: to wake other threads costs more than they do. The first worker has them all, as
-    # users do.
+    # Polars reads the first when it is first used, DuckDB the second for each database. There are more workers than
+    # cores, and tables of tests are small, so that waking other threads costs more than it saves. The first worker has
+    # all threads, as users do.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     os.environ.setdefault("SLURM_CPUS_ON_NODE", "1")
 MARK_THEIR_OWN = ("tests/test_golden.py",)
-"""Files that say themselves which of their tests are slow."""
+"""Files that mark their slow tests themselves."""
 SPARK_WITHOUT_FIXTURE = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "pipeline"))
-"""Tests that start drivers of their own."""
+"""Tests that start Spark drivers of their own."""
 
-# `make test` tries the same examples every time, so a failure is due to a change; `make test-long` tries new ones.
-# `make check` tries the first of them.
+# `make test` always tries the same examples, so that a failure is due to a change; `make test-long` tries new ones.
+# `make check` tries only the first of them.
 settings.register_profile(
     "default",
     max_examples=30,
@@ -53,8 +53,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ[cache.SWITCH] = "off"  # no test writes to the user's folder; some have one of their own
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts jobs in the background
+    os.environ[cache.SWITCH] = "off"  # tests never write to the user's cache folder; some have a folder of their own
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # shells start background jobs this way
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if target := config.getoption("--costs"):
         config.pluginmanager.register(Costs(Path(target)))
@@ -63,40 +63,40 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Keep `make check` from importing what it leaves out."""
+    """Keep `make check` from importing tests that it leaves out."""
     file = collection_path.relative_to(PROJECT).as_posix() if collection_path.is_relative_to(PROJECT) else ""
     return True if config.getoption("--quick") and (file == "tests/interop" or is_slow(file)) else None
 
 
 def is_slow(file: str) -> bool:
-    """Tell whether `make check` leaves out all tests of a file: it is among the dear ones."""
+    """Check whether `make check` leaves out all tests of a file because they are expensive."""
     return file in recorded() and file not in MARK_THEIR_OWN
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Disable the garbage collector, which would look again and again through objects that all stay."""
+    """Disable the garbage collector, which would search again and again through objects that all stay."""
     gc.disable()
     if session.config.args and {session.config.rootpath / each for each in session.config.args} == {PROJECT / "tests"}:
         import_own_part(session.config)
 
 
 def import_own_part(config: pytest.Config) -> None:
-    """Import a part of the tests first, another in each worker.
+    """Import a part of the tests first, a different part in each worker.
 
-    All workers import all tests, at the same time. In a fresh clone each module has to be compiled and its asserts
-    rewritten, which takes longer than the rest of the collection: so each worker finds most of it done by the others.
+    All workers import all tests at the same time. In a fresh clone each module has to be compiled and its asserts
+    rewritten, which takes longer than the rest of the collection; this way others have done most of it for each worker.
     """
     worker, workers = (os.environ.get(f"PYTEST_XDIST_WORKER{name}") for name in ("", "_COUNT"))
     modules = sorted(path for path in (PROJECT / "tests").rglob("test_*.py") if not pytest_ignore_collect(path, config))
     for path in modules[int(worker.removeprefix("gw")) :: int(workers)] if worker and workers else ():
-        with suppress(Exception, pytest.skip.Exception):  # the collection imports it again, and tells
+        with suppress(Exception, pytest.skip.Exception):  # the collection imports it again and reports errors
             importlib.import_module(".".join(path.relative_to(PROJECT).with_suffix("").parts))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Exempts all that is there from garbage collection, which took a twelfth of the tests' CPU."""
+    """Exempt all existing objects from garbage collection, which took a twelfth of the tests' CPU."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     gc.enable()
@@ -104,7 +104,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Add a worker to the cores: many tests wait, for Spark's JVM, for processes that they kill, for clocks."""
+    """Use one worker more than there are cores, since many tests wait for Spark's JVM, killed processes or clocks."""
     return (os.cpu_count() or 1) + 1
 
 
@@ -116,7 +116,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make check` leaves out: tests with a JVM, and files that cost much."""
+    """Mark the tests that `make check` leaves out: tests with a JVM, and expensive files."""
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         file = item.nodeid.partition("::")[0]
@@ -130,7 +130,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def syncing() -> Iterator[None]:
-    """No file is synced: the tables of tests may be lost. Tests about durability have a fixture of their own."""
+    """Turn syncing off, since tables of tests may be lost. Tests of durability override this fixture."""
     with disable_fsync():
         yield
 
@@ -140,8 +140,8 @@ PYTESTS_OWN = b"PYTEST_CURRENT_TEST"
 
 
 def environment_of_test() -> dict[bytes, bytes]:
-    """Copy the environment, all but pytest's own; by its dict, as `os.environ` decodes each name and value twice."""
-    held: dict[bytes, bytes] = os.environb._data  # type: ignore[attr-defined]  # no public way is as quick
+    """Copy the environment except for pytest's variable, without the decoding of `os.environ`, which takes longer."""
+    held: dict[bytes, bytes] = os.environb._data  # type: ignore[attr-defined]  # public ways are slower
     return {name: value for name, value in held.items() if name != PYTESTS_OWN}
 
 
@@ -150,13 +150,15 @@ KEPT_BY_PROCESS = (
     (object_store, "_proven"),
     *((secrets, name) for name in ("_resolver", "_held", "_names")),
 )
-"""What modules remember of the stores that were opened."""
+"""Facts about opened stores that modules remember."""
 
 
 @pytest.fixture(autouse=True)
 def process_state() -> Iterator[None]:
-    """What a test leaves in its process is taken back, so that the order of tests makes no difference: secrets that
-    messages hide, secrets left out of pickles and who finds them again, stores that were tried out, the environment.
+    """Restore the state of the process after a test, so that the order of tests makes no difference.
+
+    The state consists of secrets that messages hide, secrets left out of pickles and their resolver, facts about stores
+    that were checked, and the environment.
     """
     environment = environment_of_test()
     before = [copy(getattr(module, name)) for module, name in KEPT_BY_PROCESS]
@@ -164,8 +166,8 @@ def process_state() -> Iterator[None]:
     for (module, name), value in zip(KEPT_BY_PROCESS, before, strict=True):
         setattr(module, name, value)
     found = environment_of_test()
-    # Only what differs is set: threads of Polars and others read the environment at any time, which the C library does
-    # not guard, and a process whose whole environment is set anew may crash.
+    # Only changed variables are set: threads of Polars and others read the environment at any time, against which the C
+    # library has no lock, and a process whose whole environment is replaced may crash.
     for name in found.keys() - environment.keys():
         del os.environb[name]
     for name, value in environment.items() if found != environment else ():
@@ -175,5 +177,5 @@ def process_state() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def golden_root() -> Path:
-    """The unpacked golden tables: ``public/<case>/`` and ``versions/<version>/<case>/``. Read-only."""
+    """Return the folder of the golden tables: ``public/<case>/`` and ``versions/<version>/<case>/``. Read-only."""
     return golden.unpack(PROJECT / ".cache")

@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md names what there is: every path that it names exists, and no package is missing."""
+"""ARCHITECTURE.md is complete: every path that it names exists, and no package is missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_WORDS, MAX_CELL, MAX_ROWS = 2500, 140, 25
 
 
 def packages() -> set[str]:
-    """Return the packages directly below a layer, as paths; links are those of other layers."""
+    """Return the paths of packages directly below a layer; links belong to other layers."""
     found = (path.parent for layer in LAYERS for path in (ROOT / layer).glob("*/__init__.py"))
     return {str(path.relative_to(ROOT)) for path in found if not path.is_symlink()}
 

@@ -55,7 +55,7 @@ def test_queries_see_the_newest_state(con: duckdb.DuckDBPyConnection, catalog: m
 
 
 def test_tables_of_other_processes(con: duckdb.DuckDBPyConnection, catalog: morrow.Catalog) -> None:
-    made = morrow.Catalog(catalog.warehouse)._catalog  # beneath what tells watchers
+    made = morrow.Catalog(catalog.warehouse)._catalog  # without the layer that notifies watchers
     made.create_table("db.v", catalog.table("db.t")._newest)
     morrow.duckdb.refresh(con, "pm")
     assert con.sql("SELECT count(*) FROM pm.db.v").fetchall() == [(0,)]
@@ -139,14 +139,14 @@ def test_detaching_leaves_nothing(con: duckdb.DuckDBPyConnection, catalog: morro
         morrow.duckdb.detach(con, "pm")
     morrow.duckdb.attach(con, catalog, "pm")
     con.close()
-    catalog.sql("CREATE TABLE db.later (a INT)")  # nobody is told
+    catalog.sql("CREATE TABLE db.later (a INT)")  # no connection is notified any longer
     morrow.duckdb.detach(con, "pm")
 
 
 def test_detached_by_sql(con: duckdb.DuckDBPyConnection, catalog: morrow.Catalog) -> None:
     con.sql("SELECT * FROM pm.db.t").fetchall()
     con.execute("DETACH pm; ATTACH ':memory:' AS pm")
-    catalog.sql("CREATE TABLE db.w AS SELECT 1 AS a")  # the catalog changes, the database of another is left alone
+    catalog.sql("CREATE TABLE db.w AS SELECT 1 AS a")  # the catalog changes, and the foreign database stays unchanged
     assert con.sql("SELECT database_name FROM duckdb_databases() WHERE NOT internal ORDER BY 1").fetchall() == [
         ("memory",),
         ("pm",),

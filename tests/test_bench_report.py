@@ -1,4 +1,4 @@
-"""RESULTS.md: a part of it may be measured anew."""
+"""RESULTS.md: parts of it can be measured again."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_ratios_that_matter_come_first(tmp_path: Path) -> None:
         faster=True,
     )
 
-    for _ in range(2):  # the second time the first screen is replaced
+    for _ in range(2):  # the second update replaces the first summary
         update(Report("x", (row("Reading", "new"), {"faster": False, **merged}, peer)), tmp_path)
 
     head = path.read_text().partition("## ")[0]

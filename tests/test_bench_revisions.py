@@ -1,4 +1,4 @@
-"""`make bench-compare` finds what became slower, and not the machine's noise."""
+"""`make bench-compare` detects slowdowns and ignores the machine's noise."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def test_an_unknown_revision_is_told() -> None:
 def test_a_worker_runs_the_revision_it_was_started_for() -> None:
     root = Path(__file__).parent.parent
 
-    worker = Worker(root)  # raises where another Morrow was imported
+    worker = Worker(root)  # raises an error if another Morrow was imported
     worker.close()

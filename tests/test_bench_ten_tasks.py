@@ -1,4 +1,4 @@
-"""The page of ten tasks: Morrow's do what they should, and what a library lacks is said."""
+"""The page of ten tasks: Morrow's solutions are right, and missing features of other libraries are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store that is busy, slow, or cuts connections: the right rows, or an error that says so; never other rows."""
+"""A busy, slow or unreliable store: reads return the right rows or raise an error that names the problem."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TROUBLE: dict[str, Callable[[], Answer | None]] = {
 
 
 class Once:
-    """Trouble with the first try of every third request, whatever it asks for."""
+    """Trouble that hits the first try of every third request of any kind."""
 
     def __init__(self, make: Callable[[], Answer | None]) -> None:
         self._make, self._seen, self._turn = make, set[tuple[str, str, str]](), threading.Lock()
@@ -97,7 +97,7 @@ def test_what_does_not_end_is_an_error(server: S3Server, monkeypatch: pytest.Mon
 
 @contextmanager
 def _redirecting(to: str) -> Iterator[str]:
-    """Run a server that has nothing, and says where to ask; yield its host."""
+    """Run an empty server that redirects all requests, and yield its host."""
 
     class Elsewhere(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -134,7 +134,7 @@ def test_where_no_store_is_the_error_comes_at_once(server: S3Server, redirects: 
 
 
 def test_a_store_that_is_busy_at_first_is_waited_for(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {**server.options, "timeout": "29s"}  # as no other test: a client of its own
+    options = {**server.options, "timeout": "29s"}  # a unique value, so that the client is new
     path = f"s3://{BUCKET}/first/db.db/t"
     morrow.Catalog(f"s3://{BUCKET}/first", storage_options=server.options).create_table("db.t", schema="id BIGINT")
     busy = iter(range(HASTY_TRIES + 2))
@@ -148,7 +148,7 @@ def _as_told(server: S3Server, request: Request, **headers: str) -> Answer:
     return server.objects.answer(replace(request, headers={**request.headers, **headers}))
 
 
-def _whole(server: S3Server, request: Request, answer: Answer) -> Answer:  # noqa: ARG001  # as all lies
+def _whole(server: S3Server, request: Request, answer: Answer) -> Answer:  # noqa: ARG001  # the signature of all lies
     return _as_told(server, request, range="")
 
 
@@ -173,7 +173,7 @@ LIES: dict[str, Callable[[S3Server, Request, Answer], Answer]] = {
     "another range": _shifted,
 }
 HARMLESS = ("another tag", "all in place of a range", "another range")
-"""Lies of which reads of these small files may take no notice."""
+"""Lies that reads of these small files need not detect."""
 PARTS = ("schema-0", "snapshot-", "LATEST", "manifest-list-", "manifest/manifest-", "bucket-0", "index-")
 
 

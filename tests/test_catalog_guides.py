@@ -1,4 +1,4 @@
-"""docs/catalogs.md and docs/stores.md run against servers of the tests, and their table of what was run is true."""
+"""docs/catalogs.md and docs/stores.md run against test servers, and their table of tested combinations is true."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def s3() -> Iterator[dict[str, str]]:
 
 
 def run(block: Block, namespace: dict[str, Any], instead: dict[str, str]) -> None:
-    """Run a block with the addresses of servers that are there instead of those in the text."""
+    """Run a block with the addresses of test servers instead of those in the text."""
     text = block.text
     for told, there in instead.items():
         text = text.replace(told, there)
@@ -79,7 +79,7 @@ def test_the_guide_to_postgres_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         pytest.skip(str(reason))
 
 
-# The table of what was run
+# The table of tested combinations
 
 
 def filesystem(place: str, **options: str) -> Callable[[Path], morrow.Catalog]:
@@ -150,13 +150,13 @@ def drops(catalog: morrow.Catalog) -> None:
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 QUICK = (races,)
-"""What is run in an object store each time; the long profile runs all."""
+"""Operations that are tested on object stores each time; the long profile tests all."""
 FAR = ("S3", "S3 without conditional put", "OSS", "GCS", "Azure")
 SKIPPED = "not run"
 HDFS = ("filesystem, HDFS", "JDBC in SQLite, HDFS")
-"""What tests/interop/test_hdfs.py runs, which has a namenode."""
+"""Combinations that tests/interop/test_hdfs.py tests with a namenode."""
 HIVE = "Hive, "
-"""How the rows begin that tests/interop/test_hive.py runs, which has a metastore."""
+"""The beginning of rows that tests/interop/test_hive.py tests with a metastore."""
 ELSEWHERE = (*(f"| {row} |" for row in HDFS), f"| {HIVE}")
 OPERATIONS = {
     "write, read, SQL": reads,
@@ -177,7 +177,7 @@ def catalogs(s3: dict[str, str], tmp_path: Path) -> Iterator[dict[str, Callable[
         azure_server() as azure,
         running() as blind_server,
     ):
-        blind_server.trouble = lambda request: blind_server.objects.answer(without_conditions(request))  # as OSS is
+        blind_server.trouble = lambda request: blind_server.objects.answer(without_conditions(request))  # like OSS
         oss = {"fs.oss.endpoint": blind_server.options["aws_endpoint_url"]}
         oss |= {"fs.oss.accessKeyId": "user", "fs.oss.accessKeySecret": "secret"}
         rest = {"metastore": "rest", "uri": server.url, "token.provider": "bear", "token": "x"}
@@ -213,7 +213,7 @@ def table_of_what_was_run() -> list[str]:
 def test_the_table_of_what_was_run_is_true(
     catalogs: dict[str, Callable[[Path], morrow.Catalog]], tmp_path: Path
 ) -> None:
-    """After a change that is meant: run it with MORROW_REWRITE=1 and HYPOTHESIS_PROFILE=long."""
+    """After an intended change, run it with MORROW_REWRITE=1 and HYPOTHESIS_PROFILE=long."""
     lines = ["| catalog, store | " + " | ".join(OPERATIONS) + " |", "| -- |" + " -- |" * len(OPERATIONS)]
     for name, opened in catalogs.items():
         cells = []

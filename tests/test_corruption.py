@@ -1,4 +1,4 @@
-"""A damaged table never gives wrong rows: a read returns the truth or raises a MorrowError, and nothing else."""
+"""A damaged table never gives wrong rows: a read returns the right rows or raises a MorrowError, and nothing else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.table_factory import AVRO, TableFactory
 
 FIELDS = [("id", "INT"), ("name", "STRING"), ("score", "DOUBLE")]
 FLIPS_PER_FILE = 24 if IS_LONG else 8
-"""How many single-byte changes each file gets, spread evenly over it."""
+"""Number of single-byte changes for each file, spread evenly over it."""
 
 
 def rows(ids: list[int], tag: str) -> pa.Table:
@@ -65,7 +65,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def answer(path: Path) -> list[dict[str, Any]] | None:
-    """Read the rows, or None for a MorrowError. Any other exception is a finding and goes up."""
+    """Read the rows, or return None for a MorrowError. All other exceptions are findings and are raised."""
     try:
         return read(path)
     except MorrowError:
@@ -73,14 +73,14 @@ def answer(path: Path) -> list[dict[str, Any]] | None:
 
 
 def flips(size: int) -> Iterator[tuple[int, int]]:
-    """Positions and the bits to turn there: the first and last bytes, and others spread over the file."""
+    """Yield positions and bits to flip: the first and last bytes, and others spread over the file."""
     positions = {*range(min(size, 8)), *range(max(size - 8, 0), size), *range(0, size, max(size // FLIPS_PER_FILE, 1))}
     for i, position in enumerate(sorted(positions)):
         yield position, 1 << i % 8
 
 
 def damaged_reads(table: Path, file: Path, damage: Callable[[bytes], Iterator[tuple[str, bytes]]]) -> list[str]:
-    """List what went wrong: each damaged content that was read as something else than the truth."""
+    """Return a description of each damage with which wrong rows were read."""
     sound, truth, findings = file.read_bytes(), read(table), []
     for what, content in damage(sound):
         file.write_bytes(content)
@@ -97,7 +97,7 @@ def flipped(content: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def footer_flipped(content: bytes) -> Iterator[tuple[str, bytes]]:
-    """Change to a Parquet footer. Pages have checksums of their own, which neither Polars nor DuckDB verifies."""
+    """Change a Parquet footer. Pages have checksums, which neither Polars nor DuckDB verifies."""
     footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     for what, tail in flipped(content[footer:]):
         yield f"footer {what}", content[:footer] + tail
@@ -291,7 +291,7 @@ def test_a_snapshot_of_an_old_version_counts_no_rows(tmp_path: Path) -> None:
 
 
 def with_options(table: Path, options: dict[str, str], schema_id: int = 0) -> None:
-    """Give the schema other options; or, with an id, makes a schema of that id with them."""
+    """Set the options of the schema; with an id, add a schema with this id and these options."""
     node = json.loads((table / "schema" / "schema-0").read_text())
     (table / "schema" / f"schema-{schema_id}").write_text(json.dumps(node | {"id": schema_id, "options": options}))
 
@@ -350,7 +350,7 @@ PREFIXES = {"manifest": "manifest-[0-9a-f]*", "manifest_list": "manifest-list-*"
 
 
 def rewrite(table: Path, kind: str, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change every record of the metadata files of one kind, keeping the sizes that others remember of them true."""
+    """Change every record of the metadata files of one kind, and correct the sizes stored elsewhere."""
     for file in sorted((table / "manifest").glob(PREFIXES[kind])):
         with file.open("rb") as stream:
             records: list[Any] = list(fastavro.reader(stream))

@@ -1,4 +1,4 @@
-"""`make demo` runs, shows what it promises, and fails when a row is wrong."""
+"""`make demo` runs, shows all that it promises, and fails if a row is wrong."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_demo_shows_rows_time_travel_duckdb_and_the_plan() -> None:
         "1   | 2   | 2   | 2   | 3   | 3   | 3 ",
         'arg_max_null("a", g_1_rank)',
     ):
-        assert row in done.stdout  # the sequence groups of the documentation, after the second and the third INSERT
+        assert row in done.stdout  # the documentation's sequence groups after the second and third INSERT
     assert done.stdout.count("equal to Java's") == 10
     assert "132 events felt by people. 1,707 rows of 1,835 in 5 files, 128 dead" in done.stdout
     assert "[1,707 events, equal to a join of the two files]" in done.stdout

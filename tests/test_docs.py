@@ -1,8 +1,8 @@
-"""The documents keep their promises: blocks of guides run, `make` targets exist, links lead somewhere.
+"""The documents are right: blocks of guides run, `make` targets exist, and links have targets.
 
 The ```python blocks of a guide and the `morrow ...` lines of its ```sh blocks run in order, the Python ones in one
 namespace, in a folder that holds `warehouse/` with the tables of TABLES. A block that cannot run (an installation,
-a server that is not there) is exempted by a line above it: `<!-- no-test: reason -->`.
+or one that needs a server) is exempted by a line above it: `<!-- no-test: reason -->`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.support.command_line import CliRunner
 
 ROOT = Path(__file__).parent.parent
 README = "README.md"
-"""Run by `tests/test_packaging.py`, from an empty folder, with the wheel."""
+"""Run by `tests/test_packaging.py` in an empty folder with the wheel."""
 GUIDES = (
     "docs/writing.md",
     "docs/system-tables.md",
@@ -40,13 +40,13 @@ LAKE_GUIDES = (
     "docs/tutorial.md",
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "guides").glob("*.md") if path.stem != "s3"),
 )
-"""Run in an empty folder: they begin with `morrow demo lake`."""
+"""Guides that run in an empty folder, since they begin with `morrow demo lake`."""
 SPARK_GUIDE = "docs/spark.md"
 SPARK_SQL = "docs/spark-sql.md"
-"""Run by `tests/spark`, beside the other tests of Spark."""
+"""Run by `tests/spark` with the other tests of Spark."""
 
 OF_THE_SHELL = frozenset("|<>&;$*?~`()\n")
-"""Characters of which a shell makes something."""
+"""Characters with a special meaning in a shell."""
 
 DECISIONS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "decisions").glob("*.md"))
 
@@ -74,7 +74,7 @@ TABLES = {
     "warehouse/db.db/events": "append_partitioned",
     "warehouse/db.db/tagged": "tags_expired_snapshots",
 }
-"""Table of the guides -> the golden case it is a copy of.
+"""Table of the guides -> the golden case that is copied.
 
 people: id BIGINT primary key, name STRING, x DOUBLE, n INT; merge-on-read, snapshots 1 to 7.
 events: id BIGINT, v STRING, w INT, partitioned by dt DATE and region STRING; no primary key.
@@ -90,13 +90,13 @@ SHELLS = {"sh", "bash", "shell", "console"}
 class Block:
     document: str
     line: int
-    """Of its first line of text, counted from 1."""
+    """The number of its first line of text, counted from 1."""
     language: str
     text: str
     exempt: bool
 
     def commands(self) -> Iterator[str]:
-        """Yield the shell lines, joined where they end in a backslash, without prompts and comments."""
+        """Yield the shell lines without prompts and comments; lines that end in a backslash are joined."""
         for line in self.text.replace("\\\n", " ").splitlines():
             command = line.strip().removeprefix("$ ")
             if command and not command.startswith("#"):
@@ -123,7 +123,7 @@ def run_python(block: Block, namespace: dict[str, Any]) -> None:
 
 
 def run_command(block: Block, command: str) -> None:
-    """Run a command, in this process if it needs no shell: most that one of its own does is to import."""
+    """Run a command, in this process if it needs no shell, since a new process would mostly import."""
     if OF_THE_SHELL.isdisjoint(command):
         done_here = CliRunner().invoke(
             app, shlex.split(command, comments=True)[1:], prog_name="morrow", catch_exceptions=False
@@ -190,7 +190,7 @@ def test_every_relative_link_of_a_document_leads_to_a_file(document: str) -> Non
     [
         ("<!-- no-test: installs -->\n```sh\npip install morrow\n```\n", True),
         ("<!-- no-test: installs -->\n\n```sh\npip install morrow\n```\n", True),
-        ("<!-- no-test: -->\n```sh\npip install morrow\n```\n", False),  # a reason is demanded
+        ("<!-- no-test: -->\n```sh\npip install morrow\n```\n", False),  # a reason is required
         ("<!-- no-test: installs -->\ntext\n```sh\npip install morrow\n```\n", False),
     ],
 )

@@ -1,4 +1,4 @@
-"""`Table.doctor`: each fault of a damaged golden table is found and named; healthy ones have none."""
+"""`Table.doctor` finds and names each fault of a damaged golden table, and finds none in healthy ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WRONG_HINTS = ("hints_earliest_stale", "hints_garbage", "hints_latest_stale", "h
 UNREAD = tuple(
     f"versions/{v}/{name}" for v in ("0.9.0", "1.0.1") for name in ("pu_random_seqgroup", "pu_random_seqgroup_multi")
 )
-"""Tables in which old versions of Java wrote a column k0 (a key) that no Parquet reader decodes."""
+"""Tables by old versions of Java with a key column k0 that no Parquet reader can decode."""
 SAMPLE = ("public/dv_pk", "public/tags_dv", "public/branches", "public/changelog_lookup", "public/data_evolution")
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 DAMAGED = "dv_pk"
@@ -149,7 +149,7 @@ def test_damage_inside_of_a_file_is_found_by_reading_it(copied: Callable[[str], 
 
 
 def test_overlapping_levels(tmp_path: Path) -> None:
-    """Two files of level 0 that a damaged manifest would put on level 1."""
+    """Find two files of level 0 that a damaged manifest moved to level 1."""
     with disable_fsync():
         table = new_table(tmp_path, "id INT", keys=["id"], options={"bucket": 1, "write-only": True})
         for start in (0, 5):
@@ -182,18 +182,18 @@ def test_costs_are_advice(tmp_path: Path) -> None:
     assert found(report) == [("advice", "runs", "buckets")]
     assert "1 bucket with more than 5 sorted runs; 6 in bucket 0" in str(report)
     with pytest.raises(InvalidArgument):
-        table.doctor(data=1)  # type: ignore[arg-type]  # what is tested
+        table.doctor(data=1)  # type: ignore[arg-type]  # the error is tested
 
 
 def test_snapshots_that_earliest_hides_for_long(tmp_path: Path) -> None:
-    """An expiry was interrupted, or the hint is wrong: the next expiry would remove them."""
+    """After an interrupted expiry or with a wrong hint, the next expiry would remove the snapshots."""
     with disable_fsync():
         table = new_table(tmp_path, "a INT")
         for _ in range(3):
             table.append({"a": [1]})
     hint = Path(table.path) / "snapshot" / "EARLIEST"
     hint.write_text("3")
-    assert found(table.doctor()) == []  # an expiry may be at work
+    assert found(table.doctor()) == []  # an expiry may be running
     os.utime(hint, (0, 0))
     report = table.doctor()
     assert found(report) == [("warning", "hints", "snapshot/EARLIEST")]

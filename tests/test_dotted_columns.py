@@ -1,4 +1,4 @@
-"""Options of columns whose names have dots: ``fields.x.y.aggregate-function`` is an option of the column ``x.y``."""
+"""Options of columns with dots: ``fields.x.y.aggregate-function`` is an option of the column ``x.y``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``paimon_scan`` in DuckDB's SQL."""
+"""``paimon_scan`` in SQL of DuckDB."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
 
 @pytest.fixture
 def orders(tmp_path: Path) -> str:
-    """id, amount; snapshot 1 has amounts 10, 20, 30, snapshot 2 updates order 2 to 25. Tag v1 is snapshot 1."""
+    """Snapshot 1 has amounts 10, 20, 30, snapshot 2 updates order 2 to 25. Tag v1 keeps snapshot 1."""
     table = TableFactory(tmp_path / "orders", [("id", "INT"), ("amount", "INT")], ["id"])
     table.write_file(pa.table({"id": [1, 2, 3], "amount": [10, 20, 30]}))
     table.commit()
@@ -107,7 +107,7 @@ def test_paths_with_quotes_and_spaces(con: duckdb.DuckDBPyConnection, tmp_path: 
     assert con.sql(f"SELECT count(*) FROM paimon_scan('{quoted}')").fetchall() == [(1,)]
 
 
-# --- errors: DuckDB wraps them, their text stays ---
+# --- errors: DuckDB wraps them and keeps their text ---
 
 
 @pytest.mark.parametrize(
@@ -200,4 +200,4 @@ def test_what_is_trusted_and_verified_is_said_when_it_is_installed(tmp_path: Pat
         connection.sql(f"SELECT count(*), max(id) FROM paimon_scan('{table.path}')").fetchall()
     for wrong in ({"verify": "all"}, {"allowed_roots": 5}):
         with pytest.raises(InvalidArgument):
-            morrow.duckdb.install(duckdb.connect(), **wrong)  # type: ignore[arg-type]  # that is the point
+            morrow.duckdb.install(duckdb.connect(), **wrong)  # type: ignore[arg-type]  # the error is tested

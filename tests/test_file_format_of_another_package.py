@@ -1,4 +1,4 @@
-"""A file format that another package registers: its tables are made, written, read, compacted and verified."""
+"""A file format that another package registers: its tables are created, written, read, compacted and verified."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_tables_with_keys(warehouse: morrow.Catalog, options: dict[str, Any]) ->
         assert sorted(table.scan(filter="id <> 3").to_polars().rows()) == expected
         assert sorted(table.scan(filter="id <> 3").to_duckdb(duckdb.connect()).fetchall()) == expected
         assert table.scan().count() == 3
-        assert table.scan(filter="v > 3").count() == 2  # NaN is above all
+        assert table.scan(filter="v > 3").count() == 2  # NaN is greater than all
         table.scan().verify()
         table.compact(full=True)
 

@@ -1,4 +1,4 @@
-"""Partitions of floats: -0.0 and 0.0 are two, NaNs are as many as have different bits, as in Java's metadata."""
+"""Float partitions: -0.0 and 0.0 are two partitions, and NaNs with different bits are different, as in Java."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BITS = {
     "DOUBLE": (np.uint64, [0, 1 << 63, 0x7FF8 << 48, (0x7FF8 << 48) + 0x123, 0x7FF0 << 48, 0xFFF0 << 48, 0x3FF8 << 48]),
     "FLOAT": (np.uint32, [0, 1 << 31, 0x7FC0 << 16, (0x7FC0 << 16) + 0x123, 0x7F80 << 16, 0xFF80 << 16, 0x3FC0 << 16]),
 }
-"""0.0, -0.0, two NaNs, both infinities, 1.5."""
+"""0.0, -0.0, two NaNs, both infinities, and 1.5."""
 
 KINDS: dict[str, tuple[bool, dict[str, object]]] = {
     "append": (False, {}),
@@ -38,7 +38,7 @@ def values(type_: str) -> list[float]:
 
 
 def partitioned(path: Path, type_: str, kind: str) -> morrow.Table:
-    """Make a partition for each value, with one row: its number, the value, its number."""
+    """Make a table with a partition for each value, each with one row: number, value, and number again."""
     keyed, options = KINDS[kind]
     keys = ["id", "p", "q"] if keyed else []
     table = new_table(path, f"id INT, p {type_}, q STRING, v INT", keys=keys, by=["q", "p"], options=options)
@@ -54,7 +54,7 @@ def rows_of(type_: str) -> pa.Table:
 
 
 def found(rows: pa.Table) -> list[tuple[int, int, int]]:
-    """List number, bits of the partition's value, and value of each row."""
+    """Return each row's number, the bits of its partition value, and its value."""
     p = rows["p"].combine_chunks().to_numpy()
     return sorted(zip(rows["id"].to_pylist(), p.view(f"u{p.itemsize}").tolist(), rows["v"].to_pylist()))
 
@@ -89,7 +89,7 @@ def test_filters_compare_as_sql_does(tmp_path: Path, type_: str, kind: str) -> N
 
 @pytest.mark.parametrize(("type_", "number"), [("DOUBLE", 0), ("DOUBLE", 3), ("FLOAT", 1), ("FLOAT", 2)])
 def test_a_named_partition_is_exactly_that_one(tmp_path: Path, type_: str, number: int) -> None:
-    """As Java compares: -0.0 is not 0.0, and NaN is NaN."""
+    """Partition values compare as in Java: -0.0 is not 0.0, and NaN equals NaN."""
     all_values = values(type_)
     named = all_values[number]
     table = partitioned(tmp_path, type_, "append")
@@ -109,7 +109,7 @@ def test_a_filter_on_a_float_bucket_key_finds_either_zero(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("condition", ["p < 0", "p <= 1", "p = 0", "p IN (0, 1)"])
 def test_a_deleted_nan_partition_is_no_damage_where_manifests_are_pruned(tmp_path: Path, condition: str) -> None:
-    """The manifest that adds the file has the bounds [5, 5], the one that deletes it has none."""
+    """The manifest that adds the file has the bounds [5, 5], and the one that deletes it has none."""
     table = new_table(tmp_path, "p DOUBLE, v INT", by=["p"])
     table.append({"p": [5.0, float("nan")], "v": [1, 2]})
     table.append({"p": [0.5], "v": [3]})

@@ -1,4 +1,4 @@
-"""Every batch read of every table written by Java Paimon gives Java's rows, in Arrow, Polars and DuckDB."""
+"""Every batch read of every table by Java Paimon gives Java's rows in Arrow, Polars and DuckDB."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def opened(path: str) -> Any:
 
 READS: dict[str, Read] = {str(read): read for read in reads()}
 KNOWN_READS = [name for name, read in READS.items() if read.error is None]
-"""All but those of tables that Java itself damaged or cannot read, and those that Morrow refuses on purpose."""
+"""All reads except for tables that Java itself damaged or cannot read, and reads that Morrow refuses on purpose."""
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE")
 OLD_SNAPSHOTS = [
@@ -44,20 +44,19 @@ OLD_SNAPSHOTS = [
     for name in KNOWN_READS
     if re.match(r"versions/[^/]+/[^/]+/snapshot-", name) and re.sub(r"^versions/[^/]+", "public", name) in KNOWN_READS
 ]
-"""Four older versions wrote histories that the newest one wrote, too: of these one snapshot in six is read, besides
-what the tables hold in the end, their tags and their branches. `make test-long` reads all.
+"""Histories that four older versions wrote like the newest one. One snapshot in six of them is read, in addition to
+the latest snapshots, tags and branches. `make test-long` reads all.
 """
 ON_THE_WAY = [
     name
     for name, after in pairwise(KNOWN_READS)
     if name.startswith("public/") and "/snapshot-" in name and after.startswith(name.rpartition("-")[0])
 ]
-"""Snapshots of the newest version that another one follows, with most of their files. Of each four the first and the
-last are read: commits and their compactions take turns in many histories, and so both kinds are. `make test-long` reads
-all.
+"""Snapshots of the newest version that have a successor with most of their files. The first and the last of four are
+read, so that both commits and compactions are read, which alternate in many histories. `make test-long` reads all.
 """
 LAST = {READS[name].case: name for name in KNOWN_READS}.values()
-"""One read of each table: of some that Java could not read in the end there are only snapshots."""
+"""One read of each table; for tables whose latest snapshot Java could not read, it is an earlier snapshot."""
 READ = frozenset((*OLD_SNAPSHOTS[::6], *ON_THE_WAY[::4], *ON_THE_WAY[3::4], *LAST))
 LEFT_OUT = frozenset((*OLD_SNAPSHOTS, *ON_THE_WAY)) - READ if PROFILE != "long" else frozenset()
 TRIED = [name for name in KNOWN_READS if name not in LEFT_OUT]
@@ -73,19 +72,20 @@ def result(name: str, root: Path, output: str) -> pa.Table:
 
 
 def is_newest(name: str) -> bool:
-    """Tell whether this is what a table of the newest Java holds in the end."""
+    """Check whether this reads the latest snapshot of a table by the newest version of Java."""
     return READS[name].id == "latest" and name.startswith("public/")
 
 
 def by_age(name: str) -> Any:
-    """Mark as slow what is not read in the end: such reads have other plans, of the same kinds of files."""
+    """Mark reads of other than the latest snapshots as slow, since only their plans differ."""
     return name if is_newest(name) else pytest.param(name, marks=pytest.mark.slow)
 
 
 def outputs_of(name: str) -> list[str]:
-    """List all outputs where a table is read as it is in the end; for tags, branches, older snapshots and versions
-    one after the other, since what differs there is the plan, which all share. `make test-long` takes all of all,
-    `make check` one of each.
+    """Return the outputs to compare: all for the newest version's latest snapshots, and one in turn for other reads.
+
+    Other reads differ only in their plans, which all outputs share. `make test-long` compares all outputs of all reads,
+    and `make check` one of each.
     """
     number = TRIED.index(name) % len(OUTPUTS)
     takes_all = PROFILE == "long" or (PROFILE != "check" and is_newest(name))
@@ -112,7 +112,7 @@ def test_what_java_cannot_read_or_morrow_refuses_is_an_error_and_never_other_row
 
 
 def test_the_index_lists_every_read_of_the_archive(golden_root: Path) -> None:
-    """A case whose files were packed but which nobody reads would be a hole in the net."""
+    """Packed cases without a read would never be tested."""
     packed = {str(p.parent.relative_to(golden_root)) for p in golden_root.glob("**/case.json")}
     assert packed == {read.case for read in READS.values()}
     batch = ("latest", "snapshot-", "tag-", "branch-")

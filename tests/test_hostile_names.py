@@ -1,4 +1,4 @@
-"""Tables whose columns have names that something on the way may take for something else, through every face."""
+"""Tables with column names that other code may misinterpret, read through every face."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KINDS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 
 
 def made(folder: Path, kind: str, names: tuple[str, ...], format: str = "parquet") -> Table:
-    """Make a table of ``id`` and INT columns of these names; row i of ten has i times the number of the column."""
+    """Make a table of ``id`` and INT columns with these names; row i of ten has i times the column's number."""
     keys, options = KINDS[kind]
     if kind in ("partial-update", "aggregation", "first-row"):
         options = {**options, "merge-engine": kind}
@@ -71,7 +71,7 @@ def by_id(table: pa.Table | pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def every_group() -> Iterator[Any]:
-    """Pairs names that folds and Polars could mistake with all kinds, others with two; Avro takes letters alone."""
+    """Pair Morrow's names and Polars patterns with all kinds, other groups with two; Avro accepts letters only."""
     for kind in KINDS:
         for group in GROUPS if kind in ("append", "deduplicate") else ("patterns", "ours"):
             format = "avro" if group == "engines" else "orc" if kind == "deduplicate" else "parquet"

@@ -1,4 +1,4 @@
-"""What ``import morrow`` costs and gives."""
+"""The cost and the names of ``import morrow``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_opening_a_table_loads_no_host_that_is_not_asked_for(name: str) -> None:
 
 
 def test_a_plain_read_loads_only_what_it_uses(tmp_path: Path) -> None:
-    """pyarrow imports all of pandas on its first step from or to Python values or numpy: reads take other ways."""
+    """pyarrow imports pandas on its first conversion from or to Python values or numpy, which reads avoid."""
     table = TableFactory(tmp_path / "t", [("p", "STRING"), ("id", "INT"), ("name", "STRING")], ["id", "p"], ["p"])
     for number in range(2):
         rows = pa.table({"id": [1, number + 2], "name": ["a", None]})
@@ -43,7 +43,7 @@ def test_a_plain_read_loads_only_what_it_uses(tmp_path: Path) -> None:
     table.commit()
     loaded = modules_after(f"import morrow; morrow.open({table.path.as_posix()!r}).scan().to_arrow()")
     idle = {"pandas", "duckdb", "obstore", "pyspark", "sqlglot", "pyarrow.dataset", "pyarrow.orc", "fastavro"}
-    idle |= {"numpy.ma", "difflib", "html"}  # the first by `pl.Series` of an array
+    idle |= {"numpy.ma", "difflib", "html"}  # `pl.Series` of an array imports the first
     idle |= {"morrow.engine.options.write_options"}
     idle |= {
         f"morrow.engine.format.{name}"
@@ -64,7 +64,7 @@ def test_a_read_without_partitions_needs_none_of_arrows_functions(tmp_path: Path
         f"import morrow; rows = morrow.open({table.path.as_posix()!r}).scan().to_arrow()\n"
         "assert sorted(rows['name'].to_pylist(), key=str) == [None, None, 'ä'], rows"
     )
-    # The second brings all file systems of Arrow along, and the encryption of the network.
+    # The second loads all file systems of Arrow and network encryption.
     assert not loaded.intersection({"pyarrow.compute", "pyarrow.parquet", "pyarrow.fs"})
     shown = modules_after(f"import sys; sys.argv = ['morrow', 'read', {table.path.as_posix()!r}]; {COMMAND}")
     assert not shown.intersection({"pyarrow.compute", "pyarrow.parquet", "pandas"})
@@ -108,5 +108,5 @@ def test_every_error_is_a_morrow_error() -> None:
 
 @pytest.mark.parametrize("module", ["writers.operations.append", "spark.job.wire", "readers.merges.sections", "doctor"])
 def test_modules_load_by_themselves(module: str) -> None:
-    """In a process that has opened no table: tasks of Spark begin like that."""
+    """Modules load in a process that has opened no table, as Spark tasks begin."""
     assert f"morrow.{module}" in modules_after(f"import morrow.{module}")

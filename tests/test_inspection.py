@@ -1,4 +1,4 @@
-"""`Table.inspect`: one page without a network, for one file and for thousands, whatever names are in it."""
+"""`Table.inspect`: one page that needs no network, for one file or thousands, with any names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VOID = ("meta",)
 
 
 class Checked(HTMLParser):
-    """Elements are closed in order; none of them runs or fetches anything."""
+    """A parser which checks that elements are closed in order and that none runs or fetches anything."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Checked(HTMLParser):
 
 @pytest.fixture(scope="module")
 def orders(tmp_path_factory: pytest.TempPathFactory) -> morrow.Table:
-    """A table with a key, partitions, vectors, tags, a branch, and names that are markup."""
+    """Make a table with a key, partitions, vectors, tags, a branch, and names that are markup."""
     with disable_fsync():
         made = new_table(
             tmp_path_factory.mktemp("inspected"),
@@ -125,7 +125,7 @@ def test_the_command(run: Run, orders: morrow.Table, tmp_path: Path) -> None:
 
 @needs_browser
 def test_in_a_browser(orders: morrow.Table, tmp_path: Path) -> None:
-    """Page are as wide as the window, of the scheme that the reader prefers, run nothing and fetch nothing."""
+    """The page is as wide as the window and in the reader's colour scheme, and it runs and fetches nothing."""
     report, reprs = tmp_path / "page.html", tmp_path / "reprs.html"
     with patch.object(inspection, "FRAME_PIXELS", 100):
         orders.inspect(where="id < 3").save(report)

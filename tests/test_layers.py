@@ -1,4 +1,4 @@
-"""Modules, and rooms of modules, import each other in one direction, imports within functions included."""
+"""Modules and groups of modules import each other in one direction only, including imports in functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A merge engine that another package registers: its tables are made, written, read, compacted and changed."""
+"""A merge engine that another package registers: its tables are created, written, read, compacted and changed."""
 
 from __future__ import annotations
 

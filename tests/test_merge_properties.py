@@ -1,4 +1,4 @@
-"""Random tables, written file by file, read the same by Morrow and by the row-wise oracle, filtered or not."""
+"""Random tables that are written file by file read the same in Morrow and in the row-wise oracle, also with filters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OUTPUTS: dict[str, Callable[[Any], pa.Table]] = {
 
 
 def literal(value: Any) -> str:
-    """Write the value as DuckDB's SQL does."""
+    """Write the value as SQL of DuckDB."""
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, (int, Decimal)):
@@ -58,9 +58,9 @@ def literal(value: Any) -> str:
 
 @st.composite
 def conditions(draw: st.DrawFn, table: RandomTable) -> str:
-    """Draws a WHERE clause over the plain columns: comparisons, IN, null checks, AND, OR, NOT.
+    """Draw a WHERE clause over the plain columns: comparisons, IN, null checks, AND, OR, NOT.
 
-    The names of columns are left out for `named`: ``{0}`` is the first one.
+    Columns are placeholders for `named`, such as ``{0}`` for the first one.
     """
     plain = [(i, f) for i, f in enumerate(table.fields) if str(f.type.with_nullable(True)) in POOLS]
 
@@ -69,7 +69,7 @@ def conditions(draw: st.DrawFn, table: RandomTable) -> str:
 
     def comparison(column: tuple[int, t.DataField]) -> st.SearchStrategy[str]:
         f, name = column[1], f"{{{column[0]}}}"
-        # SQL text has no zero character that every parser lets through.
+        # Not all parsers accept a zero character in SQL text.
         pool = [v for v in POOLS[str(f.type.with_nullable(True))] if not (isinstance(v, str) and "\0" in v)]
         value = st.sampled_from(pool).map(literal).map(lambda text: text.replace("{", "{{").replace("}", "}}"))
         return st.one_of(
@@ -91,12 +91,12 @@ def conditions(draw: st.DrawFn, table: RandomTable) -> str:
 
 
 def named(condition: str, names: Iterable[str]) -> str:
-    """Name the columns of the condition."""
+    """Insert the names of columns into the condition."""
     return condition.format(*map(quoted, names))
 
 
 def filtered(rows: pa.Table, condition: str) -> pa.Table:
-    """Filter by DuckDB, the judge of what a condition means; it takes names that differ only in case for one."""
+    """Filter with DuckDB, which computes expected results, after renaming columns, since DuckDB ignores case."""
     plain = [f"c{i}" for i in range(rows.num_columns)]
     found = one_duckdb().from_arrow(rows.rename_columns(plain)).filter(named(condition, plain)).to_arrow_table()
     return found.rename_columns(rows.column_names)
@@ -126,7 +126,7 @@ def test_merged_values_equal_the_oracle(in_ranges: bool, table: RandomTable, dat
 
 
 def check_reads(table: RandomTable, data: st.DataObject) -> None:
-    """Write the table, and compare one random read of it, and its count, with what the oracle says."""
+    """Write the table, and compare a random read of it, and its count, with the oracle."""
     folder = Path(tempfile.mkdtemp(prefix="morrow-"))
     try:
         snapshots = table.write(folder / "t")
@@ -143,7 +143,7 @@ def check_reads(table: RandomTable, data: st.DataObject) -> None:
         names = [f.name for f in fields]
         where = None if condition is None else named(condition, expected.column_names)
         scan = opened.scan(None if columns is None else names, where, snapshot=snapshot)
-        actual = OUTPUTS[output](scan).rename_columns(names)  # DuckDB has others for twins
+        actual = OUTPUTS[output](scan).rename_columns(names)  # DuckDB renames columns whose names differ in case only
         unordered = [name for name in table.set_columns if name in names]
         assert_same_rows(rows_of(actual, fields), rows_of(expected.select(names), fields), fields, unordered)
         assert scan.count() == expected.num_rows

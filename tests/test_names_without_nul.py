@@ -1,4 +1,4 @@
-"""Names with NUL, at which Arrow and file systems end them, or with half of a character: refused wherever they are."""
+"""Names with NUL, which end early in Arrow and file systems, or with half a character are always refused."""
 
 from __future__ import annotations
 

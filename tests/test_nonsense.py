@@ -1,4 +1,4 @@
-"""Wrong arguments of any kind, to every public callable: it works, or it is an error of Morrow's."""
+"""Wrong arguments to every public callable either work or raise one of Morrow's errors."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ RIGHT: dict[str, Any] = {
     "partition": {"p": "a"},
     "to": 1,
 }
-"""What other arguments are given."""
+"""Valid values for the other arguments."""
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 OTHERS = {"show_graph", "adapted", "narrowed", "sql", "stream"}
-"""What is not for users, or has tests of its own for wrong arguments."""
+"""Callables that are not for users, or have tests of their own for wrong arguments."""
 
 
 def made(folder: Path) -> tuple[morrow.Catalog, morrow.Table]:
@@ -105,7 +105,7 @@ FACES: dict[str, Callable[[morrow.Catalog, morrow.Table], Any]] = {
 
 
 def calls(face: object, chosen: list[str]) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Callables of a face by name, with one argument that is wrong."""
+    """Yield callables of a face by name, each with one wrong argument."""
     for name in getattr(face, "__all__", dir(face)):
         call = getattr(face, name)
         if (
@@ -133,7 +133,7 @@ def tried(face: object, name: str, arguments: dict[str, Any]) -> None:
 
 
 SOME = ("None", "5", "half", "[5]")
-"""Of the table's, whose calls commit; `make test-long` tries all."""
+"""Wrong arguments for tables and catalogs, whose calls commit; `make test-long` tries all."""
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -147,7 +147,7 @@ def test_wrong_arguments(tmp_path: Path, face: str) -> None:
             tried(FACES[face](catalog, table), name, arguments)
         except MorrowError as error:
             str(error).encode()
-        except Exception as error:  # noqa: BLE001  # what is looked for
+        except Exception as error:  # noqa: BLE001  # any other error is a finding
             untyped.append(f"{shown}: {error!r}")
         if not (Path(table.path, "schema/schema-0").exists() and len(table.schema) == 3):
             catalog, table = made(tmp_path / str(next(numbers) + 1))

@@ -1,4 +1,4 @@
-"""The oracle on examples small enough to check by eye."""
+"""The oracle on examples that are small enough to check by eye."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_ignored_deletes_are_as_good_as_not_there() -> None:
         (6, "ascending", "old"),
         (8, "descending", "old"),
         (6, "descending", "new"),
-        (7, "ascending", "new"),  # a tie: the sequence number decides
+        (7, "ascending", "new"),  # for equal values, the sequence number decides
         (7, "descending", "new"),
         (None, "ascending", "old"),  # a null is older than any value, in either order
         (None, "descending", "old"),
@@ -91,7 +91,7 @@ FIELDS = [t.DataField(i, name, parse_atomic("INT")) for i, name in enumerate(("i
 
 
 def merged(options: dict[str, str], *versions: tuple[str, tuple[int | None, ...]]) -> Row | None:
-    """Merge versions to the row of key 1, oldest first, each a kind and the values of a, b, g and h."""
+    """Merge versions of key 1, oldest first, each with its kind and the values of a, b, g and h."""
     records = [
         Record((1,), i, kind, (1, *values, *[None] * (4 - len(values)))) for i, (kind, values) in enumerate(versions)
     ]
@@ -110,13 +110,13 @@ REMOVING = GROUP | {"partial-update.remove-record-on-sequence-group": "g"}
     ("options", "versions", "row"),
     [
         (PARTIAL, [("+I", (1, 2)), ("+U", (None, 3))], (1, 3, None, None)),
-        # A lone record is as it was stored, whatever its sequence fields.
+        # A single record is returned as stored, whatever its sequence fields are.
         (GROUP, [("+I", (1, 2, None))], (1, 2, None, None)),
         (GROUP, [("+I", (1, 2, None)), ("+I", (None, 3, None))], (None, 3, None, None)),
         (GROUP, [("+I", (1, 2, 5)), ("+I", (None, 3, 5))], (None, 3, 5, None)),
         (GROUP, [("+I", (1, 2, 5)), ("+I", (9, None, 4))], (1, 2, 5, None)),
         (SUM, [("+I", (1, 2, 5)), ("+I", (9, None, 4))], (10, 2, 5, None)),
-        # Several fields order a group: null is the least, and all null is no order at all.
+        # Several fields may order a group: null is lowest, and all nulls mean no order at all.
         (PARTIAL | {"fields.g,h.sequence-group": "a"}, [("+I", (1, 2, 5, None)), ("+I", (3, 4, 5, 0))], (3, 4, 5, 0)),
         (PARTIAL | {"fields.g,h.sequence-group": "a"}, [("+I", (1, 2, 5, 1)), ("+I", (3, 4, None, 9))], (1, 4, 5, 1)),
         # Retractions.
@@ -159,7 +159,7 @@ AGGREGATION = {"merge-engine": "aggregation", "fields.a.aggregate-function": "su
         ),
         (AGGREGATION, [("-D", (1, 2))], None),
         (AGGREGATION, [("-D", (1, 2)), ("-D", (1, 2))], (-2, None, None, None)),
-        # Writers ignore deletes; one that has reached a file is merged.
+        # Writers ignore deletes; a delete that has reached a file is merged.
         (AGGREGATION | {"ignore-delete": "true"}, [("+I", (5, 2)), ("-D", (1, 2))], (4, None, None, None)),
         (AGGREGATION | {"aggregation.remove-record-on-delete": "true"}, [("+I", (5, 2)), ("-D", (1, 2))], None),
         (
@@ -180,7 +180,7 @@ def test_a_retraction_that_nothing_is_said_about_is_refused(options: dict[str, s
         merged(options, ("+I", (1, 2)), ("-D", (1, 2)))
 
 
-@settings(max_examples=settings().max_examples // 5)  # `test_merge_properties` reads more of them
+@settings(max_examples=settings().max_examples // 5)  # `test_merge_properties` reads more tables
 @given(table=random_merging_tables())
 def test_random_tables_are_written_and_the_oracle_answers(table: RandomTable) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -192,10 +192,10 @@ def test_random_tables_are_written_and_the_oracle_answers(table: RandomTable) ->
     assert len(rows_of(table.arrow(rows), table.fields)) == len(rows)
 
 
-# --- the histories of tables written by Java ---
+# --- histories of tables by Java ---
 
 UNTOLD = "public/dv_partial_update"
-"""Its lookup compactions put single records through the merge as well, and which ones hangs on file sizes."""
+"""A table whose lookup compactions also merge single records, depending on file sizes."""
 
 FOLDED = [c.name for c in cases() if c.name.startswith("public/") and c.engine in FOLDS and c.name != UNTOLD]
 

@@ -1,4 +1,4 @@
-"""The oracle's aggregate functions on values small enough to check by eye, with the quirks of Java Paimon 1.4.2."""
+"""The oracle's aggregate functions on values that are small enough to check by eye, with Java Paimon 1.4.2's quirks."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ def test_an_empty_delimiter_splits_at_blanks() -> None:
         (INT_ARRAY, "true", [1, 1], [2, None], [1, 2, None]),
         (INT_ARRAY, "true", None, [2, 2], [2]),
         (TEXT_ARRAY, "true", ["a"], None, ["a"]),
-        # Rows are compared with what is there, which is trusted to be distinct.
+        # Rows are compared with the accumulator, which is trusted to be distinct.
         (ROW_ARRAY, "true", [{"x": 1}, {"x": 1}], [{"x": 1}, {"x": 2}, {"x": 2}], [{"x": 1}, {"x": 1}, {"x": 2}]),
-        # Byte arrays are equal to themselves alone.
+        # Byte arrays are equal only to themselves.
         (t.ArrayType(element=t.VarBinaryType()), "true", [b"a"], [b"a"], [b"a", b"a"]),
     ],
     ids=str,
@@ -118,7 +118,7 @@ def test_maps_are_merged_key_by_key() -> None:
     [
         (("n", "3"), ("n", "3")),
         (("n", "2"), ("o", "2")),
-        (("n", "10"), ("o", "2")),  # times are texts
+        (("n", "10"), ("o", "2")),  # times are compared as text
         (("n", None), ("o", "2")),
         (None, None),
         (("n", "\U0001f600"), ("n", "\U0001f600")),
@@ -133,7 +133,7 @@ def test_merge_map_with_keytime_keeps_the_later_value(new: Any, result: Any) -> 
 
 
 def test_times_compare_by_16_bit_units() -> None:
-    """U+1F600 is a pair of surrogates, which come before U+FFFF."""
+    """The surrogates of U+1F600 sort before U+FFFF."""
     old, new = {"value": "o", "ts": "\uffff"}, {"value": "n", "ts": "\U0001f600"}
     assert function("merge_map_with_keytime", TIMED_MAP).agg([("k", old)], [("k", new)]) == [("k", old)]
 
@@ -190,7 +190,7 @@ def test_sketches_count_what_is_different(name: str) -> None:
     assert round(reader.deserialize(merged).get_estimate()) == 9
 
 
-# --- an older record, and a retraction ---
+# --- older records and retractions ---
 
 
 @pytest.mark.parametrize(

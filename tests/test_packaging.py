@@ -1,4 +1,4 @@
-"""What is shipped: the linked top-level folders arrive as real packages under `morrow`, typed, and nothing else."""
+"""Distributions contain the linked top-level folders as real packages under `morrow`, typed, and nothing else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BUILD = "from setuptools import build_meta; import sys; build_meta.build_{kind}(
 
 
 def build(kind: str, source: Path, into: Path) -> Path:
-    """Build `source` with the backend that is installed: no network, no temporary environment."""
+    """Build `source` with the installed backend, without a network or a temporary environment."""
     into.mkdir()
     command = [sys.executable, "-c", BUILD.format(kind=kind), str(into)]
     done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
@@ -36,7 +36,7 @@ def build(kind: str, source: Path, into: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the tree is built, so that no build folder appears in the tree and none that is there leaks in."""
+    """Build an sdist from a copy of the tree, so that build folders are neither created in the tree nor packaged."""
     scratch = tmp_path_factory.mktemp("sdist")
     ignore = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
     for name in SHIPPED:
@@ -50,7 +50,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel as pip makes it from the sdist: so the sdist is complete too."""
+    """Build the wheel from the sdist, as pip does, which also checks that the sdist is complete."""
     scratch = tmp_path_factory.mktemp("wheel")
     with tarfile.open(sdist) as archive:
         archive.extractall(scratch, filter="data")
@@ -64,7 +64,7 @@ def names(wheel: Path) -> set[str]:
 
 
 def sources() -> Iterator[str]:
-    """Yield every module, Java text and setting of logging of the tree, by its path in the wheel."""
+    """Yield every module, Java source and logging configuration by its path in the wheel."""
     for folder in LINKED:
         for path in (ROOT / folder).rglob("*.py"):
             yield f"morrow/{path.relative_to(ROOT).as_posix()}"
@@ -99,11 +99,11 @@ def test_the_wheel_names_its_licence_and_command(wheel: Path) -> None:
 
 @pytest.fixture(scope="module")
 def fresh_environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the wheel; what it depends on is found in the environment of the tests."""
+    """Make an environment with the wheel, which finds dependencies in the environment of the tests."""
     folder = tmp_path_factory.mktemp("environment") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
-    # A folder named in a .pth file is searched, but its own .pth files, the editable Morrow among them, are not read.
+    # A folder in a .pth file is searched, but its own .pth files, such as the one of an editable Morrow, are not read.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "--disable-pip-version-check"]
     subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", "--no-compile", str(wheel)], check=True)
@@ -124,7 +124,7 @@ def test_the_readme_runs_line_by_line_from_an_empty_folder(fresh_environment: Pa
             line, shell=True, cwd=tmp_path, env=environment, input=script, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
-        print(f"{time.perf_counter() - started:.1f} s  {line}")  # shown by pytest -s
+        print(f"{time.perf_counter() - started:.1f} s  {line}")  # visible with pytest -s
 
     assert "stock" in done.stdout
     assert commands[0].startswith("morrow demo")

@@ -1,4 +1,4 @@
-"""The examples of Paimon's partial-update documentation: its INSERTs, its SELECTs, its output."""
+"""The examples of Paimon's partial-update documentation: INSERTs, SELECTs and their output."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_ignore_delete(session: SqlSession) -> None:
 
 
 def test_remove_record_on_delete(session: SqlSession) -> None:
-    """After the deletion the row starts again from the values that the deletion carried."""
+    """After the deletion the row restarts with the values of the deletion."""
     rows = session.run(PLAIN.format(", 'partial-update.remove-record-on-delete' = 'true'") + HISTORY)
     assert rows == [[(2, 2, 2)], [(1, 1, 3), (2, 2, 2)]]
 

@@ -1,4 +1,4 @@
-"""The public interface changes on purpose only."""
+"""The public interface changes only on purpose."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ LOCK = Path(__file__).with_name("public_api.txt")
 
 
 def test_names_and_signatures_are_those_that_were_agreed_on() -> None:
-    """After a change that is meant: python -m tests.support.public_api > tests/public_api.txt"""
+    """After an intended change, run: python -m tests.support.public_api > tests/public_api.txt"""
     assert list(lines()) == LOCK.read_text().splitlines()

@@ -1,4 +1,4 @@
-"""Remedies that refusals recommend: the table that refused accepts them, and they do what was asked for."""
+"""Remedies that refusals recommend are accepted by the table that refused, and have the desired effect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Call = Callable[[morrow.Table], object]
 
 
 class Remedy(NamedTuple):
-    """A call that is refused, words of the refusal, and the call that they recommend."""
+    """A refused call, words of its error, and the call that the error recommends."""
 
     refused: Call
     says: str
@@ -26,7 +26,7 @@ class Remedy(NamedTuple):
 
 
 def lives_on(table: morrow.Table) -> morrow.Table:
-    """Write the key 1 twice."""
+    """Write key 1 twice."""
     table.upsert({"id": [1], "v": [1]})
     table.upsert({"id": [1], "v": [2]})
     return table

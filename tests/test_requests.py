@@ -1,4 +1,4 @@
-"""Requests to an object store, and how many of them wait for one another: bounds that reads and commits keep."""
+"""Requests to an object store, and how many wait for one another: limits for reads and commits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import morrow
 from tests.support.s3_server import BUCKET, S3Server, running
 
 LATENCY = 0.06
-"""Seconds that each request takes here: requests that begin while another one is under way do not wait for it."""
+"""Seconds that each request takes, which is long enough for independent requests to overlap."""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def check(server: S3Server, requests: int, rounds: int) -> None:
 @pytest.mark.parametrize("keys", [None, ["id"]], ids=["append", "keyed"])
 @pytest.mark.parametrize(
     ("operation", "commits", "requests", "rounds"),
-    [  # on a quiet machine, the two reads take a round less
+    [  # on an idle machine, the two reads take one round less
         ("open", 1, 9, 2),
         ("open, plan and read", 1, 14, 5),
         ("morrow.read", 1, 10, 4),
@@ -78,17 +78,17 @@ def test_requests_are_few_and_do_not_wait_for_each_other(
 
 
 def test_orphans_cost_pages_of_a_listing_not_requests_a_file(server: S3Server) -> None:
-    """`python -m bench.listing` measures it with 100,000 files, beside expiry and tags."""
+    """`python -m bench.listing` measures this with 100,000 files, and also expiry and tags."""
     table = made(server, "orphans", commits=2)
     bucket, pages = server.objects._buckets[BUCKET], 3
     folder = "orphans/db.db/t/bucket-0"
     for number in range(1000 * (pages - 1)):
         bucket.put(f"{folder}/data-stray-{number}.parquet", b"", {})
-    time.sleep(0.01)  # they are older than now, in milliseconds
+    time.sleep(0.01)  # so that the files are older than now by some milliseconds
     server.asked.clear()
     assert table.remove_orphan_files(older_than="0 s", dry_run=False).count == 1000 * (pages - 1)
     told = "\n".join(name for name, _, _ in server.asked)
-    # The files are listed twice, names first; before each thousand is deleted, new snapshots are looked for.
+    # Files are listed twice, names first, and new snapshots are looked up before each deletion of a thousand files.
     assert len(server.asked) <= 2 * pages + 11 * pages + 10, told
     server.asked.clear()
     table.tags.create("old", snapshot=1)

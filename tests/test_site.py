@@ -1,4 +1,4 @@
-"""The site of the documents builds without a warning, and needs no network to be read and searched."""
+"""The documentation site builds without warnings, and can be read and searched without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of a table that say where its streams begin, where they end and whose they are."""
+"""Table options that define where streams begin and end, and their consumer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 
 
 def table(path: Path, **options: str) -> morrow.Table:
-    """Make three snapshots of one row each, with the watermarks 100, 200 and 300."""
+    """Make three snapshots with one row each and the watermarks 100, 200 and 300."""
     made = morrow.Catalog(path).create_table("db.t", schema="n INT", options={"bucket": "-1", **options})
     with made.writer() as writer:
         for n in (1, 2, 3):
@@ -58,7 +58,7 @@ def test_the_caller_says_it_first(tmp_path: Path) -> None:
 
 def test_a_bounded_stream_is_over_for_good(tmp_path: Path) -> None:
     made = table(tmp_path, **{"scan.bounded.watermark": "100", "scan.mode": "latest-full"})
-    stream = made.stream()  # it would wait for ever
+    stream = made.stream()  # an unbounded stream would wait forever
     assert [changes.to_arrow().num_rows for changes in stream] == [3]
     made.append({"n": [4]})
     assert list(stream) == []

@@ -1,4 +1,4 @@
-"""What the tests stand on: canonical values, BinaryRows, deletion vectors, and the unpacking of the golden tables."""
+"""Test helpers: canonical values, BinaryRows, deletion vectors, and unpacking of the golden tables."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_floats_of_golden_files_have_32_bits() -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "row"),
     [
-        # Copied from manifests that Java wrote: arity, header and null bits, the field's 8 bytes, the variable part.
+        # Copied from Java's manifests: arity, header and null bits, the field's 8 bytes, the variable part.
         ("DATE", dt.date(2024, 1, 1), "00000001 0000000000000000 0b4d000000000000"),
         ("STRING", "x=1", "00000001 0000000000000000 783d310000000083"),
         ("STRING", "2024-01-01", "00000001 0000000000000000 0a00000010000000 323032342d30312d3031000000000000"),
@@ -100,8 +100,8 @@ def test_deletion_vectors_are_framed_as_java_frames_them() -> None:
 
 
 def test_variants_become_json() -> None:
-    metadata = bytes.fromhex("01 02 00 01 02 61 62")  # names a and b
-    value = bytes.fromhex("02 02 00 01 00 02 04 0c01 0578")  # an object: a the int8 1, b the short string x
+    metadata = bytes.fromhex("01 02 00 01 02 61 62")  # the names a and b
+    value = bytes.fromhex("02 02 00 01 00 02 04 0c01 0578")  # an object with an int8 1 in a and a short string x in b
     assert variant_json(value, metadata) == '{"a":1,"b":"x"}'
 
 

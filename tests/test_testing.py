@@ -1,4 +1,4 @@
-"""The catalogs of Morrow keep what `Catalog` says; so does one whose names are no paths, and that commits itself."""
+"""Morrow's catalogs follow the contract of `Catalog`, and so does one that commits itself and whose names are not paths."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TestCatalogThatCommits(CatalogTests):
     def test_a_commit_without_an_answer_is_made_once(
         self, catalog: MemoryCatalog, tables: Catalog, monkeypatch: pytest.MonkeyPatch, answer: bool
     ) -> None:
-        """The commit is done, its answer is lost; asked again, the catalog knows it, or others have followed it."""
+        """A commit is made once if its answer gets lost, whether it is then found or others have followed it."""
         table = tables.create_table("db.t", schema="id INT")
         owner = catalog.owner("db.t")
         commit, asked = owner.commit_snapshot, []

@@ -1,4 +1,4 @@
-"""Small tables that take the ways of large ones: rows are those of the oracle on either side of every size."""
+"""Small tables that reach the code for large ones: rows equal the oracle's on both sides of every threshold."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FORMS: Mapping[str, Callable[[Any], pa.Table]] = {
 
 @contextmanager
 def low(chance: random.Random, share: float) -> Iterator[Path]:
-    """Lower a share of the sizes, and give a folder."""
+    """Lower a share of the thresholds, and yield a new folder."""
     folder = Path(tempfile.mkdtemp(prefix="morrow-"))
     with pytest.MonkeyPatch.context() as patched:
         note(str(lowered(patched, chance, share)))
@@ -46,7 +46,7 @@ def low(chance: random.Random, share: float) -> Iterator[Path]:
 
 
 def check(opened: morrow.Table, table: RandomTable, rows: Sequence[Row], data: st.DataObject, snapshot: int) -> None:
-    """Compare a read of some form, filtered or not, of what caches know or not, and the count."""
+    """Compare a random form of a read, with or without a filter or warm caches, and the count."""
     expected = table.arrow(rows)
     condition = data.draw(st.none() | conditions(table), "condition")
     where = None if condition is None else named(condition, expected.column_names)
@@ -96,7 +96,7 @@ def test_tables_that_are_written_equal_the_oracle(share: float, table: RandomTab
         for number, file in enumerate(table.files):
             records = list(file.records) * chance.choice((1, 2))
             chance.shuffle(records)
-            if "sequence.field" in options:  # a compaction forgets what it drops, which an older row then is newer than
+            if "sequence.field" in options:  # after a compaction drops a deletion, an older row may be newest
                 records = [replace(record, kind="+I") for record in records]
             made.append(table.arrow([record.row for record in records]), kinds=[record.kind for record in records])
             newer = [replace(record, sequence=100 * number + i) for i, record in enumerate(records)]
@@ -106,7 +106,7 @@ def test_tables_that_are_written_equal_the_oracle(share: float, table: RandomTab
             names = [f.name for f in table.fields]
             rows = [row for files in written.values() for row in read_bucket(files, names, plain)]
             snapshots = made.snapshots()
-            assert snapshots or rows == []  # there is none if all that was written is ignored
+            assert snapshots or rows == []  # no snapshot exists if all written rows are ignored
             if snapshots:
                 check(made, table, rows, data, snapshots[-1].id)
             made.scan().verify()
@@ -117,5 +117,5 @@ def test_every_size_is_lowered_or_left_for_a_reason() -> None:
     left = {f"{room}.{name}" for rooms in UNTOUCHED.values() for room, names in rooms.items() for name in names.split()}
     found = set(sizes())
     assert not named_here & left
-    assert sorted(found - named_here - left) == []  # add it to LOWERED, or to UNTOUCHED
+    assert sorted(found - named_here - left) == []  # add it to LOWERED or to UNTOUCHED
     assert sorted(left - found) == []

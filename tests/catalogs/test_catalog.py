@@ -1,4 +1,4 @@
-"""A warehouse folder: databases, tables, and what is neither."""
+"""A warehouse folder: databases, tables, and other folders and files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.table_factory import TableFactory
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> morrow.Catalog:
-    """a.db with orders and people, b.db without tables; folders and files that are no databases and tables."""
+    """Make a.db with orders and people, b.db without tables, and folders and files that are not databases or tables."""
     for name in ("people", "orders"):
         table = TableFactory(tmp_path / "a.db" / name, [("id", "INT")], ["id"])
         table.write_file(pa.table({"id": [1]}))

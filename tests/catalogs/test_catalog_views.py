@@ -1,4 +1,4 @@
-"""Views of REST and JDBC catalogs: made, listed, dropped, and read by SQL in the dialects that they are written in."""
+"""Views of REST and JDBC catalogs: created, listed, dropped, and queried in SQL of the dialects they are written in."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def jdbc(folder: Path) -> morrow.Catalog:
 
 
 def function(*parameters: str, returns: str = "DOUBLE", **definitions: str | dict[str, str]) -> dict[str, Any]:
-    """Describe a function of DOUBLE parameters as a server does; a text is SQL."""
+    """Describe a function with DOUBLE parameters as a server does; a text is its SQL."""
     return {
         "inputParams": [{"id": i, "name": name, "type": "DOUBLE"} for i, name in enumerate(parameters)],
         "returnParams": [{"id": 0, "name": "r", "type": returns}],
@@ -162,10 +162,10 @@ def test_functions_that_are_not_called(served: morrow.Catalog, call: str, error:
 
 
 def given(catalog: morrow.Catalog, name: str, query: str, columns: str = "a INT", **dialects: str) -> None:
-    """Make a view as another engine does, which Morrow does not look at."""
+    """Create a view like another engine, without Morrow's checks."""
     fields = catalog.create_table("other.fields", schema=columns)._newest.fields
     catalog.drop_table("other.fields")
-    catalog._catalog.create_view(name, View(query, fields, dialects))  # type: ignore[attr-defined]  # of JDBC
+    catalog._catalog.create_view(name, View(query, fields, dialects))  # type: ignore[attr-defined]  # a JDBC catalog
 
 
 @pytest.mark.parametrize(

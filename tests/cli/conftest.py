@@ -1,4 +1,4 @@
-"""The command line in this process, and the golden tables that it is shown at."""
+"""The command line in this process, and golden tables to run it on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.command_line import CliRunner
 
 @dataclass(frozen=True)
 class Done:
-    """What a command left behind."""
+    """The result of a command."""
 
     code: int
     data: bytes
@@ -34,7 +34,7 @@ Run = Callable[..., Done]
 
 @pytest.fixture
 def run() -> Run:
-    """``run("read", path, "--limit", "3")``; errors that are no exit code of the command line are raised."""
+    """Run a command: ``run("read", path, "--limit", "3")``; exceptions other than an exit are raised."""
 
     def call(*args: object) -> Done:
         result = CliRunner().invoke(app, [str(arg) for arg in args], prog_name="morrow", catch_exceptions=False)
@@ -45,5 +45,5 @@ def run() -> Run:
 
 @pytest.fixture
 def table(golden_root: Path) -> Callable[[str], Path]:
-    """The folder of a golden table: ``table("pk_big")``."""
+    """Return a function that finds the folder of a golden table: ``table("pk_big")``."""
     return lambda case: golden_root / "public" / case / "warehouse" / "db.db" / "t"

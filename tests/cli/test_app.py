@@ -1,4 +1,4 @@
-"""What is made of the commands for one call of ``morrow``."""
+"""A call of ``morrow`` builds only the commands that it names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shell completes, asked as bash asks."""
+"""Shell completion, requested as bash does."""
 
 from __future__ import annotations
 

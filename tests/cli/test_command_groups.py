@@ -1,4 +1,4 @@
-"""Names ``db.table`` by --warehouse, MORROW_WAREHOUSE and profiles."""
+"""Names ``db.table`` with --warehouse, MORROW_WAREHOUSE and profiles."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_table_has_a_name_where_a_warehouse_is_known(
     assert run("tags", "db.t", "--format", "csv") == by_profile
     assert run("read", "db.t$tags", "-c", "tag_name", "-f", "csv").lines == ["tag_name", "t1", "t2"]
     assert "there is no table 'db.no'" in run("tags", "db.no").err
-    assert run("tags", "./db.t").code == 1  # a path, whatever warehouse there is
+    assert run("tags", "./db.t").code == 1  # a path, whatever the warehouse is
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The sample warehouse: made anywhere, and every command that it proposes runs."""
+"""The sample warehouse can be made anywhere, and every command that it suggests runs."""
 
 from __future__ import annotations
 

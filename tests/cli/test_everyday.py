@@ -1,4 +1,4 @@
-"""A day with the command line: tables made, filled, compared, changed and dropped, by names of a warehouse."""
+"""Everyday use of the command line: tables of a warehouse are created, filled, compared, changed and dropped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS = 'id,name,n\n1,a,10\n2,"b, c",20\n3,ü,\n'
 
 @pytest.fixture
 def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A CSV file of three rows; names are of a warehouse that has no table."""
+    """Write a CSV file with three rows, and set a warehouse without tables."""
     monkeypatch.setenv("MORROW_WAREHOUSE", str(tmp_path / "wh"))
     monkeypatch.setenv("MORROW_PROFILES", str(tmp_path / "none.toml"))
     (tmp_path / "rows.csv").write_text(ROWS)
@@ -46,7 +46,7 @@ def test_tables_are_made_changed_and_dropped(run: Run, tmp_path: Path) -> None:
     assert run("ls", "no").code == 1
     assert run("ls", tmp_path / "nowhere").code == 1
     assert run("drop", "db.new", "--dry-run").out.startswith("would drop db.new in ")
-    assert run("drop", "db").code == 1  # it holds a table
+    assert run("drop", "db").code == 1  # it contains a table
     assert run("drop", tmp_path / "wh/db.db/new", "--yes").out == "table db.new dropped\n"
     assert run("drop", "db.new").code == 1
     assert run("drop", "db.new", "--if-exists").out == "nothing to do\n"
@@ -73,7 +73,7 @@ def test_rows_go_in_change_are_compared_and_go_out(run: Run, rows: Path, tmp_pat
     assert run("diff", "db.t", "first", "dev").err == "no difference\n"
     assert "neither a snapshot id nor a tag or branch; the tags and" in run("diff", "db.t", "first", "none").err
     assert "did you mean 'first'? the tags and branches are first, main, dev" in run("diff", "db.t", "frist", "1").err
-    assert run("tail", "db.t", "-n", 2, "--format", "csv").lines[-1] == "-D,2,,"  # as written
+    assert run("tail", "db.t", "-n", 2, "--format", "csv").lines[-1] == "-D,2,,"  # the row as it was written
     assert run("head", "db.t", "-n", 1, "-f", "csv").lines == ["id,name,n", "1,a,11"]
 
     for ending in ("parquet", "arrow", "csv", "json"):
@@ -87,7 +87,7 @@ def test_rows_go_in_change_are_compared_and_go_out(run: Run, rows: Path, tmp_pat
     assert "name one file" in run("export", "db.t").err
     (tmp_path / "nothing.csv").write_text("id,v\n1,\n")
     assert "no value of v; make the table first: morrow create" in run("import", "db.m", tmp_path / "nothing.csv").err
-    (tmp_path / "pairs.json").write_text('{"m": [["k", 1]]}\n')  # as a map is exported
+    (tmp_path / "pairs.json").write_text('{"m": [["k", 1]]}\n')  # the form in which maps are exported
     assert "make the table first: morrow create db.m" in run("import", "db.m", tmp_path / "pairs.json").err
     assert run("upsert", "db.t", rows).code == 0
     assert "primary key" in run("upsert", "db.from_csv", rows).err

@@ -1,4 +1,4 @@
-"""Format tables of a catalog on the command line: commands that read rows take them, others refuse them by name."""
+"""Format tables of a catalog on the command line: commands that read rows accept them, others refuse them by name."""
 
 from __future__ import annotations
 

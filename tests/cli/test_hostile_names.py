@@ -1,4 +1,4 @@
-"""Names that steer a terminal or repeat a password, through the command line."""
+"""Names that control a terminal or contain a password, passed through the command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e
 
 @pytest.fixture
 def evil(tmp_path: Path) -> str:
-    """A table whose name, columns, partition, comments, options, tag and branch are all `EVIL`."""
+    """Make a table whose name, columns, partition, comments, options, tag and branch are all `EVIL`."""
     catalog = morrow.Catalog(tmp_path / EVIL)
     made = catalog.create_table(
         f"d{EVIL}.t{EVIL}",
@@ -105,9 +105,9 @@ def test_a_password_in_a_url_is_not_repeated(run: Run, url: str, monkeypatch: py
 
 
 def _impatient(url: str, **given: object) -> object:
-    """Open a store that tries once."""
+    """Open a store that does not retry."""
     from obstore import store
 
     of = store.HTTPStore.from_url if url.startswith("http") else store.S3Store.from_url
     more = {name: value for name, value in given.items() if value is not None}
-    return of(url, **{**more, "retry_config": {"max_retries": 0}})  # type: ignore[arg-type]  # as from_url takes them
+    return of(url, **{**more, "retry_config": {"max_retries": 0}})  # type: ignore[arg-type]  # arguments of from_url

@@ -21,7 +21,7 @@ DAYS = 86_400
 
 @pytest.fixture
 def small_table(tmp_path: Path) -> morrow.Table:
-    """Four snapshots of a row each."""
+    """Make four snapshots with one row each."""
     with disable_fsync():
         made = new_table(tmp_path, "a INT")
         for number in (1, 2, 3, 4):
@@ -74,7 +74,7 @@ def test_expire_by_age_or_time(run: Run, small_table: morrow.Table) -> None:
         return run("expire", small_table.path, "--retain-min", 1, "--older-than", older_than).out
 
     second = small_table.snapshots()[1]
-    # A bare number is a moment, long ago, and no age of five milliseconds.
+    # A bare number is a time in the past, not an age of five milliseconds.
     assert [expire("1 d"), expire("5")] == ["nothing to do\n"] * 2
     assert expire(second.time.isoformat()) == "1 snapshot removed\n"
     assert expire("0 ms") == "2 snapshots removed\n"
@@ -157,7 +157,7 @@ def test_orphans_outside_are_those_of_folders_that_are_named(
 
 @pytest.fixture
 def written(tmp_path: Path) -> morrow.Table:
-    """Three snapshots, of the rows 1; 1 and 2; 1, 2 and 3."""
+    """Make three snapshots with the rows 1; 1 and 2; 1, 2 and 3."""
     with disable_fsync():
         made = new_table(tmp_path, "a INT")
         for number in (1, 2, 3):
@@ -274,12 +274,12 @@ def test_what_is_refused_names(run: Run, written: morrow.Table, arguments: tuple
     assert written.branches() == []
 
 
-# ``morrow cache``: what the cache folder holds, and how it is emptied.
+# ``morrow cache``: the contents of the cache folder, and how to empty it.
 
 
 def test_the_folder_is_shown_and_emptied(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def shown(*more: str) -> dict[str, object]:
-        return json.loads(run("cache", "--format", "json", *more).out)  # type: ignore[no-any-return]  # one line
+        return json.loads(run("cache", "--format", "json", *more).out)  # type: ignore[no-any-return]  # a line of JSON
 
     assert (shown()["path"], shown()["state"]) == (None, "off (MORROW_CACHE)")
     monkeypatch.setenv(SWITCH, "on")

@@ -1,4 +1,4 @@
-"""``morrow describe``, ``snapshots``, ``files`` and ``explain``: what is known without reading rows."""
+"""``morrow describe``, ``snapshots``, ``files`` and ``explain`` show metadata without reading rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow columns as text: every type, exactly."""
+"""Arrow columns of every type are printed exactly."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_value_as_text_and_in_json(kind: pa.DataType, values: list[Any], cells
 
     assert format_texts(array).to_pylist() == cells
     assert format_texts(listed).to_pylist() == [in_json]
-    # A slice is its own values, whatever stands before it in the buffers.
+    # A slice prints only its own values, whatever precedes it in the buffers.
     assert format_texts(array.slice(1)).to_pylist() == cells[1:]
 
 

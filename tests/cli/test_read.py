@@ -1,4 +1,4 @@
-"""``morrow read``: rows in every form, exit codes, files that are complete or absent."""
+"""``morrow read``: output formats, exit codes, and output files that are complete or absent."""
 
 from __future__ import annotations
 

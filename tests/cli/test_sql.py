@@ -77,7 +77,7 @@ def test_a_table_is_cut_and_a_limit_is_kept(run: Run) -> None:
         (("SELECT 1 FROM nowhere",), "nowhere does not exist"),
         (("SELEC",), "syntax error"),
         (("FROM paimon_scan('nowhere')",), "the folder does not exist"),
-        (("FROM query",), "query does not exist"),  # a variable of the program, no table
+        (("FROM query",), "query does not exist"),  # a variable of the program, not a table
         (("SELECT 1", "--table", "people"), "write NAME=PATH"),
         (("SELECT 1", "--table", "a=x", "--table", "a=y"), "given twice"),
         (("SELECT INTERVAL 1 MONTH",), "cast the column to VARCHAR"),
@@ -247,5 +247,5 @@ def test_on_a_terminal_an_error_does_not_end_the_talk(tmp_path: Path) -> None:
     os.close(theirs)
     assert (done.returncode, b"answer\r\n42\r\n" in written) == (0, True), (done.stderr, written)
     assert done.stderr.count("morrow: ") == 1
-    assert "leaked" not in done.stderr  # by DuckDB's binding, of what the end of the process does not free
+    assert "leaked" not in done.stderr  # DuckDB's binding leaks objects that remain at the end of the process
     assert "SELECT 42 AS answer;" in (tmp_path / "morrow" / "history").read_text()

@@ -1,4 +1,4 @@
-"""On a terminal: progress on standard error, tables as wide as the screen, no binary data."""
+"""On a terminal: progress on standard error, tables as wide as the screen, and no binary data."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_progress_counts_rows_and_passes_the_batches_on(
     seen, told = [], ""
     for batch in terminal.count_batches(batches):
         seen.append(batch)
-        until = time.monotonic() + (0 if len(seen) < 2 else 20)  # the display is imported first
+        until = time.monotonic() + (0 if len(seen) < 2 else 20)  # importing the display takes a while
         while "1,500 rows" not in told and time.monotonic() < until:
             time.sleep(0.02)
             told += capsys.readouterr().err
@@ -57,7 +57,7 @@ def test_progress_counts_rows_and_passes_the_batches_on(
     assert capsys.readouterr().err == ""
 
 
-# Whatever deletes: told by --dry-run, asked about on a terminal, done by --yes.
+# Commands that delete: --dry-run shows the effect, a terminal asks for confirmation, and --yes does it.
 
 DELETING = {
     ("delete", "-w", "id = 1"): "delete 1 row of t",
@@ -128,7 +128,7 @@ def test_done_where_nobody_can_be_asked(run: Run, small_table: morrow.Table) -> 
 
 
 def test_an_interrupted_question_is_a_no(small_table: morrow.Table) -> None:
-    """Polars, which looked for the rows, has set how the process takes Ctrl-C."""
+    """Ctrl-C works although Polars, which searched the rows, has set a handler for it."""
     small_table.scan(filter="id = 1").to_polars()
     done = on_terminal("delete", small_table.path, "-w", "id = 1", asked=b"\x03")
     assert done.code == 1

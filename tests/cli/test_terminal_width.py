@@ -1,4 +1,4 @@
-"""Tables in a real terminal of 60, 80, 100 and 200 columns: columns are shown whole or named, never lost."""
+"""Tables in a real terminal of 60, 80, 100 and 200 columns: each column is shown completely or named, never lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Table = Callable[[str], Path]
 
 
 def screen(*args: object, columns: int, lines: int = 50, pager: str = "cat", **environment: str) -> list[str]:
-    """Run a command on a terminal of this size; return the lines it shows, without colours."""
+    """Run a command on a terminal of this size, and return its lines without colours."""
     environment = {"TERM": "xterm-256color", **environment}
     done = on_terminal(*args, columns=columns, lines=lines, PAGER=pager, **environment)
     assert (done.code, done.err) == (0, "")
@@ -105,6 +105,6 @@ def test_a_hundred_columns_of_hostile_names_and_wide_letters(tmp_path: Path) -> 
     assert "+9" in " ".join(lines) and "c95" in " ".join(lines)
     assert lines[-1] == "2 rows"
 
-    one = screen("read", made.path, "-n", 1, columns=80)  # one row that does not fit is a record
+    one = screen("read", made.path, "-n", 1, columns=80)  # a single row that is too wide is shown as a record
     assert len(one) == 102
     assert one[1].split() == ["k", "null"]

@@ -1,4 +1,4 @@
-"""Rows as CSV and JSON: what is written is read back, and nothing is rounded or taken for null."""
+"""Rows as CSV and JSON can be read back, and no value is rounded or mistaken for null."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_what_the_table_lacks_is_read_as_it_stands(tmp_path: Path) -> None:
     assert pa.concat_tables(read_csv(tmp_path / "t.csv", SCHEMA)).column_names == ["id", "more"]
 
 
-# `morrow import` into a table that does not exist: columns of CSV and JSON files lose nothing of their values.
+# `morrow import` into a new table: columns of CSV and JSON files lose none of their values.
 
 MICROS, DECIMAL = pa.timestamp("us"), pa.decimal128
 

@@ -16,7 +16,7 @@ from tests.support.written import new_table, rows
 
 @pytest.fixture
 def table(tmp_path: Path) -> morrow.Table:
-    """An empty table with a primary key, partitioned by day."""
+    """Make an empty table with a primary key, partitioned by day."""
     schema = "id BIGINT, d DATE, m DECIMAL(10, 2), s STRING"
     return new_table(tmp_path, schema, keys=["id", "d"], by=["d"], options={"bucket": 1, "write-only": True})
 

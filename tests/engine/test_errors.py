@@ -1,4 +1,4 @@
-"""Errors travel between processes."""
+"""Errors can be sent between processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of Morrow's own, and users' names taken literally; and that no other module makes up names or patterns."""
+"""Morrow's internal names, literal use of users' names, and no made-up names or patterns in other modules."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from tests.support.hostile_names import NAMES, PATTERNS
 ROOT = Path(__file__).parents[2]
 PARTS = ("engine", "readers", "writers", "morrow")
 SOURCES = sorted({path.resolve() for part in PARTS for path in (ROOT / part).glob("**/*.py")})
-"""Each file once: there are links below ``morrow/``."""
+"""The source files, each once although there are links below ``morrow/``."""
 
 FOREIGN = {
-    "engine/format/avro_schema.py": {"__branch"},  # a member of a schema that is no column
-    "writers/ingest/sources.py": {"__index_level_"},  # of pandas
-    "writers/commit/attempt_log.py": {"__"},  # of pickle
+    "engine/format/avro_schema.py": {"__branch"},  # a member of an Avro schema, not a column
+    "writers/ingest/sources.py": {"__index_level_"},  # a column of pandas
+    "writers/commit/attempt_log.py": {"__"},  # methods of pickle
 }
-"""Names with two underscores that are no columns of Morrow's."""
+"""Names with two underscores that are not internal columns of Morrow."""
 
 TAKE_PATTERNS = {"select", "drop", "sort", "group_by", "unique", "drop_nulls", "explode", "unnest", "top_k", "sort_by"}
-"""Methods of frames for which a text may be a pattern."""
+"""Frame methods that take a text as a pattern."""
 NAMING = {"col", "exclude", "nth", "field"}
-"""Functions of Polars that take a name."""
+"""Polars functions that take a name."""
 PLAIN = {
     "morrow/scans/system_tables.py": {"self._asked.columns"},
     "readers/system/files.py": {"stored", "keys"},
@@ -47,7 +47,7 @@ PLAIN = {
     "writers/commit/conflicts.py": {"columns"},
     "writers/operations/merge.py": {"on"},
 }
-"""What is handed to such a method, and is no name of a user's, or no method of Polars'."""
+"""Arguments of such methods that are not users' names, or calls of methods of other libraries."""
 
 
 def test_names_of_our_own_begin_as_no_column_and_no_copy_of_a_key_column_does() -> None:
@@ -83,7 +83,7 @@ def test_a_name_apart_differs_by_more_than_case() -> None:
     assert find_free_name("row", ["ROW", "row_"]) == "row__"
 
 
-# --- nobody else ---
+# --- no other module makes up names ---
 
 
 @functools.lru_cache(maxsize=1)
@@ -119,7 +119,7 @@ def _found(path: Path) -> Iterator[str]:
 
 
 def _plain(path: Path) -> Iterator[str]:
-    """Find where names that are not written out are handed to a method that takes patterns."""
+    """Find calls in which computed names are passed to a method that takes patterns."""
     for function in ast.walk(_tree(path)):
         if not isinstance(function, ast.FunctionDef):
             continue
@@ -137,12 +137,12 @@ def _plain(path: Path) -> Iterator[str]:
 
 
 def _lists_of_names(assigned: ast.Assign) -> Iterator[str]:
-    """Yield the variable that gets names of fields, of frames or of keys."""
+    """Yield the variable if it gets names of fields, frames or keys."""
     value, (target, *_) = assigned.value, assigned.targets
     if isinstance(value, ast.Call) and ast.unparse(value.func) in ("list", "tuple") and value.args:
         value = value.args[0]
     listed = isinstance(value, (ast.ListComp, ast.GeneratorExp)) and isinstance(value.elt, ast.Attribute)
-    last = value.elt if listed else value  # type: ignore[attr-defined]  # as `listed` says
+    last = value.elt if listed else value  # type: ignore[attr-defined]  # `listed` has checked this
     names = ("name",) if listed else ("names", "columns", "partition_keys", "primary_keys", "trimmed_primary_keys")
     if isinstance(target, ast.Name) and isinstance(last, ast.Attribute) and last.attr in names:
         yield target.id
@@ -157,7 +157,7 @@ def _is_ours(path: Path, given: ast.expr) -> bool:
 
 
 def _is_safe(given: ast.expr) -> bool:
-    """Recognises names that are written out: a literal, a constant, one of Morrow's own, or text that begins so."""
+    """Check whether a name is literal: a literal, a constant, an internal name, or text that begins with one."""
     if isinstance(given, ast.JoinedStr):
         return isinstance(given.values[0], ast.Constant) and _is_safe(given.values[0])
     if isinstance(given, ast.Constant):

@@ -1,4 +1,4 @@
-"""A library that is not installed is named with the extra that brings it."""
+"""The error for a missing library names the extra that installs it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def test_the_command_is_told() -> None:
         pytest.raises(Unsupported, match=r"to_pandas without no_such is not supported; run: pip install 'morrow\[p\]'"),
         require_extra("to_pandas", "no_such", "p"),
     ):
-        import no_such.inner  # type: ignore[import-not-found]  # what is tested
+        import no_such.inner  # type: ignore[import-not-found]  # the import is tested
     with pytest.raises(ModuleNotFoundError), require_extra("to_pandas", "other", "p"):
-        import no_such  # noqa: F401  # type: ignore[import-not-found]  # what is tested
+        import no_such  # noqa: F401  # type: ignore[import-not-found]  # the import is tested
 
 
 def test_a_function_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:

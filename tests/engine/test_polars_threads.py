@@ -1,4 +1,4 @@
-"""A process that was forked from one which has run queries says so, where it would wait forever."""
+"""A process that was forked after queries raises an error instead of waiting forever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress is shown where somebody looks, and says rows, bytes and the time left; work ends well all the same."""
+"""Progress is shown on terminals with rows, bytes and the time left, and never makes the work fail."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_shown_while_it_lasts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     look(monkeypatch)
     with show_progress("writing", rows=10), show_progress("inner"):
         advance(rows=5, bytes=1)
-        told, until = "", time.monotonic() + 20  # the display is imported first
+        told, until = "", time.monotonic() + 20  # importing the display takes a while
         while "5 of 10 rows" not in told and time.monotonic() < until:
             time.sleep(0.02)
             told += capsys.readouterr().err
@@ -93,7 +93,7 @@ def test_the_rows_of_what_is_written_are_all_there_is(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("format", ["parquet", "orc"])
 def test_reads_tell_the_rows_that_they_have(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, format: str) -> None:
-    """Rows are counted as they come, those of files that Arrow decodes as they are stored."""
+    """Rows are counted as they are read; for files that Arrow decodes, stored rows are counted."""
     table = new_table(tmp_path, "id INT, v STRING", keys=["id"], options={"bucket": 1, "file.format": format})
     for ids in ([1, 2, 3], [3, 4]):
         table.append({"id": ids, "v": ["a"] * len(ids)})

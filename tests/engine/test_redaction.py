@@ -1,4 +1,4 @@
-"""Text for people: nothing that steers a terminal, nothing that is secret."""
+"""Text for people contains no control sequences and no secrets."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Random conditions over a random table, in the languages that Morrow takes filters in.
+"""Random conditions on a random table, in all languages in which Morrow accepts filters.
 
-What a condition means is not computed here: DuckDB, Polars or pyarrow is asked, over the table's full rows.
+The expected result of a condition is computed by DuckDB, Polars or pyarrow over the table's full rows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FAMILIES: Mapping[str, Sequence[str]] = {
         [name for name in NESTED if name.startswith("ROW")], ("{c}.{x} = 1", "{c}.{y} = 'a'", "{c}.{x} IS NULL")
     ),
 }
-"""Type -> what only DuckDB can say about a column ``c`` of it with members ``x`` and ``y``."""
+"""Type -> conditions on a column ``c`` with members ``x`` and ``y`` that only DuckDB can express."""
 GUARDED = "CASE WHEN {c} > 0 THEN 10 / {c} > 1 ELSE false END"
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 NO_LITERALS = (*NESTED, "TIME(3)")

@@ -1,4 +1,4 @@
-"""One table looked at through every face: each shows what DuckDB, Polars or pyarrow say of the table's full rows."""
+"""A table read through every interface ("face"), compared with DuckDB, Polars or pyarrow on the table's full rows."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from tests.support.hostile_names import NAMES as HOSTILE
 from tests.support.hostile_names import quoted
 
 CONDITIONS = 3
-"""Of each language, for each table."""
+"""Number of conditions in each language for each table."""
 NAMES = (*"abcdefg" * 6, *HOSTILE)
-"""Of columns; most are tame, or few tables could be written in every format."""
+"""Names of columns; most are plain, since few tables could be written in every format otherwise."""
 
 Lines = Counter[str]
-"""Rows as text, with how often each is there."""
+"""The number of times that each row occurs, as text."""
 Shown = pa.Table | int
 Face = Callable[[Table, Sequence[str], Condition], Shown]
 
 
 @contextmanager
 def duck() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a connection of its own that knows ``paimon_scan``, in UTC."""
+    """Open a new connection with ``paimon_scan`` and the time zone UTC."""
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         morrow.duckdb.install(connection)
@@ -77,7 +77,7 @@ def _dataset(table: Table, columns: Sequence[str], condition: Condition) -> Show
 
 
 def _head(table: Table, columns: Sequence[str], condition: Condition) -> Shown:
-    """Read all rows, asked for by a limit that is one too many."""
+    """Read all rows with a limit that is one too high."""
     return table.scan(columns, condition, limit=table.scan(columns, condition).count() + 1).to_arrow()
 
 
@@ -89,7 +89,7 @@ ANY: Mapping[str, Face] = {
     "count": lambda t, columns, c: t.scan(columns, c).count(),
     "limit": _head,
 }
-"""Faces that take conditions in every language."""
+"""Faces that accept conditions in every language."""
 OF_POLARS: Mapping[str, Face] = {
     "filter of lazy": lambda t, columns, c: t.scan().lazy().filter(c).select(cols(columns)).collect().height,
 }
@@ -99,7 +99,7 @@ OF_ARROW: Mapping[str, Face] = {"dataset": _dataset}
 
 @dataclass(frozen=True)
 class Wrong:
-    """A face that shows something else."""
+    """A face with a wrong result."""
 
     face: str
     condition: str
@@ -112,16 +112,16 @@ class Wrong:
 
 @dataclass(frozen=True)
 class Looked:
-    """What came of one table."""
+    """The results for one table."""
 
     kind: str
-    """Its merge engine and file format, or that it was refused."""
+    """Its merge engine and file format, or "refused"."""
     looks: int
     wrong: tuple[Wrong, ...]
 
 
 def look(seed: int, folder: Path) -> Looked:
-    """Make a table of this seed in a folder, looks at it, and remove the folder."""
+    """Make a table from this seed in a folder, read it through all faces, and remove the folder."""
     chance = random.Random(seed)
     try:
         made = make(str(folder / "warehouse"), chance, NAMES)
@@ -134,7 +134,7 @@ def look(seed: int, folder: Path) -> Looked:
 
 
 def _looks(made: RandomTable, chance: random.Random, folder: Path) -> Iterator[Wrong | None]:
-    """Yield what each face shows wrongly for one random condition of each language; None for what is right."""
+    """Yield each face's error for one random condition in each language, or None if it is right."""
     full = made.table.scan().to_arrow()
     columns = [*made.columns, *([made.partition] if made.partition else [])]
     chosen = tuple(chance.sample(full.column_names, chance.randrange(1, len(full.column_names) + 1)))
@@ -154,7 +154,7 @@ Ids = list[int]
 
 
 def _asked_duckdb(full: pa.Table, condition: str) -> Ids | None:
-    """Return the row ids for which DuckDB says that the condition is true; None where it raises."""
+    """Return the row ids for which the condition is true in DuckDB, or None if DuckDB raises an error."""
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("full_rows", full)
@@ -194,19 +194,19 @@ def _looked(
 def _told(
     face: Face, table: Table, full: pa.Table, columns: tuple[str, ...], condition: Condition, expected: Ids | None
 ) -> str | None:
-    """Say what is wrong with what a face shows, None when nothing is."""
+    """Return a description of the error in a face's result, or None if it is right."""
     try:
         shown = face(table, columns, condition)
     except MorrowError as error:
         return None if expected is None else f"{type(error).__name__}: {error}"
     except duckdb.OutOfRangeException:
-        return None  # DuckDB chooses in which order it tests the terms of its own filter
+        return None  # DuckDB tests the terms of its own filter in any order
     except (duckdb.Error, pl.exceptions.PolarsError) as error:
         return None if expected is None else f"an error of the engine: {type(error).__name__}: {error}"
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is what is looked for
+    except BaseException as error:  # noqa: BLE001 - any untyped error is a finding
         return f"untyped: {type(error).__name__}: {error}"
     if expected is None:
-        return None  # a part of the rows may be all that was looked at
+        return None  # the face may have read only a part of the rows
     if isinstance(shown, int):
         return None if shown == len(expected) else f"{shown} rows, not {len(expected)}"
     want = lines(_rows(full, expected).select(list(columns)))
@@ -217,13 +217,13 @@ def _told(
 def _changed(
     name: str, change: Change, made: RandomTable, full: pa.Table, condition: str, chosen: Ids, folder: Path
 ) -> Wrong | None:
-    """Change the chosen rows of a copy of the table."""
+    """Change the chosen rows of a copy of the table, and check its rows."""
     copy = shutil.copytree(made.table.path, folder / "db.db" / "t")
     try:
         rows = change(morrow.open(str(copy)), made.columns[0].name, condition)
     except Unsupported:
         return None
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is what is looked for
+    except BaseException as error:  # noqa: BLE001 - any untyped error is a finding
         return Wrong(name, condition, (), f"{type(error).__name__}: {error}")
     want, got = lines(_expected(name, full, made.columns[0].name, chosen)), lines(rows)
     return None if want == got else Wrong(name, condition, (), _difference(got, want))
@@ -240,7 +240,7 @@ def _update(table: Table, column: str, condition: str) -> pa.Table:
 
 
 def _seen(table: Table) -> pa.Table:
-    """Read the rows, once a table whose writers compact nothing shows what was written last."""
+    """Read the rows; a table whose writers never compact is compacted first, so that the last write is visible."""
     if "write-only" in table.options:
         table.compact()
     return table.scan().to_arrow()
@@ -251,7 +251,7 @@ CHANGES: Mapping[str, Change] = {"delete": _delete, "update": _update}
 
 
 def _expected(name: str, full: pa.Table, column: str, chosen: Ids) -> pa.Table:
-    """Compute the rows after the change."""
+    """Compute the expected rows after the change."""
     is_chosen = pc.is_in(full[ROW_ID], pa.array(chosen, full[ROW_ID].type))
     if name == "delete":
         return full.filter(pc.invert(is_chosen))
@@ -269,13 +269,13 @@ def _rows(full: pa.Table, ids: Ids) -> pa.Table:
 
 
 def lines(rows: pa.Table) -> Lines:
-    """Rows by their values, whatever layout of Arrow they are in."""
+    """Return the rows by value, independent of their Arrow layout."""
     return Counter(repr([_plain(value) for value in row.values()]) for row in rows.to_pylist())
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value to one whose text is the same from every engine."""
-    if isinstance(value, (dt.date, dt.time)):  # datetimes and pandas' timestamps are dates
+    """Convert a value to one with the same text for every engine."""
+    if isinstance(value, (dt.date, dt.time)):  # datetimes and pandas' timestamps are instances of date, too
         return value.isoformat()
     if isinstance(value, dict):
         return {name: _plain(member) for name, member in value.items()}

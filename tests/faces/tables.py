@@ -1,4 +1,4 @@
-"""Random tables of every kind, made by Morrow's own writers from a seed, to be looked at through all faces."""
+"""Random tables of every kind, made from a seed by Morrow's own writers and read through all faces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.hostile_names import drawn_names, in_avro
 from tests.support.value_pools import POOLS
 
 ROW_ID = "rid"
-"""A column without nulls that every table has; the first of the primary key where there is one."""
+"""A column without nulls in every table; in tables with a primary key it is the key's first column."""
 REALS = [float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1.0, -1.5, 0.25]
 NESTED: Mapping[str, list[Any]] = {
     "ROW<x INT, y STRING>": [{"x": 1, "y": "a"}, {"x": None, "y": None}, {"x": 2, "y": "it's"}],
@@ -47,12 +47,12 @@ FORMATS = ("parquet", "parquet", "parquet", "orc", "avro")
 ENGINES = ("deduplicate", "deduplicate", "partial-update", "aggregation", "first-row")
 ADDED = "added later"
 MEMBER = re.compile(r"\b[xy]\b")
-"""Members within the types of `NESTED`."""
+"""Names of members in the types of `NESTED`."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a random table: its type, of `POOLS_OF`, and what the type's members ``x`` and ``y`` are called."""
+    """A column of a random table: its type in `POOLS_OF`, and the names of the type's members ``x`` and ``y``."""
 
     name: str
     type: str
@@ -75,27 +75,27 @@ class Column:
 
 @dataclass
 class RandomTable:
-    """A table, and its columns without `ROW_ID` as they are now."""
+    """A table and its current columns without `ROW_ID`."""
 
     table: Table
     columns: list[Column]
     partition: Column | None
     engine: str | None
-    """The merge engine; None for append tables."""
+    """The merge engine, or None for append tables."""
 
 
 def make(warehouse: str, chance: random.Random, names: Sequence[str]) -> RandomTable:
     """Make a table ``db.t`` with a few commits, whose columns take their names from `names`.
 
     Raises:
-        MorrowError: what was drawn is no table, say for the types of its format.
+        MorrowError: the drawn table is not valid, for example because its format lacks a type.
     """
     drawn = {name.lower(): name for name in chance.sample(list(names), chance.randrange(1, 6))}
     options = _options(chance, engine := chance.choice(ENGINES) if chance.random() < 0.6 else None)
     members = drawn_names("xy", chance, in_avro if options["file.format"] == "avro" else bool)
     columns = [
         Column(name, chance.choice(list(NESTED if chance.random() < 0.3 else SIMPLE)), members)
-        for name in drawn.values()  # DuckDB, which says what is right, does not tell A from a
+        for name in drawn.values()  # DuckDB, which computes expected rows, does not distinguish A from a
     ]
     partition = Column("part", chance.choice(PARTITION_TYPES)) if chance.random() < 0.4 else None
     all_columns = [*columns, partition] if partition else columns
@@ -111,7 +111,7 @@ def make(warehouse: str, chance: random.Random, names: Sequence[str]) -> RandomT
         if number and chance.random() < 0.3:
             _evolve(made, chance)
         _write(made, chance)
-    waiting = {"deletion-vectors.enabled", "write-only"} <= options.keys()  # rows are read once they are compacted
+    waiting = {"deletion-vectors.enabled", "write-only"} <= options.keys()  # rows become readable by a compaction
     if chance.random() < 0.3 or waiting:
         table.compact(full=chance.random() < 0.5)
     return made
@@ -138,7 +138,7 @@ def _options(chance: random.Random, engine: str | None) -> dict[str, str]:
 
 
 def _evolve(made: RandomTable, chance: random.Random) -> None:
-    """Add, renames, widens or drop a column."""
+    """Add, rename, widen or drop a column."""
     act = chance.randrange(4)
     column = chance.choice(made.columns)
     at = made.columns.index(column)
@@ -166,7 +166,7 @@ def _write(made: RandomTable, chance: random.Random) -> None:
     values: dict[str, list[Any]] = {ROW_ID: list(ids)}
     for name, pool in pools.items():
         if made.partition and name == made.partition.name:
-            values[name] = [pool[id % len(pool)] for id in ids]  # so that `ROW_ID` tells rows of all partitions apart
+            values[name] = [pool[id % len(pool)] for id in ids]  # so that `ROW_ID` is unique across partitions
         else:
             values[name] = [None if chance.random() < 0.25 else chance.choice(pool) for _ in ids]
     schema = to_arrow_schema(fields)

@@ -1,6 +1,6 @@
-"""Random tables, random conditions, every face: the rows are those of plain DuckDB, Polars and pyarrow.
+"""Random tables and conditions through every face: the rows are those of plain DuckDB, Polars and pyarrow.
 
-A failure names its seed; `python -m tests.campaigns.faces --seed SEED --tables 1` looks at that table again.
+A failure names its seed; `python -m tests.campaigns.faces --seed SEED --tables 1` checks that table again.
 """
 
 from __future__ import annotations

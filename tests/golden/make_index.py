@@ -5,10 +5,10 @@ The index is committed, so that pytest knows every read without unpacking 140 MB
     {"case": "public/branches", "engine": "deduplicate", "reads": [
         {"id": "branch-dev-snapshot-1", "scan": {"branch": "dev", "snapshot": 1}, "schema": 0}, ...]}
 
-`scan` holds the arguments of ``Table.scan``; `schema` the id of the schema that the rows have (of the branch, if any).
-The rows are in ``expected/<id>.jsonl`` unless the read says otherwise: `file` names another file (for tables of other
-versions, what Java Paimon 1.4.2 reads where that differs), `inputs` lists what was written where Java failed to read
-its own append table, and `error` is what Java says about a table that nobody can tell the rows of.
+`scan` holds the arguments of ``Table.scan``, and `schema` the id of the rows' schema (of the branch, if any).
+The rows are in ``expected/<id>.jsonl`` unless the read has another member: `file` names another file (for tables of
+other versions, the rows of Java Paimon 1.4.2 if they differ), `inputs` lists the written files if Java failed to read
+its own append table, and `error` is Java's message about a table whose rows are unknown.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 
 INDEX = Path(__file__).with_name("index.json")
 FOLLOWED = "expected-1.4.2"
-"""Rows that the followed version reads from a table of another version, which read it differently itself."""
+"""The folder of rows that 1.4.2 reads from a table of another version which itself reads other rows."""
 MISREAD = frozenset({"versions/0.9.0/types_multiset"})
-"""Cases whose rows Java got wrong in silence: its Parquet files are right and the rows written are expected."""
+"""Cases that Java silently misreads: the Parquet files are right, and the written rows are expected."""
 
 SET_LIKE_FUNCTIONS = ("nested_update", "nested_partial_update")
 """Aggregate functions whose result is an array in no particular order."""
@@ -49,7 +49,7 @@ def entries(tree: Path) -> Iterator[dict[str, Any]]:
 def main_reads(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
     latest = case["latest"]
     if "spec_latest_snapshot" in case:
-        # The hint points past the end: Java gives up, the specification says to look for the latest snapshot.
+        # The hint points past the end: Java fails, but the specification says to look for the latest snapshot.
         latest = next(s for s in case["snapshots"] if s["id"] == case["spec_latest_snapshot"])
     yield read("latest", {}, case["schema_id"], latest, case)
     for snapshot in case["snapshots"]:
@@ -80,7 +80,7 @@ def read(id: str, scan: dict[str, Any], schema: int, source: dict[str, Any], cas
 
 
 def followed(read: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Replace the rows of a read by those of the version that Morrow follows where they are known to differ."""
+    """Replace the rows of a read by those that 1.4.2 reads, if they are known to differ."""
     file = f"{FOLLOWED}/{read['id']}.jsonl"
     if not (folder / file).exists():
         return read

@@ -1,6 +1,6 @@
 """Pack a tree of golden tables into ``tables.tar.xz``: ``python tests/golden/pack.py TREE``.
 
-TREE holds ``public/<case>/`` and ``versions/<version>/<case>/``. Files of one kind and case lie side by side in the
+TREE holds ``public/<case>/`` and ``versions/<version>/<case>/``. Files of one kind and case are adjacent in the
 archive and the dictionary spans all of it, because the sets hold the same cases written by different versions.
 """
 
@@ -15,7 +15,7 @@ ARCHIVE = Path(__file__).with_name("tables.tar.xz")
 DICTIONARY_BYTES = 192 << 20
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": DICTIONARY_BYTES}]
 KINDS = ("schema", "snapshot", "tag", "manifest", "index", "input", "expected")
-"""Folders whose files resemble each other across cases; everything else sorts by its file name's suffix."""
+"""Folders whose files resemble each other across cases; all other files are sorted by suffix."""
 
 
 def neighbourhood(path: Path) -> tuple[str, ...]:

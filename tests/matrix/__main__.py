@@ -4,8 +4,8 @@
     make test-matrix ARGS="spark-3.5"     one of them
     make test-matrix ARGS=--list          their names
 
-Each cell has an environment of its own below ``.matrix``, made again when its packages change. A cell whose interpreter
-or packages are not to be had is skipped, with the reason; exits with 1 if one fails.
+Each cell has its own environment below ``.matrix``, which is recreated when its packages change. A cell whose
+interpreter or packages are not available is skipped, with the reason; exits with 1 if one fails.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tests.matrix.cells import ALWAYS, CELLS, Cell
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".matrix"
 SKIPPED = 77
-"""The exit code of a command that finds nothing to run on."""
+"""The exit code of a command whose requirements are missing."""
 
 
 class Skip(Exception):
-    """A cell that cannot run here, and why."""
+    """A cell that cannot run here; the message says why."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -71,7 +71,7 @@ def _run(python: Path, command: Sequence[str]) -> int:
 
 
 def _environment(cell: Cell) -> Path:
-    """Make the cell's environment, unless it is there, and return its Python."""
+    """Make the cell's environment if it is missing, and return its Python."""
     folder = FOLDER / cell.name
     python, stamp = folder / "bin" / "python", folder / "packages.txt"
     wanted = "\n".join((*ALWAYS, *cell.packages))
@@ -90,7 +90,7 @@ def _environment(cell: Cell) -> Path:
 
 
 def _interpreter(version: str) -> str:
-    """Return a Python of this minor version that runs."""
+    """Return a working Python of this minor version."""
     for name in (sys.executable, f"python{version}"):
         found = shutil.which(name)
         if found is None:

@@ -1,4 +1,4 @@
-"""The environments of the matrix: what is installed in each, and what runs there."""
+"""The environments of the matrix: their packages, and the commands that run in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 NEEDED: tuple[str, ...] = (*PROJECT["dependencies"], *EXTRAS["sketches"])
-"""What Morrow needs, with its lower bounds."""
+"""Morrow's dependencies with their lower bounds."""
 OLDEST = tuple(re.sub(">=", "==", each) for each in (*NEEDED, *EXTRAS["pandas"]))
 
 ALWAYS = (
@@ -35,12 +35,12 @@ SUBSET = (
     "tests/readers/merges",
     "tests/writers/operations",
 )
-"""The part of the suite that shows another version of a library."""
+"""The part of the suite that is sensitive to a library's version."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """An environment, `python` by its minor version, and the commands that have to pass in it, after ``python -m``."""
+    """An environment with a Python minor version, and the commands after ``python -m`` that have to pass in it."""
 
     name: str
     python: str

@@ -1,7 +1,7 @@
 """Morrow in Spark through s3a, against an S3 server on the loopback: ``python -m tests.matrix.s3a <cache>``.
 
-Spark gets its file system from Maven Central, kept in the folder `cache`. Exits with 77 and the reason where it cannot
-be had.
+Spark gets its file system from Maven Central, which is kept in the folder `cache`. Exits with 77 and the reason if it
+cannot be downloaded.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What Morrow does in Spark, in some twenty steps: run by the matrix in an environment of each version of PySpark.
+"""Morrow in Spark, in about twenty steps that the matrix runs with each version of PySpark.
 
     python -m tests.matrix.smoke
 
-prints a line for every step, and exits with 1 if one fails. What a version of Spark does not have is in `REFUSED`:
-there the step has to be refused by an error of one line that says what to do instead.
+prints a line for every step, and exits with 1 if one fails. `REFUSED` lists the steps that a version of Spark lacks:
+they have to be refused by a one-line error that says what to do instead.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CANARY = "c4n4ryOfTheSecret"
 
 @dataclass
 class Place:
-    """A warehouse, and the session whose steps share it."""
+    """A warehouse and the session that all steps share."""
 
     folder: Path
     spark: SparkSession = field(init=False)
@@ -113,7 +113,7 @@ def to_spark(at: Place) -> None:
 
 
 def merge_on_read(at: Place) -> None:
-    """Keys whose versions are combined are merged by tasks, positions of deletion vectors left out by Spark's scan."""
+    """Read a table whose versions of keys are merged by tasks, and one whose dead rows Spark's scan skips."""
     rows = at.spark.sql("SELECT 1L AS id, CAST(NULL AS STRING) AS a, 'b' AS b UNION ALL SELECT 2L, 'a', NULL")
     feeds = str(at.folder / "db.db" / "feeds")
     options = {"bucket": 1, "merge-engine": "partial-update", "write-only": True}
@@ -158,7 +158,7 @@ def view_using(at: Place) -> None:
 
 
 def table_using(at: Place) -> None:
-    """A table of Spark's own catalog."""
+    """Create a table in Spark's own catalog."""
     at.sql(
         f"CREATE TABLE mine (id BIGINT, name STRING) USING morrow LOCATION '{at.folder}/mine' "
         "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')"
@@ -222,7 +222,7 @@ def sql(at: Place) -> None:
 
 
 def options(at: Place) -> None:
-    """Columns that a statement leaves out, and options of writes by name."""
+    """Write with columns that a statement leaves out, and with options by name."""
     at.sql("CREATE TABLE pm.db.p (id INT, s STRING DEFAULT 'x', p STRING) PARTITIONED BY (p)")
     at.sql("INSERT INTO pm.db.p (p, id) VALUES ('a', 1)")
     rows = at.spark.sql("SELECT 2 AS id, 'y' AS s, 'b' AS p, 5 AS more")
@@ -248,7 +248,7 @@ def merge(at: Place) -> None:
 
 
 def statements(at: Place) -> None:
-    """Statements without a catalog in the JVM, as on 3.5."""
+    """Run statements without a catalog in the JVM, as on 3.5."""
     from tests.spark.statements.test_execution import check
 
     folder = at.folder / "statements"
@@ -263,7 +263,7 @@ def call(at: Place) -> None:
 
 
 def secrets(at: Place) -> None:
-    """Check that a secret of a store that is not reached is in no plan, and in no setting of Spark."""
+    """Check that the secret of a store that is not reached is in no plan and in no setting of Spark."""
     options = {"aws_access_key_id": f"{CANARY}Id", "aws_secret_access_key": CANARY}
     frame = morrow.spark.read(at.spark, at.orders, storage_options=options)
     assert frame.count() == len(at.now())
@@ -302,9 +302,9 @@ STEPS: tuple[Step, ...] = (
 REFUSED: Mapping[str, tuple[Step, ...]] = {
     "3.5": (table_using, stream_in, stream_out, catalog),
 }
-"""What versions of PySpark do not have."""
+"""Steps that versions of PySpark do not support."""
 NEEDS: Mapping[Step, Step] = {sql: catalog, options: catalog, merge: catalog, call: catalog}
-"""Steps that are left out where another one is refused."""
+"""Steps that are skipped if another one is refused."""
 
 
 def main() -> int:
@@ -331,7 +331,7 @@ def _tried(step: Step, at: Place, refused: tuple[Step, ...]) -> str:
         step(at)
     except Unsupported as error:
         return f"refused: {error}" if step in refused else f"FAILED: {error}"
-    except Exception:  # noqa: BLE001 - whatever it is, the next step is tried
+    except Exception:  # noqa: BLE001 - the next step runs after any error
         return f"FAILED\n{traceback.format_exc(limit=-8)}"
     return "FAILED: expected to be refused" if step in refused else "ok"
 

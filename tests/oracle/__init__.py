@@ -1,20 +1,20 @@
-"""The row-wise oracle: what a table holds, by the plainest possible reading of the rules.
+"""The row-wise oracle computes a table's rows by the simplest possible reading of the rules.
 
-A bucket is a list of files; a file is a list of records in key order. All records of one key are lined up, oldest
-first, and given one by one to the merge engine, whose answer is the row. That is all there is, and it is slow.
+A bucket is a list of files; a file is a list of records in key order. All records of one key are collected, oldest
+first, and passed one by one to the merge engine, which returns the row. This is all, and it is slow.
 
-Rules, as Java Paimon 1.4.2 has them:
+Rules of Java Paimon 1.4.2:
 
 - Age: the fields of ``sequence.field``, in turn, then the sequence number. A null is older than any value, also when
-  ``sequence.field.sort-order`` is descending, which turns all other comparisons round.
-- ``rowkind.field`` is for writers: it has become the record's kind, and a reader takes the kind.
-- A key with one record is returned as stored, never merged; a retraction alone gives no row.
-- With deletion vectors, and for `first-row`, level 0 waits for compaction: batch reads do not see it. What is in the
-  upper levels then is merged already, and a position in a vector is dead.
-- Where compactions look up what a key was (``changelog-producer=lookup``, deletion vectors, ``force-lookup``), they
-  store what it became: above level 0, only the record of the lowest level counts. Not so for `first-row`.
-- Such a compaction merges a record that is alone, too (`looked_up`): a retraction of nothing becomes a row there.
-- What the engines do with the records of a key is said in their modules.
+  ``sequence.field.sort-order`` is descending, which reverses all other comparisons.
+- ``rowkind.field`` is for writers: it has become the record's kind, and a reader uses the kind.
+- A key with one record is returned as stored, never merged; a single retraction gives no row.
+- With deletion vectors, and for `first-row`, level 0 waits for compaction and batch reads skip it. Upper levels are
+  then already merged, and a position in a vector is dead.
+- If compactions look up a key's previous row (``changelog-producer=lookup``, deletion vectors, ``force-lookup``), they
+  store the merged row: above level 0, only the record of the lowest level counts. This does not apply to `first-row`.
+- Such a compaction also merges a single record (`looked_up`): a retraction of nothing becomes a row there.
+- The modules of the engines describe how each merges the records of a key.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from tests.oracle.partial_update import fold_partial_update
 from tests.oracle.records import File, NullError, Record, RetractionError, Row, Rules, compare_age
 
 Merge = Callable[[Sequence[Record], Sequence[str], Rules], Row | None]
-"""All records of one key, oldest first, and the column names: the row that a read returns, or None for no row."""
+"""A function of all records of a key, oldest first, and the column names; it returns the read row, or None."""
 
 Fold = Callable[[Sequence[Record], Sequence[str], Rules], Record]
-"""As `Merge`, for engines that combine records: the record that a writer or a compaction stores."""
+"""A function like `Merge` of an engine that combines records; it returns the record that is stored."""
 
 
 def merge_record(fold: Fold, records: Sequence[Record], names: Sequence[str], rules: Rules) -> Record:
-    """Return a single record as it is."""
+    """Merge records, but return a single record as it is."""
     return records[0] if len(records) == 1 else fold(records, names, rules)
 
 
@@ -52,7 +52,7 @@ def aggregation(records: Sequence[Record], names: Sequence[str], rules: Rules) -
 
 
 def looked_up(records: Sequence[Record], names: Sequence[str], rules: Rules) -> Row | None:
-    """Compute what compactions that look keys up have made of all records of a key, oldest first."""
+    """Compute the row that lookup compactions have made of all records of a key, oldest first."""
     fold = FOLDS.get(rules.merge_engine)
     if fold is None:
         return MERGE_ENGINES[rules.merge_engine](records, names, rules)
@@ -78,7 +78,7 @@ def read_bucket(
 ) -> list[Row]:
     """Read the rows of one bucket of a primary-key table, in no particular order.
 
-    `fields` and `primary_keys` are needed by partial-update and aggregation, which look at types and spare the key.
+    Partial-update and aggregation need `fields` and `primary_keys`, since they use types and leave the key unchanged.
     """
     rules = Rules.of(options, fields, primary_keys)
     without_level_0 = rules.deletion_vectors or rules.merge_engine == "first-row"
@@ -91,7 +91,7 @@ def read_bucket(
             if position in file.dead:
                 continue
             if rules.looks_up and file.level > 0:
-                upper[record.key] = record  # in place of the one of a higher level
+                upper[record.key] = record  # replaces the record of a higher level
             else:
                 by_key[record.key].append(record)
     for key, record in upper.items():
@@ -102,7 +102,7 @@ def read_bucket(
 
 
 def by_age(records: Sequence[Record], names: Sequence[str], rules: Rules) -> list[Record]:
-    """Sort the oldest first."""
+    """Sort records by age, the oldest first."""
     return sorted(records, key=functools.cmp_to_key(functools.partial(compare_age, names=names, rules=rules)))
 
 

@@ -1,8 +1,8 @@
 """`aggregation`: every column has a function, `last_non_null_value` unless the options say otherwise.
 
 Fields of ``sequence.field`` take the last value, null or not. With ``aggregation.remove-record-on-delete`` a ``-D``
-starts the row anew with its own values and the key is gone unless a later record follows; otherwise retractions are the
-functions' business. ``ignore-delete`` is for writers: what has reached a file is merged.
+restarts the row with its own values, and the key is deleted unless a later record follows; otherwise the functions
+handle retractions. ``ignore-delete`` is for writers: records that have reached a file are merged.
 """
 
 from __future__ import annotations

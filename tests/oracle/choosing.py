@@ -1,7 +1,7 @@
 """The engines that choose one version of a key: `deduplicate` keeps the newest, `first-row` the oldest.
 
-``-U`` and ``-D`` retract. With `deduplicate` the key is gone if its newest record retracts; with ``ignore-delete``
-retractions are as good as not there. `first-row` refuses them.
+``-U`` and ``-D`` retract. With `deduplicate` the key is deleted if its newest record retracts; with ``ignore-delete``
+retractions are skipped. `first-row` refuses them.
 """
 
 from __future__ import annotations

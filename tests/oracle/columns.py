@@ -1,4 +1,4 @@
-"""Which function each column has, as the table's options say it."""
+"""The aggregate function of each column according to the table's options."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.oracle.records import NullError, Row, Rules
 
 
 def function_of(name: str, rules: Rules) -> str | None:
-    """Return the function that the options name for a column that is no primary key."""
+    """Return the function that the options name for a column outside the primary key."""
     default = rules.options.get("fields.default-aggregate-function")
     return rules.options.get(f"fields.{name}.aggregate-function", default)
 
@@ -20,7 +20,7 @@ def aggregator_of(function: str, name: str, rules: Rules) -> Aggregator:
 
 
 def restarted(row: Row, rules: Rules) -> list[object]:
-    """Return a row that begins with the values of a retraction, which must have what is NOT NULL."""
+    """Return a row that begins with the values of a retraction, in which NOT NULL columns must have values."""
     for field, value in zip(rules.fields, row, strict=True):
         if value is None and not field.type.nullable:
             raise NullError(field.name)

@@ -1,12 +1,12 @@
-"""`partial-update`: later values that are not null overwrite, or sequence groups and their functions decide.
+"""`partial-update`: later non-null values overwrite, unless sequence groups and their functions decide.
 
-A sequence group has fields that order it, compared with those of the row as merged so far. A record as new or newer
-overwrites what the group protects, also with nulls, or is aggregated; an older one is aggregated in reverse, or
-skipped. A record whose sequence fields are all null leaves the group alone.
+A sequence group has fields that order it, which are compared with those of the merged row. A record that is as new or
+newer overwrites the protected columns, also with nulls, or is aggregated; an older one is aggregated in reverse, or
+skipped. A record whose sequence fields are all null does not change the group.
 
-Retractions: the values of a first one stay in the row. ``ignore-delete`` skips it then; groups retract what they
-protect, and ``partial-update.remove-record-on-sequence-group`` or ``partial-update.remove-record-on-delete`` starts
-the row anew with the values of the ``-D``. Without any of them a retraction is refused.
+Retractions: the values of a first one stay in the row. ``ignore-delete`` skips later ones; groups retract their
+protected columns, and ``partial-update.remove-record-on-sequence-group`` or ``partial-update.remove-record-on-delete``
+restarts the row with the values of the ``-D``. Without any of these options a retraction is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PREFIX, SUFFIX = "fields.", ".sequence-group"
 
 
 class PartialUpdate:
-    """The merge of one key, record by record; columns are known by their position."""
+    """The merge of one key, record by record; columns are identified by position."""
 
     def __init__(self, names: Sequence[str], rules: Rules) -> None:
         self.rules = rules
@@ -123,7 +123,7 @@ def is_empty(row: Sequence[Any], sequence: tuple[int, ...]) -> bool:
 
 
 def sequence_groups(names: Sequence[str], rules: Rules) -> dict[int, tuple[int, ...]]:
-    """Map protected columns, and the fields themselves, to the sequence fields of their group."""
+    """Map protected columns, and the sequence fields themselves, to the sequence fields of their group."""
     groups: dict[int, tuple[int, ...]] = {}
     for option, protected in rules.options.items():
         if option.startswith(PREFIX) and option.endswith(SUFFIX):

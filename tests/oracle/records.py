@@ -1,4 +1,4 @@
-"""What the oracle is given: records, files, and the rules of the table; and which of two records is the older."""
+"""Input of the oracle: records, files, the rules of the table, and the comparison of records by age."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ RETRACTIONS = ("-U", "-D")
 
 @dataclass(frozen=True)
 class Record:
-    """One record of a data file: its key, its number in the bucket's history, what it does, and all columns.
+    """One record of a data file: its key, its number in the bucket's history, its kind, and all columns.
 
-    Values are those of ``pyarrow.Array.to_pylist``: a MAP is a list of pairs, a ROW a dict, a FLOAT a float that fits
-    32 bits.
+    Values have the form of ``pyarrow.Array.to_pylist``: MAP is a list of pairs, ROW a dict, FLOAT a float of 32 bits.
     """
 
     key: Row
@@ -32,7 +31,7 @@ class Record:
 
 @dataclass(frozen=True)
 class File:
-    """A data file. `dead` are the positions in its deletion vector."""
+    """A data file; `dead` holds the positions in its deletion vector."""
 
     level: int
     records: Sequence[Record]
@@ -41,7 +40,7 @@ class File:
 
 @dataclass(frozen=True)
 class Rules:
-    """The table options that bear on what a read returns; `fields` and `primary_keys` are for engines that combine."""
+    """The table options that affect a read's rows; engines that combine records use `fields` and `primary_keys`."""
 
     merge_engine: str = "deduplicate"
     sequence_fields: tuple[str, ...] = ()
@@ -78,11 +77,11 @@ class Rules:
 
 
 class RetractionError(Exception):
-    """The merge engine or an aggregate function takes no retractions and the table does not ignore them."""
+    """The merge engine or an aggregate function does not support retractions, and the table does not ignore them."""
 
 
 class NullError(Exception):
-    """A null where the column is NOT NULL."""
+    """A null in a NOT NULL column."""
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -90,7 +89,7 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 def compare_age(a: Record, b: Record, names: Sequence[str], rules: Rules) -> int:
-    """Return a negative number when `a` is older than `b`."""
+    """Return a negative number if `a` is older than `b`."""
     at = [names.index(name) for name in rules.sequence_fields]
     by_fields = compare_fields([a.row[i] for i in at], [b.row[i] for i in at], descending=rules.descending)
     return by_fields or a.sequence - b.sequence

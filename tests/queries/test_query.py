@@ -32,10 +32,10 @@ NOON = dt.datetime(2024, 5, 14, 12, tzinfo=dt.UTC)
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse with ``db.orders`` (id, amount) and ``other.items`` (id, name).
+    """Make a warehouse with ``db.orders`` (id, amount) and ``other.items`` (id, name).
 
-    Snapshot i of orders adds order i with the amount 10 * i, at noon and i - 1 seconds. Tag v2 is of snapshot 2, the
-    tag that is called 3 of snapshot 1. Branch dev has order 1 only.
+    Snapshot i of orders adds order i with the amount 10 * i, at noon and i - 1 seconds. Tag v2 keeps snapshot 2,
+    and the tag with the name 3 keeps snapshot 1. Branch dev has order 1 only.
     """
     root = tmp_path_factory.mktemp("warehouse")
     catalog = morrow.Catalog(root)
@@ -99,7 +99,7 @@ def test_morrow_sql_takes_a_catalog_or_its_folder(made: Path, con: duckdb.DuckDB
         ("VERSION AS OF 2", [1, 2]),
         ("VERSION AS OF 'v2'", [1, 2]),
         ("VERSION AS OF '2'", [1, 2]),
-        ("VERSION AS OF 3", [1]),  # a tag of this name goes before the snapshot, as in Java
+        ("VERSION AS OF 3", [1]),  # a tag of this name takes precedence over the snapshot, as in Java
         ("VERSION AS OF 'snapshot.3'", [1, 2, 3]),
         ("FOR VERSION AS OF 'v2'", [1, 2]),
         ("FOR SYSTEM_VERSION AS OF 'v2'", [1, 2]),
@@ -118,7 +118,7 @@ def test_morrow_sql_takes_a_catalog_or_its_folder(made: Path, con: duckdb.DuckDB
     ],
 )
 def test_time_travel(catalog: morrow.Catalog, con: duckdb.DuckDBPyConnection, travel: str, ids: list[int]) -> None:
-    con.execute("SET TimeZone = 'Asia/Tokyo'")  # what has no zone is in UTC all the same
+    con.execute("SET TimeZone = 'Asia/Tokyo'")  # times without a zone are in UTC all the same
 
     assert rows(catalog, f"SELECT id FROM db.orders {travel} ORDER BY id", con) == [(i,) for i in ids]
 
@@ -196,7 +196,7 @@ def test_columns_and_filters_reach_the_files(
 
 
 def test_a_relation_lives_on_its_own(catalog: morrow.Catalog, con: duckdb.DuckDBPyConnection) -> None:
-    """It is lazy, can be asked again, and leaves nothing in the connection."""
+    """A relation is lazy, can be run again, and leaves nothing in the connection."""
     relation = catalog.sql("SELECT id FROM db.orders VERSION AS OF 2", connection=con)
     con.execute("SET python_enable_replacements = false").fetchall()
 
@@ -215,7 +215,7 @@ def test_a_relation_lives_on_its_own(catalog: morrow.Catalog, con: duckdb.DuckDB
         ("SELECT foo(1)", InvalidArgument, "Function with name foo does not exist"),
         ("FROM foo(1)", InvalidArgument, "Function with name foo does not exist"),
         ("FROM orders", TableNotFound, "are written database.table"),
-        ("FROM connection", TableNotFound, "are written database.table"),  # a variable of the program, no table
+        ("FROM connection", TableNotFound, "are written database.table"),  # a variable of the program, not a table
         ("FROM orders VERSION AS OF 1", TableNotFound, "written database.table, have a past; not orders"),
         ("FROM range(3) VERSION AS OF 1", TableNotFound, "not RANGE"),
         ("FROM db.orders$nope", TableNotFound, "nope"),

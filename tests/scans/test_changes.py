@@ -1,4 +1,4 @@
-"""Reading what changed: ``Table.changes`` between snapshots, ``Table.stream`` as they come."""
+"""Changes: ``Table.changes`` between snapshots, and ``Table.stream`` as they are committed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.written import new_table
 
 
 def keyed(folder: Path, **options: str) -> morrow.Table:
-    """Make a table of one bucket; in the names of options ``_`` stands for a dash."""
+    """Make a table with one bucket; ``_`` in an option's name stands for a dash."""
     named = {name.replace("_", "-"): value for name, value in options.items()}
     catalog = morrow.Catalog(folder)
     return catalog.create_table(
@@ -39,7 +39,7 @@ def keyed(folder: Path, **options: str) -> morrow.Table:
 
 
 def write(table: morrow.Table, *rows: tuple[str, int, str | None]) -> None:
-    """Make one commit; each row is led by its kind."""
+    """Make one commit of rows that begin with their kind."""
     frame = pl.DataFrame([row[1:] for row in rows], schema={"k": pl.Int32, "v": pl.String}, orient="row")
     table.append(frame, kinds=[row[0] for row in rows] if table.primary_keys else None)
 
@@ -93,7 +93,7 @@ def test_a_difference_knows_rows_of_one_key_by_their_partition(tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
 def test_a_difference_compares_reals_by_their_bits(tmp_path: Path, kind: str) -> None:
-    """Changelogs that compaction makes compare them by value; so does Java."""
+    """Changelogs made by compaction compare reals by value, as in Java."""
     t = new_table(tmp_path, f"k INT, v {kind}", keys=["k"], options={"bucket": 1})
     nan = float("nan")
     t.append({"k": [1, 2, 3, 4, 5], "v": [nan, 0.0, 0.0, nan, None]})
@@ -110,7 +110,7 @@ def test_a_difference_of_rows_without_a_key_counts_them(tmp_path: Path) -> None:
     t.overwrite(pl.DataFrame({"k": [1, 2, 2], "v": ["a", None, None]}, schema={"k": pl.Int32, "v": pl.String}))
 
     assert sorted(told(t.changes(1, 2, mode="diff"))) == [("+I", 2, None), ("-D", 1, "a")]
-    assert told(t.changes(1, 2)) == []  # as in Paimon, delta leaves overwrites out
+    assert told(t.changes(1, 2)) == []  # as in Paimon, delta omits overwrites
 
 
 def test_columns_and_filters(tmp_path: Path) -> None:
@@ -147,13 +147,13 @@ def test_times_are_those_of_commits(tmp_path: Path) -> None:
 
 
 def outlived(folder: Path, **options: str) -> morrow.Table:
-    """Make five snapshots, of which the last one is left, and changelogs from the third on."""
+    """Make five snapshots, of which only the last remains, and changelogs from the third on."""
     one = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
     three = {"changelog.num-retained.min": "3", "changelog.num-retained.max": "3"}
     table = keyed(folder, **one, **three, **{"num-sorted-run.compaction-trigger": "9"}, **options)
     for number in range(1, 6):
         write(table, ("+I", number, None))
-        time.sleep(0.002)  # so that times tell the commits apart
+        time.sleep(0.002)  # so that the commits have different times
     return table
 
 
@@ -206,10 +206,10 @@ def test_tags_are_held_against_each_other(golden_root: Path) -> None:
 
 def test_wrong_calls_say_what_is_wrong(tmp_path: Path) -> None:
     t = keyed(tmp_path)
-    assert told(t.changes()) == []  # no snapshot yet
+    assert told(t.changes()) == []  # before the first snapshot
     write(t, ("+I", 1, "a"))
     with pytest.raises(InvalidArgument, match="mode must be one of auto, raw, delta, changelog, diff"):
-        t.changes(mode="both")  # type: ignore[arg-type]  # the wrong call is the test
+        t.changes(mode="both")  # type: ignore[arg-type]  # the wrong call is tested
     with pytest.raises(InvalidArgument, match="only one of from_snapshot and from_timestamp"):
         t.changes(1, from_timestamp=0)
     with pytest.raises(InvalidArgument, match="from an older snapshot to a newer one"):
@@ -248,7 +248,7 @@ def test_a_stream_may_leave_out_what_is_there(tmp_path: Path) -> None:
 
 
 def test_the_first_rows_are_those_that_the_changelog_has_told_of(tmp_path: Path) -> None:
-    """What waits in level 0 for a lookup comes with the changes."""
+    """Rows that wait in level 0 for a compaction come with its changes."""
     t = keyed(tmp_path, changelog_producer="full-compaction")
     write(t, ("+I", 1, "a"))
     t.compact(full=True)
@@ -289,7 +289,7 @@ def test_a_consumer_goes_on_where_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("later", [0, 1, 2, 3])
 def test_a_stream_whose_snapshots_were_rolled_back_says_so(tmp_path: Path, later: int) -> None:
-    """However many commits have taken the ids anew: their rows would be left out."""
+    """A stream raises an error however many commits have reused the ids, since it would miss their rows."""
     t = keyed(tmp_path)
     write(t, ("+I", 1, "a"))
     stream = t.stream(start="latest", wait=0)
@@ -450,7 +450,7 @@ def test_wrong_streams_say_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="give a consumer_id"):
         t.stream().commit()
     with pytest.raises(InvalidArgument, match="start must be one of full, latest"):
-        t.stream(start="earliest")  # type: ignore[arg-type]  # the wrong call is the test
+        t.stream(start="earliest")  # type: ignore[arg-type]  # the wrong call is tested
     with pytest.raises(InvalidArgument, match="no name of a consumer"):
         t.stream(consumer_id="../c")
 
@@ -486,7 +486,7 @@ def test_streams_are_those_of_java(name: str, golden_root: Path) -> None:
         assert_same_rows(found[step["snapshot"]], normal_rows(jsonl(folder / step["file"]), fields), fields)
 
 
-# --- rows that are no whole rows ---
+# --- partial rows ---
 
 
 @pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])

@@ -1,4 +1,4 @@
-"""``Table.system`` and ``Catalog.system``: system tables in every form, narrowed, at times, on branches."""
+"""``Table.system`` and ``Catalog.system``: system tables in every form, also filtered, at times and on branches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.table_factory import TableFactory
 
 @pytest.fixture
 def orders(tmp_path: Path) -> morrow.Table:
-    """id, amount; three commits of two orders each, and a partitioned table beside it."""
+    """Make orders (id, amount) with three commits of two orders each, and a partitioned table besides."""
     table = TableFactory(tmp_path / "db.db" / "orders", [("id", "INT"), ("amount", "INT")], ["id"])
     for first in (1, 3, 5):
         table.write_file(pa.table({"id": [first, first + 1], "amount": [10, 20]}))
@@ -154,7 +154,7 @@ def test_options_of_all_tables_and_of_the_catalog(catalog: morrow.Catalog, tmp_p
 
 
 def test_secrets_that_are_stored_as_options_are_not_shown(tmp_path: Path) -> None:
-    """Not by tables of metadata, and not by statements; a column may be called token."""
+    """Neither metadata tables nor statements show them, while a column may have the name token."""
     catalog = morrow.Catalog(tmp_path)
     secrets = {"s3.secret-key": "tAzt71ck", "auth-url": "https://anna:tAzt71ck@host/x"}
     own = {"merge-engine": "aggregation", "fields.token.aggregate-function": "max"}

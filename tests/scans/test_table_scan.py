@@ -1,4 +1,4 @@
-"""A scan: its arguments, the forms of its rows, what it refuses."""
+"""Scans: their arguments, the forms of their rows, and refused arguments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TIMES = (1_700_000_000_000, 1_700_086_400_000)
 
 @pytest.fixture
 def factory(tmp_path: Path) -> TableFactory:
-    """Snapshot 1, tagged v1: id 1 to 3 with amounts 10, 20, null; snapshot 2: order 2 updated to 25."""
+    """Snapshot 1, with tag v1, has the ids 1 to 3 with amounts 10, 20, null; snapshot 2 updates order 2 to 25."""
     factory = TableFactory(tmp_path / "orders", [("id", "INT"), ("amount", "DECIMAL(10, 2)"), ("v", "STRING")], ["id"])
     factory.write_file(pa.table({"id": [1, 2, 3], "amount": [Decimal(10), Decimal(20), None], "v": ["a", "b", "<c>"]}))
     factory.commit()
@@ -243,7 +243,7 @@ def test_a_narrowed_scan(table: morrow.Table) -> None:
             scan.narrowed(columns, condition)
 
 
-# --- what it says of itself ---
+# --- descriptions of scans ---
 
 
 def test_the_plan_is_made_once_and_keeps_its_snapshot(table: morrow.Table, factory: TableFactory) -> None:
@@ -285,11 +285,11 @@ def test_a_table_without_a_snapshot(tmp_path: Path) -> None:
     assert "no committed data" in scan.explain()
 
 
-# Scans that are kept for the next query: given again until the table is another, never a state that is past.
+# Scans are cached for the next query until the table changes, and never show an old snapshot.
 
 
 def kept(table: morrow.Table) -> Scan | None:
-    """Keep a scan of the table, and asks for it."""
+    """Cache a scan of the table, and look it up."""
     table_scan.cache_scan(table.path, table.scan())
     return table_scan.find_cached_scan(table.path)
 
@@ -334,7 +334,7 @@ def test_queries_see_each_commit_and_the_table_of_that_name(tmp_path: Path) -> N
             assert relation.fetchall() == [(number, sum(range(number + 1)))] == connection.sql(query).fetchall()
         relation = connection.sql(query)
         table.append({"id": [4]})
-        assert relation.fetchall() == [(4, 10)]  # bound before, run now
+        assert relation.fetchall() == [(4, 10)]  # the relation was bound before the commit and runs now
         catalog.drop_table("db.t")
         with pytest.raises(duckdb.Error, match="does not exist"):
             connection.sql(query)

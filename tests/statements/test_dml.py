@@ -1,4 +1,4 @@
-"""UPDATE and DELETE with correlated subqueries change the rows that DuckDB changes."""
+"""UPDATE and DELETE with correlated subqueries change the same rows as DuckDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL statements that make, change and describe tables: ``Catalog.sql``."""
+"""SQL statements that create, change and describe tables: ``Catalog.sql``."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ NEED_SPARK = re.compile(
     r"|.*'s3.secret-key'|UPDATE orders SET amount = 1$|.*\(town = 'lyon'\)$"
     r"|.*__paimon_|DELETE FROM orders WHERE amount > 1|SELECT \* FROM d$|.*n INT DEFAULT 1"
 )
-"""Statements of the guide that are about a session of Spark's or in its dialect, and those that are refused without."""
+"""Statements of the guide that need a Spark session or dialect, and statements that are refused without one."""
 
 
 def guide() -> list[tuple[str, bool]]:
-    """Return the statements of the guide to Spark's SQL, and whether they do something there."""
+    """Return the statements of the Spark SQL guide, and whether they succeed there."""
     rows = re.findall(r"^\| (`{1,2}) ?(.*?) ?\1 \| (.*?) \|$", GUIDE.read_text(), re.M)
     return [(text.replace("pm.", ""), said.startswith("Yes")) for _, text, said in rows if not NEED_SPARK.match(text)]
 
 
 def test_the_guide_to_sparks_sql(tmp_path: Path) -> None:
-    """Every statement that needs no Spark does, or is refused, as there."""
+    """Every statement that needs no session succeeds or is refused as in the guide."""
     catalog = morrow.Catalog(tmp_path)
     statements = guide()
     assert len(statements) > 130
@@ -250,11 +250,11 @@ def instants(tmp_path: Path) -> morrow.Catalog:
     ],
 )
 def test_changes_find_the_rows_of_queries_in_any_time_zone(instants: morrow.Catalog, change: str) -> None:
-    """Without a connection that has a zone of its own, instants are compared with clock times in UTC."""
+    """On the default connection, instants are compared with clock times in UTC."""
     default, mine = duckdb.default_connection(), duckdb.connect()
     try:
         duckdb.set_default_connection(mine)
-        mine.execute("SET GLOBAL TimeZone = 'Asia/Tokyo'")  # as that of a machine
+        mine.execute("SET GLOBAL TimeZone = 'Asia/Tokyo'")  # like the zone of a machine
         assert instants.sql(f"SELECT id FROM db.t WHERE at = {NINE}").fetchall() == [(1,)]
         instants.sql(change)
         assert instants.sql("SELECT id FROM db.t WHERE id > 0").fetchall() == [(2,)]

@@ -1,4 +1,4 @@
-"""Aggregate functions one step at a time, over tables of (accumulator, new value)."""
+"""Single steps of aggregate functions, over tables of (accumulator, new value)."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def function(name: str, dtype: DataType, **options: Any) -> Aggregator:
 
 
 def stepped(step: str, name: str, dtype: DataType, pairs: Sequence[tuple[Any, Any]], **options: Any) -> list[Any]:
-    """Step the accumulator once for each pair (accumulator, new value); in the column's dtype, or it fails."""
+    """Step the accumulator once for each pair (accumulator, new value), and check the column's dtype."""
     compiled, column = function(name, dtype, **options), to_polars_dtype(dtype)
     frame = pl.DataFrame(list(pairs), schema={"acc": column, "new": column}, orient="row")
     own = {name: pl.lit(value, dtype=kind) for name, (kind, value) in compiled.extra_state.items()}
     state = getattr(compiled, step)({VALUE: pl.col("acc"), **own}, pl.col("new"))
     result = frame.select(value=state[VALUE]).to_series()
-    # A null literal has no dtype of its own: the fold gives it the column's.
+    # A null literal has no dtype of its own, and a fold casts it to the column's.
     assert result.dtype in (column, pl.Null())
     return result.to_list()
 
 
 def folded(name: str, dtype: DataType, *steps: Step, **options: Any) -> Any:
-    """Fold these steps of one key to its value, finished as a fold does."""
+    """Fold the steps of one key to its final value, as a merge does."""
     compiled, column = function(name, dtype, **options), to_polars_dtype(dtype)
     initial = {VALUE: (column, None), **compiled.extra_state}
     frame = pl.DataFrame([pl.Series(name, [value], dtype=kind) for name, (kind, value) in initial.items()])

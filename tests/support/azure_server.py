@@ -1,6 +1,6 @@
-"""Azure's Blob storage on the loopback: the objects are those of the S3 server, with the container ``lake``.
+"""Azure's Blob storage on the loopback, with the S3 server's objects and the container ``lake``.
 
-Reads and whole writes are alike; listings, uploads in blocks, copies and batches of deletions have words of their own.
+Reads and whole writes are as in S3; listings, uploads in blocks, copies and batches of deletions have other requests.
 Requests are not authenticated.
 """
 
@@ -43,7 +43,7 @@ class _Blobs:
     blocks: dict[tuple[str, str], bytes] = field(default_factory=dict)
 
     def answer(self, request: Request) -> Answer:
-        """Answer a request, whose address is ``/container/blob``."""
+        """Answer a request whose path is ``/container/blob``."""
         kind = request.query.get("comp", "")
         if kind == "list":
             return self._listed(request)
@@ -97,7 +97,7 @@ class _Blobs:
         return f"<Blob><Name>{escape(key)}</Name><Properties>{told}</Properties></Blob>"
 
     def _batch(self, request: Request) -> Answer:
-        """Delete blobs, each by a request in a part of a body of several; the answer has as many parts."""
+        """Delete blobs by a multipart body with one request per part; the answer has the same number of parts."""
         paths = re.findall(rb"^DELETE (\S+) HTTP", request.body, re.MULTILINE)
         parts = []
         for number, path in enumerate(paths):

@@ -48,9 +48,9 @@ Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 @dataclass
 class Column:
-    """One column taken apart: the 8-byte slots, and what each value adds to the variable part (padded, maybe empty).
+    """A decomposed column: its 8-byte slots, and each value's bytes in the variable part (padded, maybe empty).
 
-    `relative` marks slots that hold a length or nanoseconds and still need the offset of the value in the upper half.
+    `relative` marks slots that hold a length or nanoseconds and still lack the offset of the value in the upper half.
     """
 
     slots: Ints
@@ -59,7 +59,7 @@ class Column:
 
 
 def binary_rows(columns: Sequence[pa.Array], types: Sequence[t.DataType], count: int) -> list[bytes]:
-    """Encode `count` rows; each column has that many values of its type. Nested types must be all null."""
+    """Encode `count` rows from columns with one value per row. Nested types must be all null."""
     head = (len(types) + HEADER_BITS + 63) // 64 * WORD
     width = head + WORD * len(types)
     fixed = np.zeros((count, ARITY_BYTES + width), np.uint8)

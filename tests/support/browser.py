@@ -1,4 +1,4 @@
-"""A headless Chromium, driven over a pipe by its DevTools protocol: what a page looks like, and what it asks for."""
+"""A headless Chromium, driven over a pipe by its DevTools protocol, to check a page's look and its requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typing import Any, Self
 import pytest
 
 SETTING = "MORROW_BROWSER"
-"""The environment variable with the path of a browser that is not found by its name."""
+"""The environment variable with the path of a browser that is not on the PATH."""
 NAMES = ("chromium", "google-chrome", "chromium-browser", "chrome")
 BROWSER = os.environ.get(SETTING) or next(filter(None, map(shutil.which, NAMES)), None)
 SECONDS = 60
@@ -49,13 +49,14 @@ os.dup2(reads, 3)
 os.dup2(writes, 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
-"""Becomes the browser, with the ends of two pipes where it looks for them: the descriptors 3 and 4."""
+"""A script that becomes the browser, with two pipes at the descriptors 3 and 4, where the browser expects them."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """A page in a window: its width in pixels, elements that nothing keeps inside of it, its text, the colour of its
-    upper left corner, the addresses it asked for and what the console said."""
+    """A page in a window: its width in pixels, elements that overflow it, its text, the colour of its upper left
+    corner, the addresses that it requested, and its console output.
+    """
 
     width: int
     out: list[str]
@@ -66,7 +67,7 @@ class Look:
 
 
 class Browser:
-    """A process of the browser, whose files are in the folder `profile`; `look` opens a page in it."""
+    """A browser process with its files in the folder `profile`; `look` opens a page in it."""
 
     def __init__(self, profile: Path) -> None:
         assert BROWSER is not None
@@ -88,7 +89,7 @@ class Browser:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        os.close(self._out)  # it ends when nobody can tell it anything
+        os.close(self._out)  # the browser ends when its pipe is closed
         try:
             self._process.wait(5)
         except subprocess.TimeoutExpired:
@@ -97,7 +98,7 @@ class Browser:
         os.close(self._in)
 
     def look(self, page: Path, width: int, *, dark: bool, picture: Path | None = None) -> Look:
-        """Open a file in a window of `width` pixels and describe what is seen; `picture` is where a PNG goes."""
+        """Open a file in a window of `width` pixels and describe the page; write a PNG to `picture` if it is given."""
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self._told.clear()
@@ -153,7 +154,7 @@ class Browser:
 
 
 def _first_pixel(png: bytes) -> tuple[int, int, int]:
-    """Read the upper left pixel of a PNG, whose first row may be filtered only by its left."""
+    """Read the upper left pixel of a PNG whose first row is unfiltered or filtered by the left pixel."""
     found, at = b"", 8
     while at < len(png):
         (length,) = struct.unpack(">I", png[at : at + 4])

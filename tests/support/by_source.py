@@ -1,4 +1,4 @@
-"""The data source in Python under a name of its own, in sessions whose JVM has the format."""
+"""The Python data source under a name of its own, for sessions whose JVM has the format."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ BY_SOURCE = "morrow-in-python"
 
 
 def register_by_source(spark: SparkSession) -> None:
-    """Register the data source that Spark Connect has as `BY_SOURCE`."""
+    """Register the data source of Spark Connect under the name `BY_SOURCE`."""
     from morrow.spark.source.datasource import MorrowDataSource
 
-    class BySource(MorrowDataSource):  # of no module, so that executors get it by value
+    class BySource(MorrowDataSource):  # a local class, so that executors get it by value
         @classmethod
         def name(cls) -> str:
             return BY_SOURCE

@@ -1,11 +1,11 @@
-"""Canonical values: rows as the golden files write them, from whatever Arrow a reader returns.
+"""Canonical values: rows in the form of the golden files, from any Arrow data that a reader returns.
 
 null; booleans; integers as numbers; FLOAT and DOUBLE as numbers or the texts NaN, Infinity, -Infinity; DECIMAL text
 with its scale; binary types lower-case hex; DATE ``YYYY-MM-DD``; TIME ``HH:MM:SS.mmm``; TIMESTAMP
 ``YYYY-MM-DDTHH:MM:SS.ffffff`` (nine digits above precision 6), with ``Z`` when it is an instant; ARRAY a list; MAP and
 MULTISET a list of ``[key, value]`` sorted by JSON text; ROW a list; VARIANT ``{"variant": "json text"}``.
 
-Row-wise and slow on purpose: this is what the vectorised code is compared with.
+Row-wise and slow on purpose, since the vectorised code is compared with it.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Values = list[Any]
 
 
 def rows_of(table: pa.Table, fields: Sequence[t.DataField]) -> list[list[Any]]:
-    """Return the rows of a table in canonical values; its columns must be exactly `fields`, in their order."""
+    """Return the rows of a table in canonical values; its columns must be exactly `fields` in this order."""
     assert table.column_names == [f.name for f in fields]
-    # Piece by piece: Arrow cannot combine what Polars exports of lists without elements.
+    # Chunk by chunk: Arrow cannot combine the chunks that Polars exports for lists without elements.
     columns = [
         [value for piece in table.column(i).chunks for value in values_of(piece, f.type)] for i, f in enumerate(fields)
     ]
@@ -56,7 +56,7 @@ def values_of(array: pa.Array, kind: t.DataType) -> Values:
 
 
 def normal_rows(rows: Iterable[list[Any]], fields: Sequence[t.DataField]) -> list[list[Any]]:
-    """Rows parsed from a golden file, with FLOAT rounded to 32 bits and map entries in this module's order."""
+    """Normalize rows of a golden file: FLOAT is rounded to 32 bits, and map entries get this module's order."""
     changing = [(i, f.type) for i, f in enumerate(fields) if isinstance(f.type, NOT_AS_WRITTEN)]
     normal = []
     for row in rows:
@@ -74,16 +74,16 @@ def assert_same_rows(
     fields: Sequence[t.DataField],
     set_columns: Sequence[str] = (),
 ) -> None:
-    """Assert that both hold the same rows, as multisets; arrays in `set_columns` compare as sets."""
+    """Assert that both have the same rows as multisets; arrays in `set_columns` are compared as sets."""
     assert_same_lines(actual, counted(expected, fields, set_columns), fields, set_columns)
 
 
 Lines = Counter[bytes]
-"""How often each row is there; a row as JSON, which tells 1 from 1.0 and 0.0 from -0.0."""
+"""The number of times that each row occurs; rows are JSON, in which 1 differs from 1.0 and 0.0 from -0.0."""
 
 
 def counted(rows: Iterable[list[Any]], fields: Sequence[t.DataField], set_columns: Sequence[str] = ()) -> Lines:
-    """Rows as `assert_same_lines` compares them, for those that are compared several times."""
+    """Count rows for `assert_same_lines`, to compare them several times."""
     sets = {i for i, f in enumerate(fields) if f.name in set_columns}
     if sets:
         rows = ([sorted(v, key=_json) if i in sets and v is not None else v for i, v in enumerate(row)] for row in rows)
@@ -93,7 +93,7 @@ def counted(rows: Iterable[list[Any]], fields: Sequence[t.DataField], set_column
 def assert_same_lines(
     actual: Iterable[list[Any]], want: Lines, fields: Sequence[t.DataField], set_columns: Sequence[str] = ()
 ) -> None:
-    """Assert the same where the rows that are expected have been `counted`."""
+    """Assert that rows equal expected rows that have been `counted`."""
     got = counted(actual, fields, set_columns)
     assert got == want, _difference(got, want, fields)
 
@@ -108,7 +108,7 @@ def _difference(got: Lines, want: Lines, fields: Sequence[t.DataField]) -> str:
 
 
 NOT_AS_WRITTEN = (t.FloatType, t.DoubleType, t.ArrayType, t.VectorType, t.RowType, t.MapType, t.MultisetType)
-"""Types of which a value in a golden file may not be in the form of this module."""
+"""Types whose values in golden files may differ from this module's form."""
 
 
 def _normal(value: Any, kind: t.DataType) -> Any:
@@ -129,12 +129,12 @@ def _normal(value: Any, kind: t.DataType) -> Any:
 
 
 def float32(value: float) -> float:
-    """Round to the nearest number that fits 32 bits."""
+    """Round to the nearest 32-bit number."""
     return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
 def _each(function: Callable[[Any], Any]) -> Callable[[pa.Array, t.DataType], Values]:
-    """Make a converter that calls `function` on each value that is not null."""
+    """Make a converter that calls `function` on each non-null value."""
     return lambda array, _: [None if v is None else function(v) for v in array.to_pylist()]
 
 
@@ -152,17 +152,17 @@ def _exact(array: pa.Array, expected: Callable[[pa.DataType], bool]) -> None:
 
 def _boolean(array: pa.Array, _: t.DataType) -> Values:
     _exact(array, pa.types.is_boolean)
-    return array.to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
+    return array.to_pylist()  # type: ignore[no-any-return]  # pyarrow ships no types
 
 
 def _integer(array: pa.Array, _: t.DataType) -> Values:
     _exact(array, pa.types.is_signed_integer)
-    return array.to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
+    return array.to_pylist()  # type: ignore[no-any-return]  # pyarrow ships no types
 
 
 def _text(array: pa.Array, _: t.DataType) -> Values:
     _exact(array, lambda a: pa.types.is_string(a) or pa.types.is_large_string(a) or pa.types.is_string_view(a))
-    return array.to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
+    return array.to_pylist()  # type: ignore[no-any-return]  # pyarrow ships no types
 
 
 def _decimal(array: pa.Array, kind: t.DataType) -> Values:
@@ -195,7 +195,7 @@ def _timestamp(array: pa.Array, kind: t.DataType) -> Values:
 
 def _ticks(array: pa.Array) -> Values:
     width = pa.int32() if array.type.bit_width == INT_BITS else pa.int64()
-    return array.view(width).to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
+    return array.view(width).to_pylist()  # type: ignore[no-any-return]  # pyarrow ships no types
 
 
 def _clock(seconds: int) -> str:
@@ -203,7 +203,7 @@ def _clock(seconds: int) -> str:
 
 
 def _date(epoch_day: int) -> str:
-    # NumPy knows years before 1, which Java reads from some ORC files.
+    # NumPy supports years before 1, which Java reads from some ORC files.
     return str(np.datetime64(epoch_day, "D"))
 
 
@@ -220,7 +220,7 @@ def _list(array: pa.Array, kind: t.DataType) -> Values:
 
 
 def _map(array: pa.Array, kind: t.DataType) -> Values:
-    """Map, also as lists of key-value structs: Polars has no map type."""
+    """Convert a map, also if it is a list of key-value structs, since Polars has no map type."""
     key, value = (kind.key, kind.value) if isinstance(kind, t.MapType) else (_element(kind), t.IntType())
     if pa.types.is_map(array.type):
         keys, items = array.keys, array.items

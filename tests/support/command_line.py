@@ -1,7 +1,7 @@
-"""Runs commands in this process.
+"""Typer's runner for commands in this process.
 
-The runner of Typer builds the whole command line anew for each command, which takes longer than most commands do. Here
-it is built once a process, as it is for users.
+Typer's own runner builds the whole command line for each command, which takes longer than most commands do. Here it
+is built once per process, as for users.
 """
 
 from __future__ import annotations
@@ -12,6 +12,6 @@ from typer import testing
 from typer.main import get_command
 from typer.testing import CliRunner
 
-testing._get_command = functools.cache(get_command)  # type: ignore[attr-defined]  # it names it for itself
+testing._get_command = functools.cache(get_command)  # type: ignore[attr-defined]  # imported under a private name
 
 __all__ = ["CliRunner"]

@@ -1,4 +1,4 @@
-"""Tables without data, to commit to: files that are only talked about."""
+"""Tables without data for tests of commits, whose data files exist only in metadata."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def table(
     options: Mapping[str, str] | None = None,
     store: FileStore | None = None,
 ) -> TableMetadata:
-    """Make a table ``k INT NOT NULL, v INT`` (when partitioned with ``p VARCHAR(5) NOT NULL`` first), no rows."""
+    """Make a table ``k INT NOT NULL, v INT`` without rows; if partitioned, with ``p VARCHAR(5) NOT NULL`` first."""
     metadata = TableMetadata(store or LocalStore(), str(folder / "t"))
     add_schema(metadata, 0, keyed=keyed, partitioned=partitioned, options=options)
     return metadata
@@ -75,7 +75,7 @@ def partition(name: str | None) -> bytes:
 def data_file(
     name: str, low: int = 0, high: int = 9, *, level: int = 0, rows: int = 10, **members: Any
 ) -> DataFileMeta:
-    """Describe a file of the keys `low` to `high`."""
+    """Describe a file with the keys `low` to `high`."""
     given: dict[str, Any] = {
         "file_name": name,
         "file_size": 1000,
@@ -107,13 +107,13 @@ def vectors(name: str, *data_files: str) -> IndexFileMeta:
 def message(
     *new_files: DataFileMeta, place: bytes = EMPTY_ROW, bucket: int = 0, total: int = 1, **parts: Any
 ) -> CommitMessage:
-    if total > 0:  # rows of buckets are newer than all before them, as a writer has it
+    if total > 0:  # writers give rows in buckets higher numbers than all rows before them
         new_files = tuple(_numbered(file) for file in new_files)
     return CommitMessage(partition=place, bucket=bucket, total_buckets=total, new_files=new_files, **parts)
 
 
 def live(metadata: TableMetadata) -> list[tuple[str, int]]:
-    """List name and level of each live file of the newest snapshot, by name."""
+    """Return name and level of each live file of the newest snapshot, sorted by name."""
     frame = live_frame(metadata)
     return sorted(zip(frame["_FILE_NAME"].to_list(), frame["_LEVEL"].to_list(), strict=True))
 
@@ -125,6 +125,6 @@ def live_frame(metadata: TableMetadata) -> pl.DataFrame:
 
 
 def names(folder: str) -> Sequence[str]:
-    """Files in a folder, hidden ones too."""
+    """Return the names of all files in a folder, including hidden ones."""
     path = Path(folder)
     return sorted(file.name for file in path.iterdir()) if path.is_dir() else []

@@ -1,9 +1,9 @@
-"""Measures what tests cost (``--costs``): wall and CPU seconds by file and by test, child processes included.
+"""Measurement of test costs (``--costs``): wall and CPU seconds by file and by test, including child processes.
 
-Wall time says little on a machine that does other things, and a test that waits for a JVM or for Python processes of
-its own uses no CPU of its process. So the CPU of a test is what this process and all below it have used in the
-meantime: those that were waited for (``RUSAGE_CHILDREN``), and those that still run (``/proc``, on Linux). What a
-process does after its test, as a JVM that still compiles, counts for the next one.
+Wall time says little on a busy machine, and a test that waits for a JVM or for other Python processes uses no CPU in
+its own process. So a test's CPU is the CPU that this process and all its descendants use in the meantime: finished ones
+(``RUSAGE_CHILDREN``) and running ones (``/proc``, on Linux). CPU that a process uses after its test, such as a JVM that
+still compiles, counts for the next test.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ RECORDED = Path(__file__).parents[1] / "costs.txt"
 
 @cache
 def recorded() -> Mapping[str, float]:
-    """Seconds of CPU by file, of the dear ones, as they stand in ``tests/costs.txt``."""
+    """Read the CPU seconds of the expensive test files in ``tests/costs.txt``."""
     lines = (line.split() for line in RECORDED.read_text().splitlines() if not line.startswith("#"))
     return {file: float(seconds) for seconds, file in lines}
 
 
 @dataclass
 class Cost:
-    """Seconds. `set_up` is CPU, and part of `cpu`."""
+    """Costs in seconds; `set_up` is CPU and is included in `cpu`."""
 
     wall: float = 0.0
     cpu: float = 0.0
@@ -49,24 +49,24 @@ class Cost:
 
 
 class Costs:
-    """The plugin. Workers hand what they measured to the process that started them, which adds it up."""
+    """The pytest plugin. Workers send their measurements to the process that started them, which adds them up."""
 
     def __init__(self, target: Path) -> None:
         self._target = target
         self._by_test: dict[str, Cost] = defaultdict(Cost)
         self._seen = (0.0, 0.0)
-        """Wall and CPU at the last look."""
+        """Wall and CPU seconds at the last measurement."""
 
     def _elapsed(self) -> Cost:
-        """Measure what passed since the last look."""
+        """Measure the time since the last measurement."""
         wall, cpu = self._seen
         self._seen = (time.monotonic(), cpu_of_tree())
-        # What the children of a killed process have used is lost with it.
+        # The CPU of a killed process's children is lost with it.
         return Cost(self._seen[0] - wall, max(self._seen[1] - cpu, 0.0))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection(self) -> Iterator[Any]:
-        self._seen = (time.monotonic(), 0.0)  # imports before this count for the collection
+        self._seen = (time.monotonic(), 0.0)  # earlier imports count for the collection
         found = yield
         self._by_test[COLLECTION].add(self._elapsed())
         return found
@@ -125,24 +125,24 @@ def _line(name: str, cost: Cost) -> str:
 
 
 def cpu_of_tree() -> float:
-    """Seconds of CPU used by this process, by those it waited for, and by all below it that still run."""
+    """Return the CPU seconds of this process, of its finished children, and of all running descendants."""
     own = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in own) + _running(os.getpid())
 
 
 def _running(root: int) -> float:
-    """Seconds of CPU of the processes below one, with those that these waited for."""
+    """Return the CPU seconds of the descendants of a process, including their finished children."""
     ticks: dict[int, int] = {}
     children: dict[int, list[int]] = defaultdict(list)
-    for name in os.listdir("/proc") if Path("/proc/self/stat").exists() else ():  # noqa: PTH208  # no path a name
+    for name in os.listdir("/proc") if Path("/proc/self/stat").exists() else ():  # noqa: PTH208  # names, not paths
         if not name.isdigit():
             continue
         try:
-            with open(f"/proc/{name}/stat", "rb") as stat:  # noqa: PTH123  # hundreds, twice a test
-                # After the name, which may hold anything but ends with the last parenthesis: field 3 and on.
+            with open(f"/proc/{name}/stat", "rb") as stat:  # noqa: PTH123  # hundreds of files, twice per test
+                # Fields from 3 on, after the name, which may contain anything but ends with the last parenthesis.
                 values = stat.read().rpartition(b")")[2].split(None, 16)
         except OSError:
-            continue  # it ended
+            continue  # the process has ended
         children[int(values[1])].append(int(name))
         ticks[int(name)] = sum(map(int, values[11:15]))
     below = children[root]

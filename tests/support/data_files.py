@@ -1,4 +1,4 @@
-"""The data files of `TableFactory`: Paimon's system columns, key order, and one writer per file format."""
+"""Data files of `TableFactory`: Paimon's system columns, key order, and one writer per file format."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def key_order(table: pa.Table, keys: Sequence[t.DataField], sequence: np.ndarray
 
 
 def _sortable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Floats as integers in the order of ``Double.compare``: -0.0 before 0.0, NaN last."""
+    """Convert floats to integers in the order of ``Double.compare``: -0.0 before 0.0, NaN last."""
     if not pa.types.is_floating(column.type):
         return column
     bits = column.cast(pa.float64()).to_numpy().view(np.int64)
@@ -59,7 +59,7 @@ def _field_id(name: str, ids: dict[str, int]) -> int:
 
 
 def write_parquet(table: pa.Table, fields: Sequence[t.DataField], path: Path, row_group_size: int | None) -> None:
-    """Columns carry the field ids that Java writes; timestamps are 64-bit integers, so at most microseconds."""
+    """Write Parquet with Java's field ids; timestamps are 64-bit integers, so at most microseconds."""
     ids = {f.name: f.id for f in fields}
     schema = pa.schema([f.with_metadata({"PARQUET:field_id": str(_field_id(f.name, ids))}) for f in table.schema])
     pyarrow.parquet.write_table(
@@ -73,7 +73,7 @@ def write_parquet(table: pa.Table, fields: Sequence[t.DataField], path: Path, ro
 
 
 def write_orc(table: pa.Table, fields: Sequence[t.DataField], path: Path, row_group_size: int | None) -> None:  # noqa: ARG001
-    """Times go as integers: ORC has no time of day and Java writes the milliseconds."""
+    """Write ORC; times are stored as integers, since ORC has no time of day and Java writes milliseconds."""
     plain = pa.schema([f.with_type(pa.int32()) if pa.types.is_time(f.type) else f for f in table.schema])
     pyarrow.orc.write_table(table.cast(plain), path, compression="zstd")
 

@@ -17,23 +17,23 @@ VERSION = b"\x01"
 MAGIC = struct.pack(">i", 1581511376)
 MAGIC_64 = struct.pack("<i", 1681511377)
 FRAME_BYTES = 8
-"""Length field before a vector and CRC after it."""
+"""The length before a vector and the CRC after it."""
 
 Vector = tuple[bytes, int]
 """Magic and bitmap, and the number of dead positions."""
 
 
 def vector(positions: Sequence[int], *, wide: bool) -> Vector:
-    """Encode the vector of these positions; `wide` with 64-bit positions."""
+    """Encode a vector of these positions; `wide` means 64-bit positions."""
     bitmap = MAGIC_64 + BitMap64(positions).serialize() if wide else MAGIC + BitMap(positions).serialize()
     return bitmap, len(positions)
 
 
 def index_file(vectors: Mapping[str, Vector]) -> tuple[bytes, list[dict[str, Any]]]:
-    """Encode an index file with the vectors of these data files, and its ranges for the index manifest."""
+    """Encode an index file with the vectors of these data files, and return also the ranges for the index manifest."""
     content, ranges = VERSION, []
     for file, (bitmap, cardinality) in vectors.items():
-        # A quirk of the format: the length counts the length field and the CRC of 64-bit vectors only.
+        # A quirk of the format: only for 64-bit vectors does the length include the length field and the CRC.
         length = len(bitmap) + (FRAME_BYTES if bitmap.startswith(MAGIC_64) else 0)
         ranges.append({"f0": file, "f1": len(content), "f2": length, "_CARDINALITY": cardinality})
         content += struct.pack(">i", len(bitmap)) + bitmap + struct.pack(">I", zlib.crc32(bitmap))

@@ -1,11 +1,11 @@
-"""A file store that fails at a chosen operation, in a chosen way: the same every time.
+"""A file store that fails at a chosen operation in a chosen way, always the same.
 
     store = FaultyStore(LocalStore(), Fault(7, FaultKind.NO_SPACE))
     Table(TableMetadata(store, path)).append(rows)          # its eighth file operation finds the disk full
     store.asked                                             # [..., 'create snapshot-1', ...]
 
-Operations are counted in the order they are asked for: a read, a listing, a whole file put, a stream opened, a piece
-written to it, its end, a file removed. Data files go through streams, so that every piece of them is one.
+Operations are counted in order: reads, listings, whole writes, opened streams, written pieces, closed streams, and
+deletions. Data files are written through streams, so each piece of them is an operation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class FaultKind(Enum):
-    """What happens at the operation."""
+    """The effect of a fault on its operation."""
 
     KILLED_BEFORE = "killed before it is carried out"
     KILLED_MIDWAY = "killed when half of the bytes are there"
@@ -42,11 +42,11 @@ class FaultKind(Enum):
 
 
 KILLS = (FaultKind.KILLED_BEFORE, FaultKind.KILLED_MIDWAY)
-"""What is left after an operation is what is found before the next one."""
+"""Kills; the files after one operation are the same as before the next one."""
 
 ERRORS = tuple(kind for kind in FaultKind if kind not in KILLS)
 ANSWERED = (FaultKind.BAD_DISK, FaultKind.NO_SPACE, FaultKind.SHORT_WRITE)
-"""Errors that say that the operation was not carried out."""
+"""Errors which say that the operation was not carried out."""
 
 READS = frozenset({"read", "open", "size", "exists", "list", "is_dir"})
 HAVE_HALF = frozenset({"create", "write", "output"})
@@ -55,10 +55,10 @@ NEED_ROOM = frozenset({"create", "write", "open output", "output", "end output"}
 
 @dataclass(frozen=True)
 class Fault:
-    """The fault of operation `at`, counted from 0; a `lasting` one hits every operation from then on.
+    """A fault at operation `at`, counted from 0; a `lasting` one hits every later operation, too.
 
-    EIO is counted over all operations, the others over those that they can do something of their own to: what
-    changes something, or what has a half.
+    EIO counts all operations, and other kinds count those on which they have an effect of their own: operations that
+    change something, or that can be half done.
     """
 
     at: int
@@ -68,21 +68,21 @@ class Fault:
 
 @dataclass
 class FaultyStore:
-    """A store in front of another; without a fault it only writes down what is asked."""
+    """A wrapper of a store that records all operations, and may have a fault."""
 
     inner: FileStore
     fault: Fault | None = None
     asked: list[str] = field(default_factory=list)
-    """Each operation and the name of its file."""
+    """Each operation with the name of its file."""
     failed: list[str] = field(default_factory=list)
-    """Those of them that met the fault."""
+    """The operations that met the fault."""
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self.acts: list[str] = []
-        """What was done in each of `asked`."""
+        """The kind of each operation in `asked`."""
         self.counted: list[str] = []
-        """Those of `asked` that the fault might have come at until now."""
+        """The operations in `asked` that the fault could have hit so far."""
 
     @property
     def is_local(self) -> bool:
@@ -203,7 +203,7 @@ class FaultyStore:
         return _fail(kind, what, path)
 
     def _fault_of(self, what: str, path: str) -> FaultKind | None:
-        """Count the operation; return the fault that befalls it, if any."""
+        """Count the operation, and return the fault that hits it, if any."""
         with self._lock:
             asked = f"{what} {Path(path).name}"
             self.asked.append(asked)
@@ -216,23 +216,23 @@ class FaultyStore:
             if number < fault.at or (number > fault.at and not fault.lasting):
                 return None
             if fault.lasting and fault.kind is FaultKind.NO_SPACE and what not in NEED_ROOM:
-                return None  # a full disk is read, and rid of files, as ever
+                return None  # a full disk can still be read, and files can be deleted
             self.failed.append(asked)
             return fault.kind
 
 
 def counts(kind: FaultKind, what: str) -> bool:
-    """Tell whether this kind of fault makes a difference here that another kind does not make."""
+    """Check whether this kind of fault has an effect of its own on this operation."""
     if kind is FaultKind.BAD_DISK:
         return True
     if kind in (FaultKind.KILLED_MIDWAY, FaultKind.SHORT_WRITE):
         return what in HAVE_HALF
-    # A stream that was opened, though nobody was told, is for the store to tidy up.
+    # If opening a stream succeeds but reports an error, the store has to clean up.
     return what not in READS and not (kind is FaultKind.DONE and what == "open output")
 
 
 class _Pieces(io.RawIOBase):
-    """A stream that counts what is written to it; a short write takes half and leaves the rest to the caller."""
+    """A stream that counts writes; a short write takes half and leaves the rest to the caller."""
 
     def __init__(self, store: FaultyStore, path: str, stream: BinaryIO) -> None:
         self._store, self._path, self._stream = store, path, stream
@@ -281,7 +281,7 @@ def _fail(kind: FaultKind, what: str, path: str) -> NoReturn:
 
 
 def _leave_half(path: str, data: bytes) -> None:
-    """Leave half of a file that is put whole under a hidden name, as a killed process does."""
+    """Leave half of a file under a hidden name, as a killed process does in a whole write."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp").write_bytes(data[: len(data) // 2])

@@ -1,4 +1,4 @@
-"""Tells what metadata says of the files of a snapshot, without names."""
+"""Facts about the files of a snapshot from its metadata, without names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE_FACTS = (
 
 
 def files_of(metadata: TableMetadata, snapshot: Snapshot) -> list[tuple[Any, ...]]:
-    """List `FILE_FACTS` and the number of dead rows of each file of a snapshot; no names, sizes or times."""
+    """Return `FILE_FACTS` and the number of dead rows of each file of a snapshot, without names, sizes and times."""
     live = read_live_entries(metadata, snapshot, metadata.schema(snapshot.schema_id)).frame
     indexes = read_index_entries(metadata, snapshot)
     ranges = [] if indexes is None else indexes["_DELETIONS_VECTORS_RANGES"].explode().drop_nulls().to_list()

@@ -1,4 +1,4 @@
-"""File statistics as Paimon writes them: smallest and largest value and number of nulls of each column."""
+"""File statistics as Paimon writes them: lowest and highest value and number of nulls of each column."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNBOUNDED = (
 
 @dataclass(frozen=True)
 class ColumnStats:
-    """Minimum, maximum and null count of each column of a file, each a table of one row."""
+    """Minimum, maximum and null count of each column of a file, each as a table of one row."""
 
     types: Mapping[str, t.DataType]
     minimum: Mapping[str, pa.Array]
@@ -42,7 +42,7 @@ class ColumnStats:
 
 
 def column_stats(table: pa.Table, fields: Sequence[t.DataField]) -> ColumnStats:
-    """Compute what Paimon collects from a file it has written: no bounds for binary and nested types."""
+    """Compute the statistics that Paimon collects from a written file; binary and nested types have no bounds."""
     bounds = {f.name: _bounds(table.column(f.name), f.type) for f in fields}
     return ColumnStats(
         types={f.name: f.type for f in fields},
@@ -66,7 +66,7 @@ def _bounds(column: pa.ChunkedArray, kind: t.DataType) -> tuple[pa.Array, pa.Arr
 
 
 def _temporal_bounds(column: pa.ChunkedArray) -> tuple[Any, Any]:
-    """Bound of dates and times; as scalars, since Python's datetime has no nanoseconds."""
+    """Return the bounds of dates and times as scalars, since Python's datetime lacks nanoseconds."""
     bounds = pc.min_max(column)
     return bounds["min"], bounds["max"]
 

@@ -4,8 +4,8 @@
 
 Moving code between modules leaves the fingerprint as it is. The multiset holds each top-level function, class and
 assignment of the product without docstrings, comments and imports; an imported name counts as the name that its module
-gives it, however it is reached. With a revision, prints what only that revision or only this tree has, and exits with 1
-if there is anything. FILE maps old names to new ones, a pair a line, for changes that rename.
+gives it, however it is reached. With a revision, prints the differences between that revision and this tree, and exits
+with 1 if there are any. FILE maps old names to new ones, one pair a line, for changes that rename.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_fingerprint(root: Path, names: Mapping[str, str] | None = None) -> Coun
 
 
 def _flat(node: ast.AST | list[ast.AST] | None) -> Iterator[ast.AST]:
-    """Yield statements that count: not imports, docstrings or blocks for type checkers alone."""
+    """Yield the statements that count, which excludes imports, docstrings and blocks for type checkers."""
     if node is None or isinstance(node, list):
         return
     if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
@@ -59,7 +59,7 @@ def _describe(node: ast.AST) -> str:
 
 
 def _imported_names(tree: ast.Module, known: Mapping[str, Path]) -> dict[str, str | None]:
-    """Return what local names stand for: a name of a module, or None for a module of the product."""
+    """Map local names to the imported names: a name in a module, or None for a module of the product."""
     found: dict[str, str | None] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -71,7 +71,7 @@ def _imported_names(tree: ast.Module, known: Mapping[str, Path]) -> dict[str, st
 
 
 class _PlainNames(ast.NodeTransformer):
-    """Code without imports and docstrings, in which names of modules are left out."""
+    """A transformer that removes imports, docstrings and the module names before dots."""
 
     def __init__(self, imported: Mapping[str, str | None], names: Mapping[str, str]) -> None:
         self._imported = imported

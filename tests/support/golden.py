@@ -1,4 +1,4 @@
-"""The golden reads as data: which table, how it is scanned, and the rows that must come back."""
+"""The golden reads as data: the table, the arguments of the scan, and the expected rows."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ REFUSED = {
     f"public/dv_enabled_later/snapshot-{number}": "not compacted, of before deletion vectors were enabled"
     for number in (1, 2, 3)
 }
-"""Reads that Morrow refuses on purpose, with the reason: Java returns none of their rows, and says nothing."""
+"""Reads that Morrow refuses on purpose, with the reason: Java silently returns none of their rows."""
 
 
 @dataclass(frozen=True)
 class Read:
     """One read of a case.
 
-    `scan` holds the arguments of ``Table.scan``. Exactly one of `rows_file`, `inputs` and `error` is given: the file
-    with the expected rows, the files that were written (each row led by its kind) where Java could not read them
-    back, or why there are no rows: Java's message where nobody knows them, or the reason in `REFUSED`.
+    `scan` holds the arguments of ``Table.scan``. Exactly one of `rows_file`, `inputs` and `error` is given:
+
+    * `rows_file`: the file with the expected rows;
+    * `inputs`: the written files (each row begins with its kind), if Java could not read them back;
+    * `error`: Java's message if the rows are unknown, or the reason in `REFUSED`.
     """
 
     case: str
@@ -53,7 +55,7 @@ class Read:
         return root / self.case / "warehouse" / "db.db" / "t"
 
     def fields(self, root: Path) -> tuple[DataField, ...]:
-        """Read the columns of the rows, in their order."""
+        """Read the columns of the rows in order."""
         folder = self.table(root)
         if branch := self.scan.get("branch"):
             folder = folder / "branch" / f"branch-{branch}"
@@ -70,7 +72,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Case:
-    """A golden table: ``public/pk_dedup_b1``."""
+    """A golden table, such as ``public/pk_dedup_b1``."""
 
     name: str
     engine: str
@@ -79,7 +81,7 @@ class Case:
 
 @functools.cache
 def cases() -> tuple[Case, ...]:
-    """List every case of the index, in its order; cheap, since nothing is unpacked."""
+    """List every case of the index in order; this is cheap, since nothing is unpacked."""
     return tuple(_case(entry) for entry in json.loads(INDEX.read_text()))
 
 
@@ -112,13 +114,13 @@ def _read(case: str, engine: str, set_columns: tuple[str, ...], entry: dict[str,
 
 def jsonl(path: Path) -> list[list[Any]]:
     lines = path.read_bytes().splitlines()
-    return json.loads(b"[%s]" % b",".join(lines))  # type: ignore[no-any-return]  # the rows
+    return json.loads(b"[%s]" % b",".join(lines))  # type: ignore[no-any-return]  # JSON rows
 
 
 def unpack(cache: Path) -> Path:
-    """Return the folder ``<cache>/golden-<hash>`` with the archive's content, after unpacking it if it is absent.
+    """Return the folder ``<cache>/golden-<hash>`` with the archive's files, and unpack the archive if it is missing.
 
-    Of several processes that ask at once one unpacks, and the others wait for it.
+    If several processes call this at once, one unpacks and the others wait for it.
     """
     target = cache / f"golden-{sha256(ARCHIVE.read_bytes()).hexdigest()[:12]}"
     if target.is_dir():
@@ -136,7 +138,7 @@ def unpack(cache: Path) -> Path:
 
 
 def _extract(folder: Path) -> None:
-    """Unpack the archive with the program `tar`, which takes a tenth of the CPU of Python's module, else with that."""
+    """Unpack the archive with `tar` if it is installed, since Python's module takes ten times as much CPU."""
     command = ("tar", "-x", "-f", str(ARCHIVE), "-C", str(folder))
     if not shutil.which("tar") or subprocess.run(command, check=False, capture_output=True).returncode:
         with tarfile.open(ARCHIVE) as archive:

@@ -1,4 +1,4 @@
-"""Golden cases in which states come and go, done over again by Morrow, and which files both have left."""
+"""Golden cases with tags, rollbacks and expired snapshots, repeated by Morrow, and the files that both leave."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CREATE_TAG = re.compile(r"createTag (?P<name>.+?)(?: from (?P<id>\d+)| (?P<of>\d
 
 
 class GoldenLife(GoldenReplay):
-    """Expires, tags and rolls back too."""
+    """A replay that also expires, tags and rolls back."""
 
     def do(self, operation: Mapping[str, Any]) -> None:
         words = operation["op"].split()
@@ -41,7 +41,7 @@ def _create_tag(metadata: TableMetadata, text: str) -> None:
 
 
 def _expire(metadata: TableMetadata, text: str) -> None:
-    """Expire as Java was told to: nothing is retained for its age."""
+    """Expire as Java was called: no snapshot is retained for its age."""
     numbers = dict(pair.split("=") for pair in text.split()[1:])
     most, least = int(numbers["max"]), int(numbers["min"])
     expire_snapshots(metadata, retain_max=most, retain_min=least, older_than_millis=time.time_ns())
@@ -67,11 +67,11 @@ STATES: Mapping[str, Callable[[TableMetadata, str], object]] = {
     "rollbackTo": _roll_back,
     "consumers": _consume,
 }
-"""What is done by the first word of an operation."""
+"""The function for the first word of an operation."""
 
 
 def left(metadata: TableMetadata) -> dict[str, Any]:
-    """List what is there of a table without random names: which states, and how many files of each kind."""
+    """Describe a table's files without random names: snapshots, tags, and the number of files of each kind."""
     root = Path(metadata.root)
     counted = Counter(
         f"{path.parent.relative_to(root)}/{path.name.split('-')[0]}"
@@ -79,7 +79,7 @@ def left(metadata: TableMetadata) -> dict[str, Any]:
         if path.is_file() and path.parent.name not in ("snapshot", "tag", "changelog", "schema", "consumer")
     )
     hints = {path: path.read_text() for folder in ("snapshot", "changelog") for path in (root / folder).glob("[A-Z]*")}
-    # Java writes it with the first commit, Morrow when the table begins elsewhere than at its first snapshot.
+    # Java writes the hint with the first commit, Morrow when the table no longer begins at its first snapshot.
     hints.setdefault(root / "snapshot" / "EARLIEST", str(metadata.snapshot_ids()[0]))
     return {
         "snapshots": metadata.snapshot_ids(),

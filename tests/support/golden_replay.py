@@ -1,4 +1,4 @@
-"""The operations of a golden case, done over again by Morrow, and what both left in the metadata."""
+"""Golden cases whose operations Morrow repeats, to compare the resulting metadata."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TEMPORAL = (t.DateType, t.TimeType, t.TimestampType, t.LocalZonedTimestampType)
 
 
 class GoldenReplay:
-    """Does the operations of the case in `folder` again, on a table of the same schemas in `root`."""
+    """A replay of the operations of the case in `folder`, on a table with the same schemas in `root`."""
 
     def __init__(self, folder: Path, root: Path) -> None:
         self.folder = folder
@@ -43,7 +43,7 @@ class GoldenReplay:
 
     @property
     def compacts_by_itself(self) -> bool:
-        """Whether some write may have compacted what it found."""
+        """Whether a write may have compacted existing files."""
         names = [operation["op"] for operation in self.case["inputs"]]
         return bool(self.case["primary_keys"]) and any(
             n.startswith(("write", "stream")) and "only" not in n for n in names
@@ -54,7 +54,7 @@ class GoldenReplay:
             self.do(operation)
 
     def do(self, operation: Mapping[str, Any]) -> None:
-        """Do one operation; nothing for those that change no rows."""
+        """Repeat one operation; operations that change no rows are skipped."""
         name = operation["op"]
         if name == "alter":
             self._take_schema(operation["schema_id"])
@@ -75,7 +75,7 @@ class GoldenReplay:
         compact_table(target, full="full" in operation["op"])
 
     def _stream(self, operation: Mapping[str, Any]) -> None:
-        """Commit in one session for the whole stream, numbered from 0."""
+        """Commit with one session for the whole stream; commits are numbered from 0."""
         if self._session is None:
             self._session = WriteSession(WriteTarget.of(self.of_morrow, "stream"))
         rows, kinds = self._rows(self._session.target, operation)
@@ -117,7 +117,7 @@ OPERATIONS: Mapping[str, Callable[[GoldenReplay, WriteTarget, Mapping[str, Any]]
     "compact full": GoldenReplay._compact,
     "append compact": GoldenReplay._compact,
 }
-"""By the begin of their names; others (tags, consumers) change no data."""
+"""The functions by the prefix of an operation's name; other operations (tags, consumers) change no data."""
 
 
 def column(values: Sequence[Any], kind: t.DataType) -> pa.Array:
@@ -149,22 +149,22 @@ def _lists(values: Sequence[Any], items: pa.Array, kind: t.DataType) -> pa.Array
 
 
 def _edges(values: Sequence[Any]) -> pa.Array:
-    """Compute where lists begin; null for null lists."""
+    """Compute the offsets of lists; null lists have null offsets."""
     edges = list(accumulate((len(value or ()) for value in values), initial=0))
     return pa.array([None if v is None else e for v, e in zip(values, edges)] + edges[-1:], pa.int32())
 
 
-# What is compared
+# Compared metadata
 
 
 SNAPSHOT = ("id", "schema_id", "commit_kind", "watermark", "next_row_id")
 COUNTS = ("total_record_count", "delta_record_count", "changelog_record_count")
 DROPPED = ("_FILE_NAME", "_FILE_SIZE", "_CREATION_TIME", "_EXTRA_FILES", "_EXTERNAL_PATH", "_VERSION")
-"""What hangs on names, clocks and encoders."""
+"""Fields that depend on names, clocks and encoders."""
 
 
 def described(metadata: TableMetadata, snapshot: Snapshot) -> dict[str, Any]:
-    """Describe the logical metadata of a snapshot: its changes, sorted, and the index files that it leaves."""
+    """Describe the logical metadata of a snapshot: its sorted changes, and its index files."""
     changelog = snapshot.changelog_manifest_list
     return {
         **{name: getattr(snapshot, name) for name in (*SNAPSHOT, *COUNTS)},

@@ -1,6 +1,6 @@
-"""Values of golden files as the oracle computes with them, and back.
+"""Conversion of golden values to the oracle's values, and back.
 
-Texts of times stay texts: they sort as the times do.
+Texts of times stay texts, since they sort as the times do.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def parsed(value: Any, kind: t.DataType) -> Any:
 
 
 def shown(value: Any, kind: t.DataType) -> Any:
-    """As in a golden file, with the entries of maps sorted by their JSON text."""
+    """Convert a value to its form in golden files, with map entries sorted by their JSON text."""
     if value is None:
         return None
     if isinstance(kind, (t.FloatType, t.DoubleType)):

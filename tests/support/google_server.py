@@ -1,6 +1,6 @@
-"""Google Cloud Storage on the loopback, by its XML interface: the objects are those of the S3 server.
+"""Google Cloud Storage on the loopback, by its XML interface and with the S3 server's objects.
 
-What differs is how conditions, copies and metadata are named, and that objects have generations.
+Conditions, copies and metadata have other names than in S3, and objects have generations.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A real metastore of Hive for tests: PySpark's jars hold one, with a database in memory (Derby) for it.
+"""A real Hive metastore for tests, from PySpark's jars, with a database in memory (Derby).
 
-The JVM is driven by py4j, since the tables of locks have to be made by a call of Hive's.
+The JVM is driven by py4j, since the tables for locks have to be made by a call of a Hive class.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ CONFIGURATION = {
 
 
 class MetastoreUnavailable(Exception):
-    """Why there is no metastore here."""
+    """No metastore can be started; the message says why."""
 
 
 @contextmanager
 def hive_metastore() -> Iterator[str]:
-    """Start a metastore; yield its address. Raises `MetastoreUnavailable`."""
+    """Start a metastore and yield its address. Raises `MetastoreUnavailable`."""
     try:
         import pymetastore  # noqa: F401
     except ImportError:
@@ -69,13 +69,13 @@ def hive_metastore() -> Iterator[str]:
                     gateway_parameters=py4j.GatewayParameters(port=int(process.stdout.readline()))
                 )
                 yield _started(gateway)
-                gateway.shutdown()  # else py4j asks a JVM that is gone to forget its objects
+                gateway.shutdown()  # otherwise py4j asks the ended JVM to forget its objects
             finally:
                 process.kill()
 
 
 def _started(gateway: object) -> str:
-    """Start the metastore in the JVM; return its address when it listens."""
+    """Start the metastore in the JVM, and return its address when it listens."""
     java = gateway.jvm  # type: ignore[attr-defined]  # py4j has no types
     hive = java.org.apache.hadoop.hive
     configuration = hive.conf.HiveConf()
@@ -83,6 +83,6 @@ def _started(gateway: object) -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    # Begins a thread of the JVM, and waits until somebody listens.
+    # This starts a thread of the JVM and waits until it listens.
     hive.metastore.MetaStoreUtils.startMetaStore(port, hive.shims.ShimLoader.getHadoopThriftAuthBridge(), configuration)
     return f"thrift://127.0.0.1:{port}"

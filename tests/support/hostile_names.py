@@ -1,4 +1,4 @@
-"""Names of columns that are allowed and that something on the way may take for something else."""
+"""Valid column names that other code may misinterpret."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from morrow.engine.names import OWN_PREFIX, POSITION
 
 PATTERNS = ("*", "^x$", "^.*$", "^i.*$", "^($", "^$")
-"""What Polars takes for patterns; the last but one is none that compiles."""
+"""Names that Polars interprets as patterns; the last but one does not compile."""
 
 OURS = (
     *("deleted", "newest", "retracts", "deletes", "filled", "inserted", "acc k", "new k", "order 0 0", "touches 0"),
@@ -19,13 +19,13 @@ OURS = (
     *("old", "new", "s0", "k0", "key", "value", "keep", "rows", "row", "element", "target", "source", "here", "there"),
     *(POSITION.lower(), f"{OWN_PREFIX.lower()}file", "_key_k", "_KEY", "_rowkind", "__row_id"),
 )
-"""What Morrow's frames and queries have, or had, beside users' columns."""
+"""Names of columns that Morrow's frames and queries have, or had, beside users' columns."""
 
 ENGINES = (
     *("rowid", "file_row_number", "filename", "_metadata", "index", "literal", "len", "count", "column_0", "row_nr"),
     *("__index_level_0__", "__null_dask_index__", "_right", "x_right", "c0", "scan", "map", "struct", "list"),
 )
-"""What Polars, DuckDB, Spark and pandas call their own columns."""
+"""Names that Polars, DuckDB, Spark and pandas give to their own columns."""
 
 KEYWORDS = ("select", "from", "WHERE", "order", "group", "null", "TRUE", "table", "user", "current_date", "lambda")
 
@@ -36,42 +36,42 @@ PUNCTUATED = (
 )
 
 LETTERS = ("é", "e\u0301", "ß", "İ", "日本", "😀", "\u202eabc", "a\u200bb", "\ufeffa", "\ud7ff", "ﬁ")
-"""Among them composed and combining accents, and letters whose case changes their length."""
+"""Composed and combining accents, letters whose case changes their length, and others."""
 
 TWINS = ("K", "X", "Deleted", "_Metadata")
-"""Names that differ from others here in case only."""
+"""Names that differ from other names here in case only."""
 
 NAMES = (*PATTERNS, *OURS, *ENGINES, *KEYWORDS, *PUNCTUATED, *LETTERS, *TWINS)
 
 
 def hostile_names() -> st.SearchStrategy[str]:
-    """Draws a hostile name; simple ones come first, for Hypothesis shrinks towards them."""
+    """Draw a hostile name; simple ones come first, since Hypothesis shrinks towards them."""
     return st.sampled_from(("a", "b", "c", *NAMES))
 
 
 def names_of_columns(
     count: int, taken: tuple[str, ...] = (), usable: Callable[[str], bool] = bool
 ) -> st.SearchStrategy[list[str]]:
-    """Draws so many distinct `usable` names, none of them among `taken`."""
+    """Draw `count` distinct `usable` names, none of them among `taken`."""
     names = hostile_names().filter(lambda name: name not in taken and usable(name))
     return st.lists(names, min_size=count, max_size=count, unique=True)
 
 
 def renamings(plain: Iterable[str], usable: Callable[[str], bool] = bool) -> st.SearchStrategy[dict[str, str]]:
-    """Draws a hostile name for each plain one, none equal to another in any case."""
+    """Draw a hostile name for each plain one; no two are equal, even in another case."""
     listed = list(plain)
     drawn = st.lists(hostile_names().filter(usable), min_size=len(listed), max_size=len(listed), unique_by=str.lower)
     return drawn.map(lambda names: dict(zip(listed, names, strict=True)))
 
 
 def drawn_names(plain: Iterable[str], chance: random.Random, usable: Callable[[str], bool] = bool) -> dict[str, str]:
-    """As `renamings`, for those who have a seed."""
+    """Draw names as `renamings` does, but with a seeded generator."""
     names = list({name.lower(): name for name in chance.sample(NAMES, len(NAMES)) if usable(name)}.values())
     return dict(zip(plain, names, strict=False))
 
 
 def in_avro(name: str) -> bool:
-    """Tell whether Avro has such names, and with it Paimon's files in that format."""
+    """Check whether the name is possible in Avro, and so in Paimon's Avro files."""
     return re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) is not None
 
 
@@ -80,7 +80,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-# --- names within options ---
+# --- names in options ---
 
 LISTS = (
     *("sequence.field", "bucket-key", "partial-update.remove-record-on-sequence-group"),
@@ -89,26 +89,26 @@ LISTS = (
 """Options whose values are columns."""
 FIELDS, GROUP, DEFAULT = "fields.", ".sequence-group", "fields.default-aggregate-function"
 OF_MEMBERS = (".nested-key", ".ts-field")
-"""How options end whose values are members of ROWs."""
+"""Suffixes of options whose values are members of ROWs."""
 
 
 def in_orc(name: str) -> bool:
-    """Tell whether options can say the name, and Java reads it in ORC: of names with a backtick it reads nulls."""
+    """Check whether options and Java's ORC reader, which reads columns with a backtick as nulls, support the name."""
     return in_options(name) and "`" not in name
 
 
 def in_indexes(name: str) -> bool:
-    """Tell whether options of file indexes can say the name: a bracket begins the key of a MAP there."""
+    """Check whether options of file indexes can name the column; there a bracket begins the key of a MAP."""
     return in_options(name) and "[" not in name
 
 
 def in_options(name: str) -> bool:
-    """Tell whether options can say the name: they take commas and dots as separators, and some drop blanks."""
+    """Check whether options can name the column: commas and dots are separators, and some options strip blanks."""
     return not {",", "."} & set(name) and name == name.strip()
 
 
 def named_in(options: Mapping[str, str]) -> frozenset[str]:
-    """List the columns that the options name."""
+    """Return the columns that the options name."""
     found: set[str] = set()
 
     def noted(name: str) -> str:
@@ -122,7 +122,7 @@ def named_in(options: Mapping[str, str]) -> frozenset[str]:
 def renamed_options(
     options: Mapping[str, str], name: Callable[[str], str], member: Callable[[str], str] = str
 ) -> dict[str, str]:
-    """Options that name columns of the table or members of ROWs, with the names that `name` and `member` give those."""
+    """Rename the columns and members of ROWs in options with `name` and `member`."""
 
     def each(names: str, name: Callable[[str], str] = name) -> str:
         return ",".join(name(each.strip()) for each in names.split(","))

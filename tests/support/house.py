@@ -1,10 +1,10 @@
-"""Figures of the structure of the code, today's beside the wanted ones.
+"""Figures of the structure of the code, with today's and wanted values.
 
     python -m tests.support.house [--list]
 
 Prints a table: modules and their sizes, modules with a single importer, modules that typical operations call, names of
-functions that begin with a verb, caches in memory. With ``--list``, prints the modules and functions that stand in
-the way, too.
+functions that begin with a verb, caches in memory. With ``--list``, also prints the modules and functions that miss
+the wanted values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from statistics import median
 from tests.support.rooms import ROOT, imports, modules
 
 MAX_LINES = 700
-"""Lines of a module, at most."""
+"""Maximum number of lines of a module."""
 
 VERBS = frozenset(
     re.findall(
@@ -56,7 +56,7 @@ VERBS = frozenset(
     """,
     )
 )
-"""First words of the names of functions; predicates and conversions (``is_``, ``has_``, ``to_``, ``from_``) count."""
+"""Verbs that begin function names; prefixes of predicates and conversions (``is_``, ``to_`` ...) count, too."""
 
 TABLE = """
 import pyarrow as pa, morrow
@@ -71,7 +71,7 @@ OPERATIONS: Mapping[str, tuple[str, str, int]] = {
     "a second upsert": (UPSERT, UPSERT, 65),
     "a DELETE in SQL": ("", "morrow.sql('DELETE FROM d.t WHERE id = 1', {folder!r})", 95),
 }
-"""What runs first in a process of its own, what is measured, and how many modules of Morrow it may call."""
+"""The code to run first in a new process, the measured code, and the maximum number of Morrow modules that it calls."""
 
 CALLED = """
 import sys, morrow, pyarrow as pa
@@ -90,7 +90,7 @@ Row = tuple[str, str, str]
 
 
 def read_figures() -> Iterator[Row]:
-    """Yield what is measured, today's figure and the wanted one."""
+    """Yield each figure's name, today's value and the wanted value."""
     known = modules()
     sizes = [len(path.read_text().splitlines()) for path in known.values()]
     full = [size for size in sizes if size > 1]
@@ -119,7 +119,7 @@ def find_single_imports(known: Mapping[str, Path]) -> list[str]:
 
 
 def find_functions(known: Mapping[str, Path]) -> Iterator[str]:
-    """Yield the names of all functions at the top of modules."""
+    """Yield the names of all module-level functions."""
     for path in known.values():
         yield from (
             node.name
@@ -133,7 +133,7 @@ def begins_with_verb(name: str) -> bool:
 
 
 def find_caches(known: Mapping[str, Path]) -> list[str]:
-    """Return the module-level caches that are bounded in bytes."""
+    """Return the module-level caches with a limit in bytes."""
     return sorted(
         f"{name}: {found}"
         for name, path in known.items()
@@ -144,7 +144,7 @@ def find_caches(known: Mapping[str, Path]) -> list[str]:
 
 
 def list_called(before: str, code: str) -> list[str]:
-    """Return the modules of Morrow of which code calls a function, in a process of its own."""
+    """Run code in a new process, and return the modules of Morrow whose functions it calls."""
     return _run(CALLED.format(before=before, code=code)).split()
 
 

@@ -1,7 +1,6 @@
-"""A catalog in the memory of one process, which commits by itself: its names are no paths, and its tables' folders tell
-nothing.
+"""A catalog in memory that commits by itself, whose names are not paths and whose folders do not define the tables.
 
-It owns schemas and snapshots as a REST server does: it decides which is the newest, and writes the files.
+It owns schemas and snapshots like a REST server: it decides which is the newest, and writes the files.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from morrow.engine.plan.owner import Owned, TableOwner
 
 @dataclass
 class MemoryTable(TableOwner):
-    """One table: what is the newest stands here, whatever lies in the folder."""
+    """A table whose newest schema and snapshot are here, whatever its folder contains."""
 
     store: FileStore
     folder: str
@@ -75,7 +74,7 @@ class MemoryTable(TableOwner):
 
 
 class MemoryCatalog:
-    """A `Catalog` of names in a dictionary."""
+    """A `Catalog` with its names in a dictionary."""
 
     def __init__(self, store: FileStore, folder: str) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Runs merge SQL in DuckDB over records, and lets the row-wise oracle merge the same records."""
+"""Merge SQL that DuckDB runs over records, and the row-wise oracle for the same records."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.support.data_files import KIND_CODES
 from tests.support.unordered import set_columns
 
 Version = tuple[Any, ...]
-"""The kind of a record ("+I", "-U", "+U", "-D"), then its columns. The place in a list is the sequence number."""
+"""The kind of a record ("+I", "-U", "+U", "-D") and its columns. The position in a list is the sequence number."""
 
 
 @dataclass(frozen=True)
 class MergedTable:
-    """A table with the primary key `keys`: its columns and options."""
+    """A table's columns, options and primary key `keys`."""
 
     fields: tuple[t.DataField, ...]
     options: Mapping[str, str]
@@ -62,7 +62,7 @@ class MergedTable:
         return merge_query(self.spec, self.fields, retractions=retractions)
 
     def sql_rows(self, versions: Sequence[Version], *, retractions: bool = True) -> list[Row]:
-        """Merge the versions in DuckDB, in the order of the keys."""
+        """Merge the versions in DuckDB, and return the rows in key order."""
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")
             connection.register("versions", self._relation(versions))
@@ -72,7 +72,7 @@ class MergedTable:
         return self._sorted(zip(*columns, strict=True))
 
     def oracle_rows(self, versions: Sequence[Version]) -> list[Row]:
-        """Merge them by the oracle."""
+        """Merge the versions with the oracle."""
         rules = Rules.of(self.options, self.fields, self.keys)
         by_key: dict[Row, list[Record]] = defaultdict(list)
         for sequence, (kind, *row) in enumerate(versions):
@@ -83,7 +83,7 @@ class MergedTable:
         return self._sorted(row for row in merged if row is not None)
 
     def comparable(self, rows: Sequence[Row]) -> list[Row]:
-        """Rows without the order of what Java keeps in hash sets and hash maps, and FLOAT in 32 bits."""
+        """Make rows comparable: drop the order of Java's hash sets and hash maps, and round FLOAT to 32 bits."""
         sets = set_columns(self.names, self.options)
 
         def column(field: t.DataField, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Columns of random tables that have an aggregate function: which types, options and values go with which function."""
+"""Columns of random tables with an aggregate function: the types, options and values that fit each function."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ FACTORS: dict[str, list[Any]] = {
     "DECIMAL(10, 2)": DECIMAL_FACTORS,
     "DECIMAL(25, 3)": DECIMAL_FACTORS,
 }
-"""What can be multiplied and divided by again: integers and decimals have no quotient by zero, some others no end."""
+"""Factors of products that can be divided again: no zeros for integers and decimals, and no endless quotients."""
 
 SUMMANDS = {"DECIMAL(10, 2)": [Decimal(x) for x in ("-199999.99", "-0.01", "0.00", "1.50", "99999.99")]}
-"""Sums of short decimals are not held to their precision, which Arrow would not take."""
+"""Short decimals, since their sums are not limited to their precision, which Arrow would refuse."""
 
 SETS: tuple[list[int], ...] = ([], [1], [1, 2, 3, 4, 5, 6], [7, 2**16, 2**17 + 1], [2**31, 2**32 - 1])
 LONG_SETS = (*SETS, [2**40, 5], [2**40 + 2**16, 2**63, 2**64 - 1])
@@ -106,7 +106,7 @@ SERIALISED: dict[str, list[bytes]] = {
 
 @dataclass(frozen=True)
 class Column:
-    """A column's type, its options without their ``fields.<name>.``, and its values where they are special ones."""
+    """A column's type, its options without their ``fields.<name>.`` prefix, and its values if they are special."""
 
     type: t.DataType
     options: Mapping[str, str] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Function:
-    """An aggregate function with the columns it can have; `retracts` says whether values can be taken back."""
+    """An aggregate function with its possible columns; `retracts` says whether values can be retracted."""
 
     columns: tuple[Column, ...]
     retracts: bool = False
@@ -126,7 +126,7 @@ def _plain(names: Sequence[str], pools: Mapping[str, Sequence[Any]] | None = Non
 
 
 def _nested_columns(kinds: Sequence[t.DataType], **options: Sequence[str]) -> tuple[Column, ...]:
-    """Yield a column for each combination of options; an empty text leaves the option out."""
+    """Return a column for each combination of options; an empty text omits the option."""
     named = [[(name.replace("_", "-"), v) for v in values] for name, values in options.items()]
     return tuple(
         Column(kind, {name: v for name, v in chosen if v}, NESTED_ROWS[kind])
@@ -169,12 +169,12 @@ FUNCTIONS: dict[str, Function] = {
     **{name: Function((Column(BYTES, pool=pool),)) for name, pool in SERIALISED.items()},
 }
 GENERAL = ("last_value", "last_non_null_value", "first_value", "first_non_null_value")
-"""Functions that a table may name as its default: they take any type."""
+"""Functions that a table may have as its default, since they take any type."""
 
 
 @st.composite
 def columns(draw: st.DrawFn, functions: Sequence[str], *, retracting: bool, ignoring: bool = True) -> Column:
-    """Draws a column with one of these functions; when records retract, the function does or ignore it."""
+    """Draw a column with one of these functions; if records retract, the function supports or ignores it."""
     name = draw(st.sampled_from([f for f in functions if ignoring or not retracting or FUNCTIONS[f].retracts]))
     column = draw(st.sampled_from(FUNCTIONS[name].columns))
     options = {"aggregate-function": name, **column.options}

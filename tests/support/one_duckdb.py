@@ -1,4 +1,4 @@
-"""One DuckDB for all tests of a process: it takes longer to make than most of what is asked of it."""
+"""One DuckDB for all tests of a process, since creating one takes longer than most queries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import duckdb
 
 @functools.cache
 def one_duckdb() -> duckdb.DuckDBPyConnection:
-    """Open a connection whose time zone is UTC. Leave nothing behind in it."""
+    """Return a connection whose time zone is UTC. Tests leave nothing behind in it."""
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'").fetchall()
     return connection

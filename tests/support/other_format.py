@@ -1,6 +1,6 @@
-"""A package that is not Morrow's, with a file format, as an installation would leave it: a zip with its entry points.
+"""Another package that provides a file format, as it is after an installation: a zip with its entry points.
 
-Files of the format ``ipc`` are Arrow streams one after the other, each behind its length in 8 bytes.
+Files of the format ``ipc`` are a sequence of Arrow streams, each preceded by its length in 8 bytes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ WRITER = FileWriter(Encoder)
 
 
 def build(folder: Path, entry_points: str = ENTRY_POINTS) -> Path:
-    """Write the package into this folder. Returns what belongs on ``sys.path``."""
+    """Write the package into this folder and return the path for ``sys.path``."""
     path = folder / "ipc_files.zip"
     with ZipFile(path, "w") as archive:
         archive.writestr("ipc_files.py", MODULE)

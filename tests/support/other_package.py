@@ -1,6 +1,6 @@
-"""A package that is not Morrow's, with a merge engine, as an installation would leave it: a zip with its entry points.
+"""Another package that provides a merge engine, as it is after an installation: a zip with its entry points.
 
-The engine ``oldest`` keeps the version of a key that has the least value in the column of its option ``oldest.field``.
+The engine ``oldest`` keeps the version of a key with the lowest value in the column of its option ``oldest.field``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENGINE = MergeEngine(describe, check)
 
 
 def build(folder: Path) -> Path:
-    """Write the package into this folder; return what belongs on ``sys.path``, also of Spark's processes."""
+    """Write the package into this folder, and return the path for ``sys.path``, also for Spark's processes."""
     path = folder / "oldest_engine.zip"
     with ZipFile(path, "w") as archive:
         archive.writestr("oldest_engine.py", ENGINE)

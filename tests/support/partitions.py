@@ -1,4 +1,4 @@
-"""Partitions of `TableFactory`: their folder names, their rows and statistics in manifests."""
+"""Partitions of `TableFactory`: folder names, rows and statistics in manifests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Partition = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Partitions:
-    """The partition columns of a table. A partition is the tuple of their values, as Python values."""
+    """The partition columns of a table. A partition is the tuple of their Python values."""
 
     fields: tuple[t.DataField, ...]
     default_name: str = DEFAULT_PARTITION
@@ -32,7 +32,7 @@ class Partitions:
         return tuple((values or {})[f.name] for f in self.fields)
 
     def folder(self, partition: Partition) -> str:
-        """Return ``dt=19723/region=eu``; empty for a table without partitions."""
+        """Return a folder such as ``dt=19723/region=eu``, or an empty text for a table without partitions."""
         return "/".join(f"{escaped(f.name)}={self._text(v)}" for f, v in zip(self.fields, partition, strict=True))
 
     def rows(self, partitions: Sequence[Partition]) -> list[bytes]:
@@ -58,5 +58,5 @@ class Partitions:
 
 
 def escaped(text: str) -> str:
-    """Escape a name or a value as folders are called."""
+    """Escape a name or a value for a folder's name."""
     return "".join(f"%{ord(c):02X}" if c in ESCAPED else c for c in text)

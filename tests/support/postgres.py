@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests: a server of the system's, on a socket of its own, without what makes data durable."""
+"""A real PostgreSQL for tests: the system's server on a socket of its own, without durability."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ PLACES = ("/usr/lib/postgresql", "/usr/pgsql")
 
 
 class PostgresUnavailable(Exception):
-    """Why there is no PostgreSQL here."""
+    """No PostgreSQL can be started; the message says why."""
 
 
 @contextmanager
 def postgres() -> Iterator[str]:
-    """Start a server with the empty database ``postgres``; yield its JDBC address with user and password."""
+    """Start a server with the empty database ``postgres``, and yield its JDBC address with user and password."""
     try:
         import psycopg
     except ImportError:
         raise PostgresUnavailable("psycopg is not installed: pip install 'psycopg[binary]'") from None
-    user = "postgres" if os.geteuid() == 0 else None  # it refuses to run as root
+    user = "postgres" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
     folder = Path(tempfile.mkdtemp(prefix="morrow-postgres-"))
     try:
         if user:

@@ -1,10 +1,10 @@
-"""What a disk holds after a loss of power, at every moment at which something was about to be synced.
+"""Contents of a disk after a loss of power, at every moment before a sync.
 
-A disk promises two things: the bytes of a file that was synced, and the names in a folder as they were when the folder
-was synced. Of the rest anything may be there or not. Two disks stand for the many that are possible:
+A disk promises two things: the bytes of a synced file, and the names in a folder at the time the folder was synced.
+All else may be there or not. Two disks represent the many possible ones:
 
-* a lazy one has what was synced and nothing else;
-* a hasty one has written all names at once, and of files that were not synced no bytes.
+* a lazy disk has synced bytes and names only;
+* a hasty disk has all names at once, but no bytes of files that were not synced.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Names: TypeAlias = Mapping[str, int | None]
 
 @dataclass(frozen=True)
 class Disk:
-    """Folders by their path below the root, and the kept copy of each synced inode."""
+    """Folders by their path below the root, and a copy of each synced inode."""
 
     folders: Mapping[str, Names]
     synced: Mapping[int, Path]
 
     def restore(self, target: Path, folder: str = ".") -> None:
-        """Make the folders and files of the disk at `target`."""
+        """Create the folders and files of the disk at `target`."""
         target.mkdir(parents=True)
         for name, inode in self.folders.get(folder, {}).items():
             if inode is None:
@@ -40,7 +40,7 @@ class Disk:
 
 
 class PowerLoss:
-    """Watches what is synced below `root`; `kept` is a folder of the same file system for copies."""
+    """A recorder of syncs below `root`; `kept` is a folder for copies in the same file system."""
 
     def __init__(self, root: Path, kept: Path) -> None:
         self._root, self._kept = root, kept
@@ -55,7 +55,7 @@ class PowerLoss:
 
     @contextmanager
     def watching(self) -> Iterator[PowerLoss]:
-        """Give `lazy` and `hasty` the disks of each moment within the block, and once at its end."""
+        """Append the disks of each sync within the block, and those at its end, to `lazy` and `hasty`."""
         os.fsync = self._on_sync
         try:
             yield self
@@ -79,7 +79,7 @@ class PowerLoss:
         self.hasty.append(Disk(self._all_names(), synced))
 
     def _keep(self, path: Path) -> None:
-        """Keep the bytes by a link, and the inode from being used for another file."""
+        """Link the file, which keeps its bytes and prevents a new file from getting its inode."""
         inode = path.stat().st_ino
         if inode not in self._synced:
             copy = self._kept / str(len(self._synced))

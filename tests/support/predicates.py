@@ -1,4 +1,4 @@
-"""A table with the hard values of every type, random predicates over it, and the slow row-wise truth about them."""
+"""A table with difficult values of every type, random predicates over it, and a slow row-wise evaluator."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ NULL_TESTS = (Op.IS_NULL, Op.IS_NOT_NULL)
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Rows as an Arrow table, with their number in column ``row``."""
+    """Convert rows to an Arrow table, with their number in the column ``row``."""
     schema = to_arrow_schema(FIELDS)
     columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
     return pa.table(
@@ -105,7 +105,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def edge_rows() -> list[dict[str, Any]]:
-    """List every hard value of every column once, and nulls."""
+    """Return rows with every difficult value of every column once, and nulls."""
     longest = max(len(values) for _, values in COLUMNS.values()) + 1
     return [
         {name: values[i] if i < len(values) else None for name, (_, values) in COLUMNS.items()} for i in range(longest)
@@ -140,7 +140,7 @@ def predicates(names: Sequence[str] = tuple(COLUMNS)) -> st.SearchStrategy[Predi
 
 
 def truth(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:
-    """SQL's three values for one row; None is unknown."""
+    """Evaluate the predicate for one row in SQL's three-valued logic; None is unknown."""
     if isinstance(predicate, Leaf):
         return _leaf_truth(predicate, row.get(predicate.column))
     answers = [truth(child, row) for child in predicate.children]

@@ -1,11 +1,11 @@
-"""Imports what processes of tests need: once, in the server that they are forked from (`tests.support.processes`)."""
+"""Imports of test processes, made once in the server that forks them (`tests.support.processes`)."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 
-import pandas  # noqa: F401  # pyarrow imports it to write
+import pandas  # noqa: F401  # pyarrow imports pandas when it writes
 import pyarrow.dataset
 import pyarrow.fs
 import pyarrow.parquet  # noqa: F401

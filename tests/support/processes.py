@@ -1,7 +1,7 @@
-"""Processes of tests that are killed, or that write at once: forked from one in which all has been imported.
+"""Test processes that are killed or write at the same time, forked from one with all imports.
 
-Importing costs a process half a second of CPU, most of what it does. The server that forks reads and writes nothing
-itself: the threads of Polars, Arrow and obstore, which a fork does not copy, start in the children.
+Importing takes half a second of CPU, which is most of a process's work. The server that forks does not read or write
+itself, so the threads of Polars, Arrow and obstore, which a fork does not copy, start in the children.
 """
 
 from __future__ import annotations

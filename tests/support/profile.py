@@ -1,4 +1,4 @@
-"""Tells which tests run: `make test`, or `make test-long`, which tries much more."""
+"""The test profile: `make test`, or `make test-long`, which tries many more cases."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The public names of Morrow with their signatures, as text, printed by ``python -m tests.support.public_api``.
 
-Public are the names that `MODULES` list, and the public methods
-and properties of the classes that they give: `CLASSES`.
+Public are the names that `MODULES` list, and the public methods and properties of `CLASSES`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random tables of the engines that combine records: partial-update and aggregation.
 
-Retractions are in them only where the table says what they do. The result of `nested_update` with a key and a count
-limit hangs on the order of Java's hash maps once records come late, so sequence groups do not have that.
+They contain retractions only if the table defines their effect. With late records, the result of `nested_update` with
+a key and a count limit depends on the order of Java's hash maps, so sequence groups do not use it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FEW_KEYS = 3
 
 @dataclass
 class Draft:
-    """The value columns of a table in the making, and the options that are not theirs."""
+    """The value columns of a table that is being drawn, and its other options."""
 
     columns: dict[str, Column] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
@@ -84,7 +84,7 @@ def _storage(draw: st.DrawFn) -> dict[str, str]:
 
 @st.composite
 def _plain_partial_update(draw: st.DrawFn) -> Draft:
-    """Draws options without sequence groups: what is not null overwrites."""
+    """Draw options without sequence groups, so that non-null values overwrite."""
     draft = Draft(options={"merge-engine": "partial-update"})
     some = st.sampled_from(ANY) | columns(["last_non_null_value"], retracting=False)
     for column in draw(st.lists(some, min_size=1, max_size=MAX_COLUMNS)):
@@ -100,7 +100,7 @@ def _plain_partial_update(draw: st.DrawFn) -> Draft:
 
 @st.composite
 def _sequence_groups(draw: st.DrawFn) -> Draft:
-    """Draws one or two sequence groups, with functions in them, and columns outside."""
+    """Draw one or two sequence groups with functions, and columns outside of them."""
     draft = Draft(options={"merge-engine": "partial-update"})
     policy = draw(st.sampled_from(("none", "ignore-delete", "retract", "retract", "remove", "remove")))
     retracting = policy in ("retract", "remove")
@@ -145,7 +145,7 @@ def _aggregation(draw: st.DrawFn) -> Draft:
     if policy == "remove":
         draft.options["aggregation.remove-record-on-delete"] = "true"
         draft.kinds = WITHOUT_UPDATE_BEFORE
-    if policy == "ignore-delete":  # for writers: what is in a file is retracted all the same
+    if policy == "ignore-delete":  # applies to writers; retractions in files still count
         draft.options["ignore-delete"] = "true"
     _maybe_default(draw, draft, [f for f in GENERAL if not retracting or FUNCTIONS[f].retracts])
     _maybe_sequence_field(draw, draft)

@@ -1,9 +1,9 @@
-"""Random primary-key tables for Hypothesis: a history of records, split into files and levels as an LSM tree could be.
+"""Random primary-key tables for Hypothesis: a history of records, split into files and levels of a possible LSM tree.
 
-Values come from small pools, so that keys collide and sequence fields tie. Not among them: fractions of seconds in ORC
-files, which Java and others read differently before 1970.
+Values come from small pools, so that keys collide and sequence fields tie. ORC files have no fractions of seconds,
+which Java and other readers read differently before 1970.
 
-Tables are drawn with plain names, and `with_hostile_names` gives a finished one others.
+Tables are drawn with plain names, and `with_hostile_names` renames a finished one.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ UPPER_LEVELS = (MAX_LEVEL, 4, 3)
 FORMATS = ("parquet", "parquet", "orc")
 KINDS = ("+I", "+I", "+U", "-D", "-U")
 MEMBERS = ("x", "y", "id", "name", "n", "value", "ts")
-"""Of the ROWs in `value_pools` and `merging_columns`."""
+"""Members of the ROWs in `value_pools` and `merging_columns`."""
 
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """One file of a random table: what the oracle needs, and how it goes to disk."""
+    """A file of a random table, with the facts for the oracle and for writing it."""
 
     partition: Row
     level: int
@@ -56,7 +56,7 @@ class WrittenFile:
 
 @dataclass(frozen=True)
 class RandomTable:
-    """A table's definition and its files in the order they are written."""
+    """A table's definition, and its files in the order in which they are written."""
 
     fields: tuple[t.DataField, ...]
     primary_keys: tuple[str, ...]
@@ -65,10 +65,10 @@ class RandomTable:
     files: tuple[WrittenFile, ...]
     spelling: Spelling = JAVA
     first_types: tuple[t.DataType | None, ...] = ()
-    """The types that fields have when the first file is written, where they are not those of `fields`."""
+    """The types of fields when the first file is written, if they differ from those in `fields`."""
 
     def write(self, path: Path) -> list[int]:
-        """Write it below `path`; return how many of the files each snapshot has, the first snapshot's first."""
+        """Write the table at `path`; return for each snapshot, in order, how many files have been written by then."""
         kinds = self.first_types or [None] * len(self.fields)
         first = [replace(f, type=kind or f.type) for f, kind in zip(self.fields, kinds, strict=True)]
         keys = self.primary_keys, self.partition_keys
@@ -90,7 +90,7 @@ class RandomTable:
 
     def _write_file(self, table: TableFactory, file: WrittenFile) -> DataFile:
         return table.write_file(
-            self.arrow([r.row for r in file.records]),  # cast to the types that the table has by then
+            self.arrow([r.row for r in file.records]),  # cast to the table's types at that time
             partition=dict(zip(self.partition_keys, file.partition, strict=True)),
             level=file.level,
             sequence_start=[r.sequence for r in file.records],
@@ -101,7 +101,7 @@ class RandomTable:
         )
 
     def rows(self, count: int) -> list[Row]:
-        """Read by the oracle from the first `count` files."""
+        """Read the first `count` files with the oracle."""
         names = [f.name for f in self.fields]
         partitions = dict.fromkeys(f.partition for f in self.files)
         return [
@@ -118,11 +118,11 @@ class RandomTable:
 
     @property
     def set_columns(self) -> tuple[str, ...]:
-        """Columns whose arrays compare as sets."""
+        """Columns whose arrays are compared as sets."""
         return set_columns((f.name for f in self.fields), self.options)
 
     def renamed(self, names: Mapping[str, str], members: Mapping[str, str]) -> RandomTable:
-        """Rename columns and members of ROWs; records know those of members alone."""
+        """Rename columns and members of ROWs; records contain the names of members only."""
         member = members.__getitem__
         fields = tuple(replace(f, name=names[f.name], type=with_members(f.type, member)) for f in self.fields)
         return replace(
@@ -135,7 +135,7 @@ class RandomTable:
         )
 
     def _moved(self, records: Sequence[Record], fields: Sequence[t.DataField]) -> tuple[Record, ...]:
-        """Move the records to these columns, which differ in names of members."""
+        """Convert the records to these columns, whose member names differ."""
         kinds = [(old.type, new.type) for old, new in zip(self.fields, fields, strict=True)]
         return tuple(
             replace(record, row=tuple(moved(value, *pair) for value, pair in zip(record.row, kinds, strict=True)))
@@ -149,7 +149,7 @@ class RandomTable:
 
 @dataclass(frozen=True)
 class Content:
-    """What goes into a table's records; `pools` has the values of columns that do not take any value of their type."""
+    """The content of a table's records; `pools` has values for columns that do not take every value of their type."""
 
     pools: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     kinds: Sequence[str] = KINDS
@@ -167,7 +167,7 @@ def random_tables(draw: st.DrawFn) -> RandomTable:
     fields = tuple(t.DataField(i, name, kind) for i, (name, kind) in enumerate(draw(st.permutations(named))))
     partition_keys = tuple(f"p{i}" for i in range(len(partitions)))
     options = draw(_options([f"v{i}" for i, kind in enumerate(others) if kind in SEQUENCE_TYPES]))
-    # Rows of a key without some partition column may move to another partition: sequence fields do not go with that.
+    # Without a partition column in the key, a key may change its partition, which sequence fields do not allow.
     left_out = 0 if "sequence.field" in options else draw(st.integers(0, len(partition_keys)))
     of_key = partition_keys[left_out:]
     if left_out:
@@ -179,7 +179,7 @@ def random_tables(draw: st.DrawFn) -> RandomTable:
 
 @st.composite
 def with_hostile_names(draw: st.DrawFn, table: RandomTable) -> RandomTable:
-    """Rename columns to names that are a nuisance; options must be able to say those that they name."""
+    """Rename columns to hostile names; columns that options name get names that options can hold."""
     names: dict[str, str] = {}
     for column in table.fields:
         usable = in_options if column.name in named_in(table.options) else bool
@@ -189,7 +189,7 @@ def with_hostile_names(draw: st.DrawFn, table: RandomTable) -> RandomTable:
 
 @st.composite
 def filled(draw: st.DrawFn, table: RandomTable, content: Content) -> RandomTable:
-    """Fill the table with files, in up to two partitions if it has any."""
+    """Fill the table with files, in up to two partitions if it is partitioned."""
     partitions: list[Row] = [()]
     if table.partition_keys:
         types = {f.name: f.type for f in table.fields}
@@ -215,11 +215,11 @@ NARROWER = {
     "DECIMAL(25, 3)": "DECIMAL(10, 2)",
     "STRING": "VARCHAR(4)",
 }
-"""Types, and those of which Paimon casts all values to them."""
+"""Types, and narrower types whose values Paimon casts to them without loss."""
 
 
 def _first_types(table: RandomTable) -> tuple[t.DataType | None, ...]:
-    """Return the types that an earlier version of the table may have had: the first file's values are of them."""
+    """Return types that an earlier version of the table may have had and that fit the first file's values."""
     if not table.files:
         return ()
     kinds: list[t.DataType | None] = [None] * len(table.fields)
@@ -266,7 +266,7 @@ def _options(draw: st.DrawFn, sequence_columns: list[str]) -> dict[str, str]:
 
 @st.composite
 def _bucket(draw: st.DrawFn, table: RandomTable, partition: Row, content: Content) -> list[WrittenFile]:
-    """Divide the files of a partition: the oldest runs go to levels 5, 4 and 3, the rest overlap on level 0."""
+    """Divide the files of a partition: the oldest runs are in levels 5, 4 and 3, the others overlap in level 0."""
     runs = draw(st.lists(_run(table, partition, content), min_size=content.least_runs, max_size=5))
     upper = draw(st.integers(0, min(len(UPPER_LEVELS), len(runs))))
     sequences: Iterator[int] = iter(draw(st.permutations(range(sum(map(len, runs))))))
@@ -290,7 +290,7 @@ def _bucket(draw: st.DrawFn, table: RandomTable, partition: Row, content: Conten
 
 @st.composite
 def _run(draw: st.DrawFn, table: RandomTable, partition: Row, content: Content) -> list[Record]:
-    """Record of distinct keys, in key order."""
+    """Draw records with distinct keys in key order."""
     fixed = dict(zip(table.partition_keys, partition, strict=True))
     row = st.tuples(
         *(
@@ -309,7 +309,7 @@ def _run(draw: st.DrawFn, table: RandomTable, partition: Row, content: Content) 
 
 
 def _split(draw: st.DrawFn, records: list[Record], level: int) -> list[list[Record]]:
-    """Split a sorted run above level 0 into files with ranges of keys of their own."""
+    """Split a sorted run above level 0 into files with disjoint key ranges."""
     if not level or len(records) < 2 or not draw(st.booleans()):
         return [records]
     cut = draw(st.integers(1, len(records) - 1))
@@ -333,9 +333,9 @@ def _has_fractions(table: RandomTable) -> bool:
 
 
 def _with_vectors(draw: st.DrawFn, table: RandomTable, files: list[WrittenFile]) -> list[WrittenFile]:
-    """As a lookup compaction leaves them: of each key at most its newest record in the upper levels is alive.
+    """Add deletion vectors as a lookup compaction does: only a key's newest record in the upper levels can be alive.
 
-    The vectors go with the files from the start, so an earlier snapshot may lack keys; the oracle sees the same.
+    The vectors belong to the files from the start, so an earlier snapshot may lack keys; the oracle sees the same.
     """
     names, rules = [f.name for f in table.fields], Rules.of(table.options)
     newest: dict[Row, Record] = {}

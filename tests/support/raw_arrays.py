@@ -1,4 +1,4 @@
-"""Arrow arrays of every layout, made from raw buffers: valid ones, and ones that break what their types promise."""
+"""Arrow arrays of every layout, made from raw buffers: valid ones, and ones that violate their type."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 LONG = 16
-"""Text of more than twelve bytes lies outside of a view."""
+"""A text of more than twelve bytes is stored outside of its view."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A type of Paimon, an Arrow type that holds its values, and values for it."""
+    """A type of Paimon, an Arrow type that stores its values, and sample values."""
 
     sql: str
     arrow: pa.DataType
@@ -110,7 +110,7 @@ LAYOUTS = (
 
 
 def sound(rng: random.Random, layout: Layout, rows: int) -> pa.Array:
-    """Return an array of this layout, often with nulls and a slice of a longer one."""
+    """Return an array of this layout, often with nulls or as a slice of a longer one."""
     nulls = rng.choice([0.0, 0.3])
     before, after = rng.choice([0, 0, 3, 9]), rng.choice([0, 0, 2])
     values = [None if rng.random() < nulls else layout.value(rng) for _ in range(before + rows + after)]
@@ -132,7 +132,7 @@ def _typed(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def damaged(rng: random.Random, array: pa.Array) -> pa.Array:
-    """Return the array with one lie in it: changed or missing bytes of a buffer, another null count, other children.
+    """Return the array with one defect: changed or missing bytes of a buffer, another null count, or other children.
 
     Raises:
         pa.ArrowException: Arrow itself refuses to make such an array.
@@ -172,7 +172,7 @@ def _own_damage(rng: random.Random, array: pa.Array, children: list[pa.Array]) -
 def _children(array: pa.Array) -> list[pa.Array]:
     kind = array.type
     if kinds.is_struct(kind):
-        # A member of a slice is a slice; the struct's own buffers begin earlier.
+        # The member of a slice is a slice, while the struct's own buffers begin earlier.
         return [pa.concat_arrays([array.field(i)]) for i in range(kind.num_fields)]
     if kinds.is_map(kind):
         return [pa.StructArray.from_arrays([array.keys, array.items], fields=[kind.key_field, kind.item_field])]
@@ -182,7 +182,7 @@ def _children(array: pa.Array) -> list[pa.Array]:
 
 
 def _buffers(array: pa.Array) -> list[pa.Buffer | None]:
-    """Return the array's own buffers, without those of its children."""
+    """Return the array's own buffers without its children's."""
     buffers = array.buffers()
     return buffers[: len(buffers) - sum(len(child.buffers()) for child in _children(array))]
 

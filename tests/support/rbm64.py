@@ -37,7 +37,7 @@ NOT_TRIMMED = -2
 
 @dataclass(frozen=True)
 class Bitmap64:
-    """Keys and the lower 16 bits of their values, in the order of the containers; `slots` is the room for them."""
+    """Containers in order: keys with the lower 16 bits of their values; `slots` is their capacity."""
 
     containers: dict[int, set[int]]
     slots: int
@@ -47,7 +47,7 @@ class Bitmap64:
         return frozenset((key << 16) + low for key, lows in self.containers.items() for low in lows)
 
     def union(self, other: Bitmap64) -> Bitmap64:
-        """Keys that are new come behind those that are there, and room grows by half."""
+        """Return the union: new keys are appended in order, and the capacity grows by half."""
         containers, slots = {key: set(lows) for key, lows in self.containers.items()}, self.slots
         for key in sorted(other.containers):
             containers.setdefault(key, set()).update(other.containers[key])
@@ -78,7 +78,7 @@ def decode(data: bytes) -> Bitmap64:
 
 
 def encode(bitmap: Bitmap64) -> bytes:
-    """Encode as Java writes; up to four branches at each byte of a key."""
+    """Encode as Java does; at most four branches are supported at each byte of a key."""
     count = len(bitmap.containers)
     if not count:
         return b"\0"
@@ -99,7 +99,7 @@ def _read(stream: io.BytesIO, layout: str) -> int:
 
 
 def _leaves(stream: io.BytesIO) -> Iterator[tuple[int, int]]:
-    """Yield key and container number of each leaf below the node that comes next."""
+    """Yield key and container number of each leaf below the next node."""
     kind, children, prefix = _read(stream, "<b"), _read(stream, "<H"), _read(stream, "<B")
     stream.read(prefix)
     if kind == LEAF:
@@ -126,7 +126,7 @@ def _container(stream: io.BytesIO) -> set[int]:
 
 
 def _container_bytes(lows: set[int]) -> bytes:
-    """As an array, as a bitmap where that has more than 4,096 values, or as runs where they are shorter."""
+    """Encode a container as an array, as a bitmap above 4,096 values, or as runs if they are shorter."""
     values = sorted(lows)
     starts = [v for v in values if v - 1 not in lows]
     ends = [v for v in values if v + 1 not in lows]
@@ -142,7 +142,7 @@ def _container_bytes(lows: set[int]) -> bytes:
 
 
 def _node(leaves: list[tuple[bytes, int]], depth: int) -> bytes:
-    """Encode the tree of leaves that have the first `depth` bytes of their keys in common."""
+    """Encode the tree of leaves whose keys share their first `depth` bytes."""
     if len(leaves) == 1:
         ((key, place),) = leaves
         return struct.pack("<bHB", LEAF, 0, 0) + key + struct.pack("<q", place)

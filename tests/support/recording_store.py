@@ -1,4 +1,4 @@
-"""A local file store that writes down what is asked of it."""
+"""A local file store that records its calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from morrow.engine.io.local import LocalStore
 
 @dataclass
 class RecordingStore(LocalStore):
-    """`reads` are the names of the files whose bytes were read; `scans` those that Polars was sent to, each in turn."""
+    """A store that lists the files whose bytes are read in `reads`, and the files that Polars scans in `scans`."""
 
     reads: list[str] = field(default_factory=list)
     scans: list[str] = field(default_factory=list)
@@ -25,7 +25,7 @@ class RecordingStore(LocalStore):
         return super().open(path)
 
     def url(self, path: str) -> str:
-        # The paths of tables and deletion vectors are asked for as well, as names of what is cached.
+        # Paths of tables and deletion vectors are also requested, as cache keys.
         if Path(path).name.startswith("data-"):
             self.scans.append(Path(path).name)
         return super().url(path)

@@ -1,4 +1,4 @@
-"""Types and values whose ROW members have other names; values are those of ``pyarrow.Array.to_pylist``."""
+"""Types and values with renamed ROW members; values have the form of ``pyarrow.Array.to_pylist``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from morrow.engine.structs import replace
 
 
 def with_members(kind: t.DataType, name: Callable[[str], str]) -> t.DataType:
-    """Give the members of a type the names of `name`, at any depth."""
+    """Rename the members of a type with `name` at any depth."""
     if isinstance(kind, t.RowType):
         return replace(
             kind, fields=tuple(replace(f, name=name(f.name), type=with_members(f.type, name)) for f in kind.fields)
@@ -23,7 +23,7 @@ def with_members(kind: t.DataType, name: Callable[[str], str]) -> t.DataType:
 
 
 def moved(value: Any, old: t.DataType, new: t.DataType) -> Any:
-    """Convert a value of the type `old` to one of `new`, which differs in names of members."""
+    """Convert a value of the type `old` to the type `new`, whose member names differ."""
     if value is None or old == new:
         return value
     if isinstance(old, t.RowType) and isinstance(new, t.RowType):

@@ -1,7 +1,7 @@
-"""Lets an act leave the same bytes whenever it is done: names that are drawn by lot, and times, are the same ones.
+"""Repeatable actions that leave the same bytes each time, since random names and times are fixed.
 
-Tests that interrupt an act at many moments read each state that they find. Most states are alike but for such names and
-times; where these are alike too, a state is read once (`tests.support.table_files.fingerprint`).
+Tests that interrupt an action at many moments read each state that they find. Most states differ only in such names
+and times. With these fixed, equal states are read once (`tests.support.table_files.fingerprint`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from morrow.writers.files import data_files
 
 NANOS_PER_SECOND = 10**9
 LATER = 10 * NANOS_PER_SECOND
-"""The time of the act, counted from when the table was made."""
+"""The time of the action, relative to the creation of the table."""
 
 
 @contextmanager
 def repeatable(path: str) -> Iterator[None]:
-    """Draws the same names, and stops the clock at the same time, for every copy of a table; to be used once a copy."""
+    """Fix random names and the clock to the same values for every copy of a table; use it once for each copy."""
     moment = (Path(path) / "schema" / "schema-0").stat().st_mtime_ns + LATER
     chance, measured = random.Random(0), Tally.properties
     with pytest.MonkeyPatch.context() as patch:

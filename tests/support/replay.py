@@ -1,7 +1,7 @@
-"""A golden table written over again by the oracle: what was given to each commit, merged as writers and compactions do.
+"""Golden tables recomputed by the oracle: it merges the records of each commit like writers and compactions.
 
-A commit merges its own records of a key into one, an ``ignore-delete`` table drops retractions on their way in, and a
-compaction merges all records of a key and forgets the key if that retracts.
+A commit merges its own records of a key into one, a table with ``ignore-delete`` drops retractions when they are
+written, and a compaction merges all records of a key and removes the key if the result is a retraction.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COMPACTED_LEVEL = 5
 
 
 class Replay:
-    """The versions of every key, each with its level, as the operations of a case leave them."""
+    """The versions of every key with their levels, after the operations of a case."""
 
     def __init__(self, case: Path) -> None:
         self.folder = case
@@ -56,7 +56,7 @@ class Replay:
         self.rules = Rules.of(schema["options"], self.fields, self.case["primary_keys"])
 
     def _alter(self, id: int) -> None:
-        """Add columns that are null in what was written before."""
+        """Add columns, which are null in earlier rows."""
         old = [f.id for f in self.fields]
         self._schema(id)
         at = [old.index(f.id) if f.id in old else None for f in self.fields]

@@ -1,8 +1,8 @@
 """A REST catalog in the test's process, built from Paimon's OpenAPI text: names in memory, tables in a folder.
 
-It decides as Java's server does: which snapshot follows which (by the uuid of the one before), and which schema is the
-newest. Lists come in pages of two. `faults` are taken one a request: a status (with ``Retry-After``), or where the
-connection is cut, before or after the order was carried out.
+Like Java's server, it decides which snapshot follows which (by the previous uuid) and which schema is the newest.
+Lists have pages of two entries. Each request takes one of `faults`: a status (with ``Retry-After``), or a connection
+that is cut before or after the request was carried out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Answer = tuple[int, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Done:
-    """A fault: what was ordered is done, and the answer has a status that says otherwise."""
+    """A fault: the request is carried out, and the answer has an error status."""
 
     status: int
 
@@ -50,13 +50,13 @@ class Refused(Exception):
 
 @dataclass
 class Stored:
-    """A table of the server; its folder keeps its place when it is renamed."""
+    """A table of the server, whose folder stays the same when the table is renamed."""
 
     folder: str
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     options: dict[str, str] = field(default_factory=dict)
     files: str | None = None
-    """Where the rows of a format table or object table lie."""
+    """The folder with the rows of a format table or object table."""
 
     def metadata(self, branch: str = "main") -> TableMetadata:
         return TableMetadata(LocalStore(), self.folder, branch)
@@ -64,7 +64,7 @@ class Stored:
 
 @dataclass
 class RestServer:
-    """The state of a server; `url` is its address. `lets_in` judges the headers of a request."""
+    """The state of a server; `url` is its address, and `lets_in` checks the headers of a request."""
 
     folder: Path
     url: str = ""
@@ -74,13 +74,13 @@ class RestServer:
     lets_in: Callable[[str, str, dict[str, str], str, Mapping[str, str]], bool] = lambda *_: True
     databases: dict[str, dict[str, Stored]] = field(default_factory=dict)
     properties: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Of databases."""
+    """Properties of databases."""
     views: dict[str, list[str]] = field(default_factory=dict)
     view_schemas: dict[tuple[str, str], Any] = field(default_factory=dict)
     functions: dict[str, dict[str, Any]] | None = None
     faults: list[Any] = field(default_factory=list)
     trouble: tuple[list[Any], Callable[[str, str], bool]] = field(default_factory=lambda: ([], lambda *_: False))
-    """Faults that only some requests meet."""
+    """Faults that hit only some requests."""
     asked: list[tuple[str, str]] = field(default_factory=list)
     bodies: list[Any] = field(default_factory=list)
     guard: threading.RLock = field(default_factory=threading.RLock)
@@ -109,7 +109,7 @@ class RestServer:
         return self.databases[name]
 
     def stored(self, database: str, name: str) -> tuple[Stored, str]:
-        """Find the table of a name, and the branch in it."""
+        """Find the table with a name, and the branch in the name."""
         table, _, branch = name.partition("$branch_")
         found = self.database(database).get(table)
         if found is None:
@@ -306,7 +306,7 @@ def commit(server: RestServer, _: Any, body: Any, database: str, name: str) -> A
     latest = metadata.latest_snapshot()
     known = None if latest is None else latest.extra.get("uuid")
     new = parse_snapshot(json.dumps(body["snapshot"]).encode(), "the request")
-    # Java's clients before 2.0 do not tell on which snapshot they build.
+    # Java's clients before 2.0 do not name the snapshot on which they build.
     if known != body.get("baseSnapshotUuid", known) or new.id != (latest.id if latest else 0) + 1:
         return {"success": False}
     written = metadata.store.create(metadata.paths.snapshot(new.id), json.dumps(body["snapshot"]).encode())
@@ -408,7 +408,7 @@ KINDS = {"TagNotFound": "TAG", "SnapshotNotFound": "SNAPSHOT", "BranchNotFound":
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    """Else the body of an answer waits until its head is acknowledged: 40 ms."""
+    """Without this, the body of an answer waits 40 ms until its head is acknowledged."""
     state: RestServer
 
     def _serve(self) -> None:
@@ -467,7 +467,7 @@ def _of(error: MorrowError) -> Refused:
 
 @contextmanager
 def rest_server(folder: Path, **state: Any) -> Iterator[RestServer]:
-    """Start a server of empty state, which ends with the block."""
+    """Start an empty server that runs until the block ends."""
     served = RestServer(folder, **state)
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": served}))
     server.daemon_threads = True

@@ -1,10 +1,10 @@
-"""Prints the rooms of the writers and the readers, the arrows between them, and their cycles.
+"""The rooms of the writers and the readers, the arrows between them, and their cycles.
 
     python -m tests.support.rooms [FOLDER]
 
-A room is a package or module directly in `writers/` or `readers/`. An arrow leads from one room to another when any
-module of the first imports one of the second: imports within functions count, those for type checkers alone do not.
-A tangle is a group of rooms of which each leads to every other. FOLDER is another checkout, to compare with.
+A room is a package or module directly in `writers/` or `readers/`. An arrow leads from one room to another if any
+module of the first imports one of the second: imports in functions count, imports for type checkers only do not.
+A tangle is a group of rooms that all lead to each other. FOLDER is another checkout to compare with.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Graph = Mapping[str, Set[str]]
 
 
 def modules(root: Path = ROOT) -> dict[str, Path]:
-    """Return the files of all modules by their names; each package once, not through the links below `morrow/`."""
+    """Map the names of all modules to their files; each package counts once, without the links below `morrow/`."""
     found = {}
     for folder in (*PACKAGES, "morrow"):
         for path in (root / folder).rglob("*.py"):
@@ -35,7 +35,7 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
 
 
 def imports(known: Mapping[str, Path]) -> dict[str, set[str]]:
-    """Return the modules that each module imports when it runs, itself left out."""
+    """Return the other modules that each module imports at run time."""
     return {
         name: {other for other in _imported(ast.parse(path.read_text()), known) if other in known and other != name}
         for name, path in known.items()
@@ -57,7 +57,7 @@ def _imported(tree: ast.AST, known: Mapping[str, Path]) -> Iterator[str]:
 
 
 def rooms(graph: Graph, house: str) -> dict[str, set[str]]:
-    """Return the rooms of a house (``writers``), each with the rooms that it imports from."""
+    """Return the rooms of a house (``writers``) with the rooms from which each imports."""
     found: dict[str, set[str]] = {}
     for name, others in graph.items():
         room = _room(name, house)
@@ -73,7 +73,7 @@ def _room(name: str, house: str) -> str | None:
 
 
 def tangles(graph: Graph) -> list[set[str]]:
-    """Return the groups of nodes that lead back to themselves."""
+    """Return the strongly connected groups of nodes."""
     reached = {name: _reached(graph, name) for name in graph}
     groups = {frozenset(other for other in reached[name] if name in reached[other]) for name in graph}
     return [set(group) for group in groups if group]

@@ -1,6 +1,6 @@
-"""What S3 does with the objects of its buckets, in memory: each request is carried out alone, as it is in effect by S3.
+"""S3's buckets and objects in memory; requests are carried out one at a time, so that each is atomic as in S3.
 
-Objects with their metadata, conditional puts, ranges, listings in pages, copies, uploads in parts, deletions of many.
+It has metadata, conditional puts, ranges, listings in pages, copies, uploads in parts, and deletions of many objects.
 Nothing is authenticated.
 """
 
@@ -24,7 +24,7 @@ METADATA = "x-amz-meta-"
 
 @dataclass(frozen=True)
 class Request:
-    """A request as it came: `query` of decoded parameters, names of `headers` in small letters."""
+    """A received request with decoded parameters in `query` and lower-case names in `headers`."""
 
     method: str
     bucket: str
@@ -36,7 +36,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is answered; `length` stands in the header where a body is not sent."""
+    """An answer; `length` is the Content-Length of an answer whose body is not sent."""
 
     status: int = 200
     body: bytes = b""
@@ -78,7 +78,7 @@ class _Bucket:
 
 
 class Objects:
-    """Buckets, and what requests do with them."""
+    """Buckets, and the requests on them."""
 
     def __init__(self) -> None:
         self._buckets: dict[str, _Bucket] = {}
@@ -223,7 +223,7 @@ def _listed(bucket: _Bucket, query: Mapping[str, str]) -> Answer:
 
 
 def _names(bucket: _Bucket, prefix: str, delimiter: str, after: str) -> Iterator[str]:
-    """Yield keys and common prefixes after one of them, in order."""
+    """Yield keys and common prefixes after `after`, in order."""
     at = bisect_left(bucket.keys, max(prefix, after))
     while at < len(bucket.keys) and (key := bucket.keys[at]).startswith(prefix):
         cut = key.find(delimiter, len(prefix)) if delimiter else -1

@@ -1,7 +1,7 @@
-"""A server on the loopback that speaks S3, quick enough for races, which can be made slow, busy and unreliable.
+"""An S3 server on the loopback that is fast enough for races, and can be made slow, busy and unreliable.
 
-It keeps what S3 promises about conditional puts (`s3_objects`), counts requests and how many of them waited for one
-another, and answers late, or not at all, as its `trouble` says.
+It keeps S3's promises about conditional puts (`s3_objects`), counts requests and how many of them waited for one
+another, and answers late or not at all if its `trouble` says so.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ HEADER_LINES = 200
 
 @dataclass(frozen=True)
 class Cut(Answer):
-    """An answer whose connection is cut after so many bytes of its body; -1: nothing is sent, and nothing done."""
+    """An answer whose connection is cut after `after` bytes of its body; with -1 nothing is sent or done."""
 
     after: int = 0
 
 
 Trouble = Callable[[Request], Answer | None]
-"""Gives an answer in place of the server's own, or None; it may sleep, too."""
+"""A function that returns an answer to replace the server's own, or None; it may also sleep."""
 
 
 @dataclass
 class S3Server:
-    """A server with the empty bucket ``lake``; `asked` are its requests with the times at which each began and ended.
+    """A server with the empty bucket ``lake``; `asked` lists its requests with their start and end times.
 
-    `latency`: seconds by which each answer is late. `trouble`: asked first about each request.
+    `latency` is the minimum time of an answer in seconds. `trouble` is called first for each request.
     """
 
     objects: Objects = field(default_factory=Objects)
@@ -50,7 +50,7 @@ class S3Server:
 
     @property
     def options(self) -> dict[str, str]:
-        """The storage options of the server."""
+        """Storage options for this server."""
         return {
             "aws_endpoint_url": f"http://127.0.0.1:{self.port}",
             "aws_region": REGION,
@@ -59,7 +59,7 @@ class S3Server:
         }
 
     def answer(self, request: Request) -> Answer:
-        """Answer a request, late."""
+        """Answer a request after the latency."""
         began = time.monotonic()
         answer = None if self.trouble is None else self.trouble(request)
         if answer is None or (isinstance(answer, Cut) and answer.after >= 0):
@@ -72,7 +72,7 @@ class S3Server:
         return answer
 
     def rounds(self) -> int:
-        """Find the longest chain of requests, each of which began when the one before had ended."""
+        """Find the longest chain of requests in which each began after the previous one had ended."""
         longest: list[tuple[float, int]] = []
         for _, began, ended in sorted(self.asked, key=lambda each: each[1]):
             before = max((length for end, length in longest if end <= began), default=0)
@@ -104,8 +104,8 @@ def s3_server() -> Iterator[dict[str, str]]:
 
 
 def client_of(options: dict[str, str]) -> Any:
-    """Make a client of the server in the terms of AWS."""
-    import boto3  # type: ignore[import-untyped]  # it ships no types
+    """Make a client of the server from AWS options."""
+    import boto3  # type: ignore[import-untyped]  # boto3 ships no types
 
     return boto3.client(
         "s3",
@@ -125,7 +125,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 class _Connection(socketserver.StreamRequestHandler):
-    """One connection, which serves requests until its client leaves."""
+    """A connection that serves requests until its client closes it."""
 
     server: _Server
     rbufsize = 1 << 16
@@ -175,7 +175,7 @@ class _Connection(socketserver.StreamRequestHandler):
 
 
 def _unchunked(stream: BinaryIO) -> bytes:
-    """Return the data of chunks, with or without signatures, and skip what follows the last one."""
+    """Return the data of chunks, with or without signatures, and skip the trailer."""
     parts: list[bytes] = []
     while size := int(stream.readline().partition(b";")[0].strip() or b"0", 16):
         parts.append(stream.read(size))

@@ -1,4 +1,4 @@
-"""Spark's own file system of S3: its jars from Maven Central, its settings for a server of the tests."""
+"""Spark's own S3 file system, with jars from Maven Central and settings for a test server."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 class NoS3a(Exception):
-    """Spark has no file system for ``s3a``; the message says why."""
+    """Spark's file system for ``s3a`` is missing; the message says why."""
 
 
 def s3a_session(options: Mapping[str, str], cache: Path, settings: Mapping[str, object]) -> SparkSession:
     """Start a session that reads ``s3a://`` from the server with these storage options.
 
-    `cache`: a folder for ``hadoop-aws`` with the SDK of AWS (600 MB), of the version of Hadoop that PySpark ships.
+    `cache`: a folder for ``hadoop-aws`` with the AWS SDK (600 MB), in PySpark's version of Hadoop.
 
     Raises:
-        NoS3a: the jars cannot be had.
+        NoS3a: the jars cannot be loaded.
     """
     own = {
         "spark.jars.packages": f"org.apache.hadoop:hadoop-aws:{_hadoop_version()}",
@@ -48,7 +48,7 @@ def s3a_session(options: Mapping[str, str], cache: Path, settings: Mapping[str, 
 
 
 def _hadoop_version() -> str:
-    """Find the version of Hadoop that PySpark ships."""
+    """Find PySpark's version of Hadoop."""
     for jar in (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar"):
         return re.sub(r"hadoop-client-api-(.*)\.jar", r"\1", jar.name)
     raise FileNotFoundError("hadoop-client-api in the jars of PySpark")

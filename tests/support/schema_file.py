@@ -14,11 +14,11 @@ SCHEMA_VERSION = 3
 
 @dataclass(frozen=True)
 class Spelling:
-    """How a writer spells metadata; by default as Java does.
+    """A writer's spelling of metadata, which is Java's by default.
 
-    `write_columns` is what manifests say of the columns of a file: null, their names, or nothing.
-    `type_texts` puts the types of keys and values into the texts of nested types, as pypaimon before 2.1 does.
-    `case` is that of values of options that have no case; with `commas` lists of columns end with one.
+    `write_columns` is the form of a file's columns in manifests: null, their names, or left out.
+    `type_texts` puts the types of keys and values into the texts of nested types, like pypaimon before 2.1.
+    `case` converts option values that ignore case; with `commas`, lists of columns end with one.
     """
 
     write_columns: Literal["null", "named", "left out"] = "null"
@@ -65,7 +65,7 @@ def field_json(f: t.DataField, spelling: Spelling = JAVA) -> dict[str, Any]:
 
 
 def type_json(kind: t.DataType, spelling: Spelling = JAVA) -> Any:
-    """Write a type as schema files hold it: text, or an object for nested types."""
+    """Return a type's JSON for schema files: a text, or an object for nested types."""
     suffix = "" if kind.nullable else " NOT NULL"
     if isinstance(kind, t.RowType):
         return {"type": f"ROW{suffix}", "fields": [field_json(f, spelling) for f in kind.fields]}

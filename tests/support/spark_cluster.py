@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine, bound to loopback: a master and workers, all ended with their cluster."""
+"""A standalone Spark cluster on this machine, bound to loopback, with a master and workers that end together."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ MASTER_STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
 WORKER_STARTED = re.compile(r"Successfully registered with master")
 EXECUTOR_STARTED = re.compile(r"Started daemon with process name: (\d+)@")
 UNVERIFIED = "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-"""Options of a JVM that trusts the classes which it loads: a sixth of the CPU of starting Spark."""
+"""JVM options that skip the verification of classes, which takes a sixth of the CPU of starting Spark."""
 SHORT_LIVED = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {UNVERIFIED}"
-"""Options of a JVM that is gone before much of its code is worth compiling well."""
+"""Options for a JVM that ends before optimizing its code pays off."""
 
 START_SECONDS, POLL_SECONDS = 120, 0.05
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """`url` is what sessions call their master; the logs of executors are below `folder`."""
+    """A cluster; `url` is the master for sessions, and the logs of executors are below `folder`."""
 
     url: str
     folder: Path
 
     def launched(self) -> int:
-        """Count the executors that there have been."""
+        """Count the executors launched so far."""
         return len(list(self.folder.glob("work-*/app-*/*")))
 
     def executors(self) -> list[int]:
-        """List the process ids of executors that have begun to run, also when they are gone."""
+        """Return the process ids of executors that have started, including finished ones."""
         logs = self.folder.glob("work-*/app-*/*/stderr")
         return [int(pid) for log in sorted(logs) for pid in EXECUTOR_STARTED.findall(log.read_text())]
 
@@ -49,7 +49,7 @@ class Cluster:
 def cluster(folder: Path, workers: int, memory: str = "1g", *, apart: bool = False) -> Iterator[Cluster]:
     """Start a cluster whose workers have one core each; `folder` takes logs and scratch files.
 
-    `apart`: each worker has a loopback address of its own, so that Spark takes them for several machines (Linux).
+    `apart`: each worker has its own loopback address, so that they look like several machines to Spark (Linux).
     """
     with ExitStack() as running:
 
@@ -61,7 +61,7 @@ def cluster(folder: Path, workers: int, memory: str = "1g", *, apart: bool = Fal
                     env=_environment(folder),
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    start_new_session=True,  # executors are started by a worker, and end with its group
+                    start_new_session=True,  # executors are started by a worker and end with its process group
                 )
             running.callback(_end, process)
             return log
@@ -85,7 +85,7 @@ def _spark_class() -> Path:
 
 
 def _ports() -> tuple[str, ...]:
-    """Find free ports for the daemon and for its page."""
+    """Find free ports for the daemon and its web page."""
     return ("--port", "0", "--webui-port", "0")
 
 

@@ -1,4 +1,4 @@
-"""Rows of Spark DataFrames, many frames by one job, and what Spark should give for a scan."""
+"""Rows of Spark DataFrames: many frames read by one job, and the rows expected for a scan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 Lines: TypeAlias = Counter[str]
-"""How often each row is there, as JSON."""
+"""The number of times that each row occurs, as JSON."""
 
 SHOWN_ROWS = 5
 
@@ -29,11 +29,11 @@ FORMS = (
     "map('ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', "
     "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
 )
-"""Nothing is left out of the JSON: no nulls, no microseconds, no zones."""
+"""Options that keep nulls, microseconds and zones in the JSON."""
 
 
 def arrow_of(frame: DataFrame) -> pa.Table:
-    """Read all rows in Spark's own Arrow types. Variants are collected: `toArrow` cannot take one that is null."""
+    """Read all rows in Spark's own Arrow types. Variants are collected, since `toArrow` fails on a null variant."""
     from pyspark.sql.types import VariantType
 
     if not any(isinstance(field.dataType, VariantType) for field in frame.schema):
@@ -48,19 +48,19 @@ def _member(value: Any) -> Any:
 
 
 def assert_reads_alike(frame: DataFrame, scan: Scan | SystemScan, set_columns: tuple[str, ...] = ()) -> None:
-    """Assert that the frame has the rows that Morrow reads here, as Spark has them: without nanoseconds."""
+    """Assert that the frame has Morrow's rows in the form that Spark can hold, without nanoseconds."""
     fields = drop_not_null(scan.fields)
     expected = to_spark_rows(scan.to_arrow(), to_travel_schema(fields))
     assert_same_rows(rows_of(arrow_of(frame), fields), rows_of(expected, fields), fields, set_columns)
 
 
 def handed_over(scan: Scan, spark: SparkSession) -> DataFrame:
-    """Read by Morrow in this process, with the nullability of what Spark reads."""
+    """Read with Morrow in this process, with the nullability of Spark's reads."""
     return to_spark(scan.to_batches(), drop_not_null(scan.fields), spark, where="what is expected")
 
 
 def lines_of(frames: Sequence[DataFrame]) -> list[Lines | Exception]:
-    """Read the rows of all frames by one job; where that fails, by one for each frame, or says why there are none."""
+    """Read the rows of all frames with one job; if that fails, with one job per frame, and return the errors."""
     from pyspark.errors import PySparkException
 
     try:
@@ -71,10 +71,10 @@ def lines_of(frames: Sequence[DataFrame]) -> list[Lines | Exception]:
 
 def _collected(frames: Sequence[DataFrame]) -> list[Lines]:
     rows = [_as_json(frame, number) for number, frame in enumerate(frames)]
-    while len(rows) > 1:  # in pairs: Spark plans a chain of unions by the square of its length
+    while len(rows) > 1:  # in pairs, since Spark needs quadratic time to plan a chain of unions
         pairs = [left.unionAll(right) for left, right in zip(rows[::2], rows[1::2], strict=False)]
         rows = pairs + rows[len(pairs) * 2 :]
-    # Each task is sent the whole union, so that one for each of its many partitions would cost by the square, too.
+    # Each task receives the whole union, so a task for each of its many partitions would be quadratic, too.
     table = rows[0].coalesce(2).toArrow()
     found = [Lines() for _ in frames]
     for number, line in zip(table["frame"].to_pylist(), table["line"].to_pylist(), strict=True):
@@ -91,12 +91,12 @@ def _member_of(field: StructField) -> str:
     from pyspark.sql.types import MapType
 
     column = quote_name(field.name)
-    # Keys would become texts; and not all of them can.
+    # Keys would become texts, which not all types can.
     return f"map_entries({column})" if isinstance(field.dataType, MapType) else column
 
 
 def assert_same_lines(got: Lines | Exception, want: Lines | Exception, frame: DataFrame, sets: Sequence[str]) -> None:
-    """Assert that both hold the same rows; entries of maps, and of arrays in `sets`, in any order."""
+    """Assert that both have the same rows; entries of maps, and of arrays in `sets`, may have any order."""
     from pyspark.sql.types import MapType
 
     for side in (got, want):

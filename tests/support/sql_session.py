@@ -1,4 +1,4 @@
-"""The SQL of the Paimon documentation, run as it stands: each INSERT is a commit, each SELECT a read by Morrow."""
+"""The SQL of the Paimon documentation, run unchanged: each INSERT is a commit, each SELECT a read by Morrow."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ COMMENT = re.compile(r"--[^\n]*")
 
 
 class SqlSession:
-    """Runs CREATE TABLE, INSERT and SELECT statements on tables below a folder.
+    """A session that runs CREATE TABLE, INSERT and SELECT statements on tables below a folder.
 
-    ``DELETE FROM t VALUES (...)`` (not SQL, but clear) writes the rows as -D.
+    ``DELETE FROM t VALUES (...)`` (which is not SQL) writes the rows as -D.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -36,7 +36,7 @@ class SqlSession:
         self.tables: dict[str, TableFactory] = {}
 
     def run(self, script: str) -> list[list[tuple[Any, ...]]]:
-        """Run the statements; return the rows of each SELECT, sorted."""
+        """Run the statements, and return the sorted rows of each SELECT."""
         statements = (re.sub(r"\s+", " ", s).strip() for s in COMMENT.sub("", script).split(";"))
         return [rows for statement in statements if statement for rows in self._statement(statement)]
 

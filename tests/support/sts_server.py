@@ -1,6 +1,6 @@
-"""A small STS on the loopback: it lends credentials of roles for as long as a test wants, and knows whom it let in.
+"""A small STS on the loopback that lends role credentials with a given lifetime, and checks requests for them.
 
-It also answers as the metadata service of a machine in AWS, which has a role.
+It also answers like the metadata service of an AWS machine that has a role.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ KEY = "user"
 
 @dataclass
 class StsServer:
-    """Lends what ends after `life` seconds to the key ``user``; `asked` are the parameters of its requests.
+    """A server that lends credentials for `life` seconds to the key ``user``; `asked` lists its requests' parameters.
 
-    `refuses`: the code and text of the error that it answers with instead. `answers`: the whole text instead.
+    `refuses` is the code and text of an error to answer with. `answers` is a text that replaces the whole answer.
     """
 
     life: float = 3600.0
@@ -36,7 +36,7 @@ class StsServer:
     asked: list[dict[str, str]] = field(default_factory=list)
     lent: dict[str, tuple[str, float]] = field(default_factory=dict)
     secrets: list[str] = field(default_factory=list)
-    """All that nobody may see: secret keys and tokens."""
+    """Secret keys and tokens, which must never be shown."""
     port: int = 0
 
     @property
@@ -44,7 +44,7 @@ class StsServer:
         return f"http://127.0.0.1:{self.port}"
 
     def guard(self, request: Request) -> Answer | None:
-        """Refuse what does not come by credentials that were lent and are alive: trouble of an `S3Server`."""
+        """Refuse requests without valid lent credentials; it serves as the `trouble` of an `S3Server`."""
         key = _key_of(request.headers.get("authorization", ""))
         token, ends = self.lent.get(key, ("", 0.0))
         if not token or request.headers.get("x-amz-security-token") != token:
@@ -52,7 +52,7 @@ class StsServer:
         return s3_error(400, "ExpiredToken") if time.time() > ends else None
 
     def answer(self, asked: dict[str, str], authorization: str) -> tuple[int, str]:
-        """Answer a request of these parameters."""
+        """Answer a request with these parameters."""
         self.asked.append({**asked, "key": _key_of(authorization)})
         if self.answers is not None:
             return 200, self.answers
@@ -66,7 +66,7 @@ class StsServer:
         return 200, _result(action, f"<Credentials>{held}</Credentials>")
 
     def lend(self) -> dict[str, str]:
-        """Lend credentials, to whom it may be."""
+        """Create and lend credentials."""
         key, secret, token = f"ASIA{uuid.uuid4().hex[:16]}", uuid.uuid4().hex, uuid.uuid4().hex * 2
         ends = time.time() + self.life
         self.lent[key] = (token, ends)
@@ -75,7 +75,7 @@ class StsServer:
         return {"AccessKeyId": key, "SecretAccessKey": secret, "SessionToken": token, "Expiration": when}
 
     def of_machine(self, path: str) -> str:
-        """Answer as the metadata service of a machine, whose role is ``machine``."""
+        """Answer like the metadata service of a machine whose role is ``machine``."""
         if not path.endswith("/machine"):
             return "machine"
         self.asked.append({"Action": "metadata"})
@@ -144,6 +144,6 @@ def _error(code: str, message: str) -> str:
 
 
 def s3_error(status: int, code: str) -> Answer:
-    """Make the error of this code that S3 answers with."""
+    """Make S3's error with this code."""
     text = f'<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>{code}</Message></Error>'
     return Answer(status, text.encode(), {"Content-Type": "application/xml"})

@@ -1,7 +1,7 @@
-"""Kills within the operations of a file store: between two calls of the system that change what is on disk.
+"""Kills within a file store's operations, between two system calls that change the disk.
 
-`FaultyStore` kills between operations of the store. A file is created by a link and the removal of its temporary name,
-and many files are removed one by one: a process may die in between.
+`FaultyStore` kills between operations of the store. But a file is created by a link and the removal of its temporary
+name, and many files are removed one by one, so a process may die in between.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 
 CHANGES = frozenset({"os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir"})
-"""Audit events of calls that change folders, told before they are made."""
+"""Audit events of calls that change folders, which are raised before the calls."""
 
 _watchers: list[Callable[[str, str], None]] = []
 _installed: list[bool] = []
@@ -24,14 +24,14 @@ def _hear(event: str, arguments: tuple[object, ...]) -> None:
 
 
 def _watch(watcher: Callable[[str, str], None]) -> None:
-    if not _installed:  # a hook stays for good
+    if not _installed:  # a hook cannot be removed
         sys.addaudithook(_hear)
         _installed.append(True)
     _watchers.append(watcher)
 
 
 def counted(folder: str, run: Callable[[], object]) -> int:
-    """Count such calls of a function below a folder."""
+    """Count a function's changing calls below a folder."""
     calls: list[str] = []
     _watch(lambda event, path: calls.append(event) if path.startswith(folder) else None)
     try:
@@ -42,7 +42,7 @@ def counted(folder: str, run: Callable[[], object]) -> int:
 
 
 def killed_at(number: int, folder: str, run: Callable[[], object]) -> None:
-    """Run a function in a process that dies before its call `number` below a folder, counted from 0."""
+    """Run a function and kill this process before its call `number` below a folder, counted from 0."""
     calls: list[str] = []
 
     def watcher(event: str, path: str) -> None:

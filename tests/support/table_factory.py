@@ -1,4 +1,4 @@
-"""Writes Paimon tables in plain, obvious Python, for tests and benchmarks.
+"""A writer of Paimon tables in plain, simple Python, for tests and benchmarks.
 
 It follows the layout of Java Paimon 1.4 (golden files were the model) and shares nothing with the engine but the data
 types, so that a mistake in the engine's decoders cannot hide. Nothing is merged, compacted or bucketed here: the caller
@@ -38,7 +38,7 @@ SCHEMAS = Path(__file__).with_name("avro_schemas.json")
 
 
 def _without_columns(schema: Any) -> Any:
-    """Return the schema of manifests that do not say which columns a file holds."""
+    """Return the schema of manifests without the names of a file's columns."""
     file = next(field for field in schema["fields"] if field["name"] == "_FILE")["type"]
     file["fields"] = [field for field in file["fields"] if field["name"] != "_WRITE_COLS"]
     return fastavro.parse_schema(schema)
@@ -54,7 +54,7 @@ Field = t.DataField | tuple[str, str]
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file as its manifest entry describes it; `record` is the entry's ``_FILE``."""
+    """A data file in the form of its manifest entry; `record` is the entry's ``_FILE``."""
 
     partition: Partition
     bucket: int
@@ -71,7 +71,7 @@ class DataFile:
 
 @dataclass
 class TableFactory:
-    """A table that is being written at `path`; `commit` makes the pending files a snapshot.
+    """A table that is written at `path`; `commit` turns the pending files into a snapshot.
 
     Args:
         path: the table's folder, created here.
@@ -109,7 +109,7 @@ class TableFactory:
     # -- schema ---------------------------------------------------------------------------------------------------
 
     def alter(self, *, fields: Sequence[Field] | None = None, options: Mapping[str, str] | None = None) -> int:
-        """Write the next schema and make it current; return its id."""
+        """Write the next schema, make it current and return its id."""
         not_null = {*self.primary_keys}
         if fields is not None:
             typed = [_data_field(i, f) for i, f in enumerate(fields)]
@@ -134,7 +134,7 @@ class TableFactory:
 
     @property
     def keys(self) -> tuple[t.DataField, ...]:
-        """The primary key without partition columns, as data files have it."""
+        """The primary key without partition columns, as in data files."""
         by_name = {f.name: f for f in self.columns}
         return tuple(by_name[name] for name in self.primary_keys if name not in self.partition_keys)
 
@@ -163,7 +163,7 @@ class TableFactory:
                 the last file of this partition and bucket. Rows get theirs before they are sorted by key.
             kinds: per row ``+I``, ``-U``, ``+U``, ``-D`` or their codes 0-3; inserts by default.
             value_stats: True for all columns, False for none, or the columns that have them.
-            presorted: the rows of a primary-key table are in key order already.
+            presorted: the rows of a primary-key table are already in key order.
         """
         spec = self.partitions.of(partition)
         full = self._completed(table, spec)
@@ -237,11 +237,11 @@ class TableFactory:
         return files
 
     def delete_file(self, file: DataFile) -> None:
-        """Remove a file that an earlier commit added; it stays on disk, as in Paimon."""
+        """Remove a file of an earlier commit from the table; it stays on disk, as in Paimon."""
         self._pending.append((DELETE, file))
 
     def deletion_vector(self, file: DataFile, positions: Iterable[int]) -> None:
-        """Mark these positions of a data file as deleted, in place of any it had; none takes its vector away."""
+        """Set the deleted positions of a data file, replacing earlier ones; no positions remove its vector."""
         vectors = self._vectors.setdefault((file.partition, file.bucket), {})
         dead = sorted(set(positions))
         vectors.pop(file.name, None)
@@ -250,13 +250,13 @@ class TableFactory:
         self._vectors_changed = True
 
     def folder(self, partition: Partition, bucket: int) -> Path:
-        """Return where the data files of this partition and bucket lie."""
+        """Return the folder with the data files of this partition and bucket."""
         return self.path / self.partitions.folder(partition) / f"bucket-{bucket}"
 
     # -- commit ---------------------------------------------------------------------------------------------------
 
     def commit(self, kind: str = "APPEND", *, entries_per_manifest: int = 10_000) -> int:
-        """Make the pending files a snapshot; return its id."""
+        """Turn the pending files into a snapshot and return its id."""
         self.snapshot_id += 1
         pending, self._pending = self._pending, []
         new = [
@@ -339,7 +339,7 @@ class TableFactory:
     # -- deletion vectors -----------------------------------------------------------------------------------------
 
     def _write_vectors(self) -> str:
-        """Write one index file per bucket, and the index manifest that names them all."""
+        """Write one index file per bucket, and the index manifest that lists all of them."""
         self._vectors_changed = False
         folder = self.path / "index"
         folder.mkdir(exist_ok=True)
@@ -424,7 +424,7 @@ class TableFactory:
         return binary_rows(columns, [f.type for f in self.keys], 1)[0]
 
     def _completed(self, table: pa.Table, partition: Partition) -> pa.Table:
-        """Complete columns in the schema's order and types; partition columns are filled in."""
+        """Put columns into the schema's order and types, and fill in partition columns."""
         values = dict(zip(self.partition_keys, partition, strict=True))
         columns = [
             table.column(f.name).cast(f.type.arrow()).combine_chunks()
@@ -443,7 +443,7 @@ class TableFactory:
         return numbers.astype(np.int64)
 
     def _new_id(self) -> uuid.UUID:
-        """As in Java's file names, but the same in every run."""
+        """Return an id as in Java's file names, but the same one in every run."""
         return uuid.uuid5(uuid.NAMESPACE_OID, str(next(self._names)))
 
     def _add(self, file: DataFile) -> DataFile:

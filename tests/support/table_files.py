@@ -1,4 +1,4 @@
-"""Which files of a table belong to it, and which nobody will ever read."""
+"""The files that belong to a table, and orphans, which no reader will ever open."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from morrow.engine.plan.metadata import TableMetadata
 
 
 def orphans(table: str) -> set[str]:
-    """Files below the folder that no schema, snapshot, hint or list in the table names."""
+    """Return the files below the folder that no schema, snapshot, hint or list of the table names."""
     return {path.name for path in Path(table).rglob("*") if path.is_file()} - set(_named(table))
 
 
@@ -39,7 +39,7 @@ def _named_by(snapshot: Snapshot, folder: Path) -> Iterator[str]:
         yield from _index_files((folder / snapshot.index_manifest).read_bytes(), snapshot.index_manifest)
 
 
-# By content: tests look at hundreds of copies of a table.
+# Cached by content, since tests look at hundreds of copies of a table.
 
 
 @cache
@@ -59,7 +59,7 @@ def _index_files(content: bytes, name: str) -> list[str]:
 
 
 def fingerprint(path: str) -> str:
-    """Return the same text for tables whose folders hold the same folders, and the same files with the same bytes."""
+    """Return a text that is equal for tables with the same folders and the same files with the same bytes."""
     digest = sha256()
     for entry in sorted(Path(path).rglob("*")):
         content = entry.read_bytes() if entry.is_file() else b""

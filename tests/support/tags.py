@@ -1,4 +1,4 @@
-"""Snapshots of given times, for tests of tags: files without data, as no committer could make them at will."""
+"""Snapshots with given times for tests of tags: they have no data, since no committer could set the times."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from tests.support import commits
 
 UTC_DAYS = {"sink.process-time-zone": "UTC"}
-"""Tests must not depend on where they run."""
+"""Options that make tests independent of the local time zone."""
 
 
 def table(
     folder: Path, *times: str, options: Mapping[str, str] | None = None, store: FileStore | None = None
 ) -> TableMetadata:
-    """Make a table with a snapshot of each time (ISO text, in UTC), beginning with 1."""
+    """Make a table with a snapshot for each time (ISO text in UTC), beginning with id 1."""
     metadata = commits.table(folder, options={**UTC_DAYS, **(options or {})}, store=store)
     for i, time in enumerate(times, 1):
         add_snapshot(metadata, i, time)
@@ -34,7 +34,7 @@ def add_snapshot(
     watermark: str | None = None,
     identifier: int = BATCH_COMMIT_IDENTIFIER,
 ) -> Snapshot:
-    """Commit nothing at this time."""
+    """Add an empty snapshot with this time."""
     snapshot = Snapshot(
         id=snapshot_id,
         schema_id=0,
@@ -55,7 +55,7 @@ def add_snapshot(
 
 
 def expire(metadata: TableMetadata, *snapshot_ids: int) -> None:
-    """Remove snapshot files, as expiry does in the end."""
+    """Remove snapshot files like the last step of expiry."""
     for snapshot_id in snapshot_ids:
         assert metadata.store.delete(metadata.paths.snapshot(snapshot_id))
 
@@ -66,7 +66,7 @@ def tags(metadata: TableMetadata) -> dict[str, int]:
 
 
 def moment(text: str) -> dt.datetime:
-    """Parse ISO text as an instant; in UTC where it has no zone."""
+    """Parse ISO text as an instant, in UTC if it has no zone."""
     time = dt.datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=dt.UTC)
 

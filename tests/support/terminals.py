@@ -1,4 +1,4 @@
-"""Commands on a terminal of their own: in processes that are forked from one in which all has been imported."""
+"""Commands on terminals of their own, in processes that are forked from one with all imports."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from morrow.cli import main
 from tests.support.processes import PROCESSES
 
 OF_TERMINALS = ("COLUMNS", "LINES", "NO_PAGER", "PAGER", "TERM")
-"""Variables that say something of the terminal that the tests run in."""
+"""Variables that describe the terminal in which the tests run."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """A command that came to its end: what it wrote to the terminal, and to standard error, which is a file."""
+    """A finished command: its output on the terminal, and on standard error, which is a file."""
 
     code: int | None
     shown: str
@@ -33,9 +33,9 @@ class Done:
 def on_terminal(
     *args: object, columns: int = 80, lines: int = 24, typed: bytes = b"", asked: bytes = b"", **environment: str
 ) -> Done:
-    """Run `morrow` with a terminal of this size as standard input and output, and `environment` besides this one.
+    """Run `morrow` with a terminal of this size as standard input and output, and add `environment` to this process's.
 
-    `asked` is typed once something stands on standard error: the answer to a question.
+    `asked` is typed once standard error contains a question.
     """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
@@ -64,7 +64,7 @@ def _waiting(terminal: int, seconds: float = 0) -> bool:
 
 
 def _run(args: list[str], streams: tuple[str, str], environment: Mapping[str, str]) -> None:
-    """Run in the forked process."""
+    """Run the command in the forked process."""
     os.setsid()
     terminal, errors = (os.open(path, os.O_RDWR) for path in streams)
     for target, source in enumerate((terminal, terminal, errors)):
@@ -78,4 +78,4 @@ def _run(args: list[str], streams: tuple[str, str], environment: Mapping[str, st
     try:
         main()
     finally:
-        atexit._run_exitfuncs()  # which forked processes leave out
+        atexit._run_exitfuncs()  # forked processes do not run these by themselves

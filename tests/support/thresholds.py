@@ -1,7 +1,7 @@
-"""Sizes from which on rows and metadata take another way, lowered so that small random tables take all of them.
+"""Thresholds from which on other code handles rows and metadata, lowered so that small random tables reach all of it.
 
-What is only reached by large tables is else reached by no test. `LOWERED` names each size and values that are possible;
-who adds a size adds it here, or to `UNTOUCHED` with the reason.
+Code that only large tables reach is not tested otherwise. `LOWERED` maps each threshold to possible values. When you
+add a threshold, add it here, or to `UNTOUCHED` with the reason.
 """
 
 from __future__ import annotations
@@ -214,14 +214,14 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
         "writers.keyed.postpone_bucket": "MAX_WRITERS",
     },
 }
-"""Large numbers with names of sizes that are not lowered here: why -> module -> names."""
+"""Large numbers whose names look like thresholds and that are not lowered here: reason -> module -> names."""
 
 for room in LOWERED:
     importlib.import_module(f"morrow.{room}")
 
 
 def lowered(patch: pytest.MonkeyPatch, chance: random.Random, share: float) -> dict[str, Value]:
-    """Lower a share of all sizes, and return those with their values."""
+    """Lower a share of all thresholds, and return them with their values."""
     chosen = {
         f"{room}.{name}": chance.choice(values)
         for room, sizes in LOWERED.items()
@@ -236,7 +236,7 @@ def lowered(patch: pytest.MonkeyPatch, chance: random.Random, share: float) -> d
 
 
 def _holders(home: str, name: str) -> list[ModuleType]:
-    """Return the modules that have a size: its own, and those that import it by its name."""
+    """Return the modules that hold a threshold: its own module, and those that import it by name."""
     users = [module for module, imported in _imports().items() if (home, name) in imported]
     return [sys.modules[home], *users]
 
@@ -255,14 +255,14 @@ _READ: dict[ModuleType, frozenset[tuple[str, str]]] = {}
 WORDS = re.compile(
     r"ROWS|BYTES|FEW|MAX_|MIN_|WORTH|SMALL|MANY|BLOCK|PIECE|OFTEN|SLICE|AT_ONCE|DENSE|SAMPLE|RUNS|SPREAD|STEPS|COUNTED"
 )
-"""What names of sizes have in them."""
+"""Words in the names of thresholds."""
 LARGE = 1000
-"""What is less, small tables have on either side, or tests of the module."""
+"""Smaller thresholds are crossed by small tables or by tests of their module."""
 ROOMS = ("engine/polars_threads.py", "engine/plan", "readers", "writers")
 
 
 def sizes() -> Iterator[str]:
-    """Yield the large numbers of modules that have names of sizes."""
+    """Yield the thresholds of modules that are large numbers."""
     for place in ROOMS:
         for path in sorted((ROOT / place).rglob("*.py")) if not place.endswith(".py") else [ROOT / place]:
             room = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")

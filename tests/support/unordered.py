@@ -1,4 +1,4 @@
-"""Which columns hold arrays that Java keeps in no particular order, since they come out of hash sets and hash maps."""
+"""Columns with arrays in no particular order, since Java fills them from hash sets and hash maps."""
 
 from __future__ import annotations
 

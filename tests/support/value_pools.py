@@ -1,6 +1,6 @@
-"""Small pools of values for each type, with the corner cases in them.
+"""Small pools of values for each type, including corner cases.
 
-Not among them: NaN and -0.0, which Java compares as equal to other numbers in keys.
+NaN and -0.0 are not included, since Java compares them as equal to other numbers in keys.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NOT_NULL_CHANCE = 3
 
 
 def values(kind: t.DataType, pool: Sequence[Any] | None = None) -> st.SearchStrategy[Any]:
-    """Draws a value of the type, or of the pool; null in a third of the draws where the type allows it."""
+    """Draw a value of the type or of the pool; null in a third of the draws if the type is nullable."""
     if pool is None:
         pool = NESTED[kind] if kind in NESTED else POOLS[str(kind.with_nullable(True))]
     some = st.sampled_from(pool)

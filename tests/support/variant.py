@@ -1,4 +1,4 @@
-"""Parquet's variant encoding to JSON text: enough to read what golden tables hold.
+"""Parquet's variant encoding as JSON text, to the extent that golden tables need it.
 
 metadata: header byte (version in the low 4 bits, offset size - 1 in the top 2), number of names, offsets, UTF-8 names.
 value: header byte whose low 2 bits say primitive, short string, object or array; the other 6 bits belong to that kind.
@@ -19,7 +19,7 @@ BINARY, STRING = 15, 16
 
 
 def variant_json(value: bytes, metadata: bytes) -> str:
-    """Write the JSON text that Java prints: no blanks, members in the order of their names."""
+    """Return the JSON text that Java prints, without blanks and with members in the order of their names."""
     return json.dumps(_decode(value, 0, _names(metadata)), separators=(",", ":"), ensure_ascii=False)
 
 

@@ -34,7 +34,7 @@ def new_table(
 
 
 def renamed_by_others(table: morrow.Table, names: Mapping[str, str]) -> morrow.Table:
-    """Rename columns and members of a table without rows, also as Morrow would not: in its only schema file."""
+    """Rename columns and members of an empty table in its only schema file, even to names that Morrow refuses."""
     file = Path(table.path) / "schema" / "schema-0"
     text = file.read_text()
     for old, new in names.items():
@@ -45,9 +45,9 @@ def renamed_by_others(table: morrow.Table, names: Mapping[str, str]) -> morrow.T
 
 
 def with_packed_blobs(folder: Path) -> tuple[morrow.Table, Path]:
-    """Make a table with a key and BLOBs as Paimon 2.0 does: rows hold descriptors of blobs in a pack.
+    """Make a table with a key and BLOBs as Paimon 2.0 does, with descriptors in rows and blobs in a pack.
 
-    Returns: the table, and the pack, which is old and which no manifest names.
+    Returns: the table, and the pack, an old file that no manifest names.
     """
     table = new_table(folder, "k INT NOT NULL, v INT, photo BYTES", keys=["k"], options={"bucket": 1})
     table.append([{"k": 1, "v": 1, "photo": b"\1descriptor"}])
@@ -61,7 +61,7 @@ def with_packed_blobs(folder: Path) -> tuple[morrow.Table, Path]:
 
 
 def made_once(name: str, folder: Path, make: Callable[[Path], morrow.Table]) -> morrow.Table:
-    """Make the table ``db.t`` in a folder; what was made under this name in this process before is copied."""
+    """Make the table ``db.t`` in a folder, or copy it if this process has already made one under this name."""
     template = Path(_templates().name) / name
     if not template.exists():
         with disable_fsync():
@@ -76,11 +76,11 @@ def _templates() -> TemporaryDirectory[str]:
 
 
 def rows(table: morrow.Table, **scan: Any) -> list[tuple[Any, ...]]:
-    """Read all rows, sorted."""
+    """Read all rows and sort them."""
     frame: pl.DataFrame = table.scan(**scan).to_polars()
     return sorted(frame.rows(), key=lambda row: tuple((value is None, value) for value in row))
 
 
 def data_files(folder: Path) -> set[Path]:
-    """List all files of a table but those of its schema."""
+    """Return all files of a table except its schema files."""
     return {path for path in folder.rglob("*") if path.is_file() and path.parent.name != "schema"}

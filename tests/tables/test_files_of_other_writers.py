@@ -1,4 +1,4 @@
-"""Tables as other writers leave them: read, or refused by name, and never called damaged."""
+"""Tables by other writers are read or refused by name, and never called damaged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Write = Callable[[pa.Table, Path], None]
 
 
 def stored_by(write: Write, monkeypatch: pytest.MonkeyPatch, folder: Path, fields: Any, rows: pa.Table) -> morrow.Table:
-    """Return a table of one data file, which `write` has written."""
+    """Return a table with one data file that `write` has written."""
     monkeypatch.setitem(FORMATS, "parquet", lambda table, _fields, path, _size: write(table, path))
     factory = TableFactory(folder / "t", fields)
     factory.write_file(rows, value_stats=False)
@@ -37,7 +37,7 @@ def stored_by(write: Write, monkeypatch: pytest.MonkeyPatch, folder: Path, field
 
 
 def write_shredded(table: pa.Table, path: Path) -> None:
-    """Add the member that a variant has where numbers of its member ``n`` lie apart."""
+    """Add the member of a shredded variant, in which numbers of its member ``n`` are stored separately."""
     rows = [variant | {"typed_value": {"n": {"value": None, "typed_value": 5}}} for variant in table["v"].to_pylist()]
     kind = pa.struct([*table.schema.field("v").type, ("typed_value", pa.struct([("n", SHREDDED)]))])
     pq.write_table(table.set_column(1, pa.field("v", kind), pa.array(rows, kind)), path)
@@ -63,7 +63,7 @@ def write_encrypted(table: pa.Table, path: Path, plain_footer: bool = False) -> 
 
 
 def write_bytes_as_text(table: pa.Table, path: Path) -> None:
-    """Write the text ``\\xff``, as Spark casts bytes."""
+    """Write the text ``\\xff``, which results if Spark casts bytes."""
     buffers = [None, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"\xff")]
     pq.write_table(table.set_column(1, "v", pa.Array.from_buffers(pa.string(), 1, buffers)), path)
 
@@ -118,7 +118,7 @@ def test_vectors_are_lists_where_java_writes_them(tmp_path: Path, monkeypatch: p
 
 
 def test_counts_of_nulls_that_are_not_those_of_the_blobs(golden_root: Path, tmp_path: Path) -> None:
-    """pypaimon streams blobs, and write a count that is not theirs."""
+    """pypaimon streams blobs and writes a wrong null count."""
     folder = shutil.copytree(golden_root / "public/blob/warehouse/db.db/t", tmp_path / "t")
     nulls = morrow.open(folder).count("pic IS NULL")
 
@@ -145,7 +145,7 @@ def test_a_key_that_is_the_partition_key(tmp_path: Path) -> None:
 
 
 def test_appends_after_a_snapshot_that_does_not_count_its_rows(tmp_path: Path) -> None:
-    """Some versions of pypaimon, and Paimon before 0.4, count none."""
+    """Some versions of pypaimon, and Paimon before 0.4, do not count rows."""
     factory = TableFactory(tmp_path / "t", TEXTS)
     factory.write_file(pa.table({"id": [1, 2], "v": ["a", "b"]}))
     snapshot = tmp_path / "t/snapshot" / f"snapshot-{factory.commit()}"

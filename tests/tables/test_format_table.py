@@ -1,6 +1,6 @@
-"""Format tables and object tables of a catalog: read in all ways, with partitions, hostile names and damaged folders.
+"""Format tables and object tables of a catalog: all kinds of reads, with partitions, hostile names and damaged folders.
 
-Those that Java writes are read in `tests/interop/test_hive.py`.
+Tables by Java are read in `tests/interop/test_hive.py`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Make = Callable[..., Path]
 
 @pytest.fixture
 def make(catalog: morrow.Catalog, server: RestServer, tmp_path: Path) -> Make:
-    """Make ``db.t`` of a kind in an empty folder, which is returned."""
+    """Make ``db.t`` of a kind with an empty folder, and return the folder."""
 
     def made(kind: str = "format-table", format_: str = "parquet", columns: str = COLUMNS, keys: Any = KEYS) -> Path:
         catalog.create_table("db.t", schema=columns, partition_keys=keys)
@@ -288,7 +288,7 @@ def test_what_a_format_cannot_hold(make: Make, catalog: morrow.Catalog, server: 
             table.append(bad)
     assert list(folder.iterdir()) == []
     blank = make_csv_encoder([DataField(0, "v", VarCharType())], Options({}), "here")(pl.DataFrame({"v": [" ", "a"]}))
-    assert blank == b'" "\na\n'  # a line of blanks is a null to Java
+    assert blank == b'" "\na\n'  # Java reads a line of blanks as null
     frame = pl.DataFrame({"v": ["a", "b\\"], "f": [float("nan"), -0.0], "b": [b"\x00\xff", None]})
     at = frame.with_columns(t=pl.Series(["2024-01-02T03:04:05.000006", None]).str.to_datetime(time_unit="us"))
     table.append(at)

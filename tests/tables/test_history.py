@@ -1,4 +1,4 @@
-"""Tags as users have them: ``table.tags``."""
+"""The tags of a table: ``table.tags``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.written import new_table, rows
 
 @pytest.fixture
 def table(tmp_path: Path) -> morrow.Table:
-    """Three snapshots, of the rows 1; 1 and 2; 1, 2 and 3."""
+    """Make three snapshots with the rows 1; 1 and 2; 1, 2 and 3."""
     with disable_fsync():
         made = new_table(tmp_path, "a INT")
         for number in (1, 2, 3):
@@ -126,7 +126,7 @@ def test_expired_snapshots_live_on_in_their_tags(table: morrow.Table) -> None:
 
     assert [s.id for s in table.snapshots()] == [3]
     assert rows(table, tag="v1") == [(1,)]
-    table.tags.create("too", 1)  # v1 keeps it
+    table.tags.create("too", 1)  # v1 keeps the snapshot
     with pytest.raises(SnapshotExpired):
         table.tags.create("v2", 2)
     with pytest.raises(SnapshotNotFound):
@@ -193,7 +193,7 @@ def test_settings_that_contradict_each_other_are_refused_when_they_are_set(tmp_p
         new_table(tmp_path, "a INT", options={"tag.create-time": "noon"}, name="u")
 
 
-# The face of branches: a collection of names that can be changed.
+# Branches are a collection of names that can be changed.
 
 
 def test_it_is_a_collection_of_names(tmp_path: Path) -> None:

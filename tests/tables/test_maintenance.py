@@ -1,4 +1,4 @@
-"""The maintenance of a table as its users call it: arguments, and what is said of wrong ones."""
+"""Maintenance of a table as users call it: arguments, and errors for wrong ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.written import new_table, rows
 
 @pytest.fixture
 def table(tmp_path: Path) -> morrow.Table:
-    """Three snapshots of a row each."""
+    """Make three snapshots with one row each."""
     table = new_table(tmp_path, "a INT")
     for number in range(3):
         table.append([{"a": number}])
@@ -77,7 +77,7 @@ def test_consumers_tell_who_they_are(table: morrow.Table) -> None:
 def test_rollback_to_one_of_the_snapshots(table: morrow.Table, by: str) -> None:
     second = table.snapshots()[1]
 
-    assert table.rollback(**{by: second}) == second  # type: ignore[arg-type]  # the name is what varies
+    assert table.rollback(**{by: second}) == second  # type: ignore[arg-type]  # the name varies
     assert rows(table) == [(0,), (1,)]
 
 

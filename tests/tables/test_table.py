@@ -1,4 +1,4 @@
-"""A table as an object: what it says of itself."""
+"""A table as an object, and its description of itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIELDS = [
 
 
 def commented(schema: Path, column: str, comment: str) -> None:
-    """Give a column of a schema file a comment."""
+    """Set a column's comment in a schema file."""
     content = json.loads(schema.read_text())
     (field,) = (f for f in content["fields"] if f["name"] == column)
     field["description"] = comment
@@ -33,7 +33,7 @@ def commented(schema: Path, column: str, comment: str) -> None:
 
 @pytest.fixture
 def factory(tmp_path: Path) -> TableFactory:
-    """Two snapshots: id 1 and 2, then 2 again."""
+    """Make two snapshots: one with id 1 and 2, then one with 2 again."""
     factory = TableFactory(tmp_path / "orders", FIELDS, ["dt", "id"], ["dt"], options={"note": "x"})
     commented(factory.path / "schema" / "schema-0", "v", "free <b>text</b>")
     factory.write_file(pa.table({"id": [1, 2], "v": ["a", "old"]}), partition={"dt": "d1"})

@@ -126,14 +126,14 @@ def test_parquet_files_are_cloned(tmp_path: Path) -> None:
     assert catalog.tables("db") == ["t"]
 
 
-# `Catalog.clone_parquet`: which files of a folder are its rows, and what their folders say.
+# `Catalog.clone_parquet`: which files of a folder hold rows, and how its folders become partitions.
 
 ONE: dict[str, list[Any]] = {"id": [1]}
 NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def written(root: Path, files: dict[str, Any]) -> Path:
-    """Write files: tables as Parquet, texts as they are."""
+    """Write files: tables as Parquet, texts unchanged."""
     for name, content in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, str):
@@ -144,7 +144,7 @@ def written(root: Path, files: dict[str, Any]) -> Path:
 
 
 def clone(tmp_path: Path, files: dict[str, Any], below: str = "") -> morrow.Table:
-    """Clone a folder, and check that each of its files is still there."""
+    """Clone a folder, and check that all its files still exist."""
     root = written(tmp_path / "old", files)
     before = sorted(root.rglob("*"))
     try:

@@ -1,4 +1,4 @@
-"""Writing in steps: many batches in one commit, commits under a name and a number, and what happens on errors."""
+"""Writing in steps: many batches in one commit, commits with a name and a number, and the effect of errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.written import data_files, new_table, rows
 
 @pytest.fixture
 def table(tmp_path: Path) -> morrow.Table:
-    """An empty table with a primary key."""
+    """Make an empty table with a primary key."""
     return new_table(tmp_path, "id BIGINT, v STRING", keys=["id"], options={"bucket": 2})
 
 
@@ -127,7 +127,7 @@ def test_an_unclear_answer_is_settled_by_repeating(table: morrow.Table, monkeypa
     assert len(table.snapshots()) == 1
 
 
-def _no_answer_about_snapshots(read):  # type: ignore[no-untyped-def]  # as the method it stands for
+def _no_answer_about_snapshots(read):  # type: ignore[no-untyped-def]  # like the method that it replaces
     def failing(store: LocalStore, path: str) -> bytes:
         if "/snapshot-" in path:
             raise StorageError("no answer")

@@ -1,4 +1,4 @@
-"""The stores of Morrow keep what `FileStore` says."""
+"""The stores of Morrow follow the contract of `FileStore`."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class TestAzure(StoreTests):
 
 @pytest.mark.parametrize("place", ["gs://lake/w", "az://lake/w", "abfss://lake@team.dfs.core.windows.net/w2"])
 def test_tables_in_other_clouds(place: str, google: dict[str, str], azure: dict[str, str]) -> None:
-    """Large files are read by Polars' own client."""
+    """Polars' own client reads large files."""
     options = google if place.startswith("gs:") else azure
     rows = pl.DataFrame({"id": pl.int_range(1000, dtype=pl.Int32, eager=True), "v": ["a"] * 1000})
     table = morrow.Catalog(place, storage_options=options).create_table("db.t", schema="id INT, v STRING")

@@ -159,7 +159,7 @@ def test_names_that_nothing_new_can_have(catalog: FilesystemCatalog, name: str) 
 
 
 def test_a_drop_that_is_interrupted_can_be_repeated(tmp_path: Path) -> None:
-    """Whatever operation fails, the table is there untouched, there without any rows, or gone."""
+    """If an operation of the drop fails, the table is untouched, empty or gone, and a second drop succeeds."""
     looking_and_first_deletion = 4
     for at in range(7):
         table = TableFactory(tmp_path / "db.db" / f"t{at}", [("id", "INT")])

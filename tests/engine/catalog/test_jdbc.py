@@ -1,4 +1,4 @@
-"""The JDBC catalog: the rows that Java makes, locks, secrets; over SQLite and a real PostgreSQL."""
+"""The JDBC catalog over SQLite and a real PostgreSQL: the rows that Java makes, locks and secrets."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def options(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """The address of a PostgreSQL, or a skip that says what is missing."""
+    """Yield the address of a PostgreSQL server, or skip the test and say what is missing."""
     try:
         with postgres() as uri:
             yield uri
@@ -65,7 +65,7 @@ class TestSqlite(CatalogTests):
 
 
 class TestPostgres(CatalogTests):
-    __test__ = LONG  # what differs from SQLite is tested below each time
+    __test__ = LONG  # differences from SQLite are tested below in every run
 
     @pytest.fixture
     def catalog(self, options: dict[str, str], server: str) -> Catalog:
@@ -74,7 +74,7 @@ class TestPostgres(CatalogTests):
 
 
 class Unconditional(LocalStore):
-    """A store that replaces files, and is asked by way of a network: no lock of this machine counts."""
+    """A remote store without conditional puts, so that locks of this machine do not help."""
 
     is_local = False
 
@@ -174,7 +174,7 @@ def test_a_database_that_is_gone_does_not_come_back_by_its_properties(options: d
     catalog.create_database("db")
     kept: CatalogRows = catalog._catalog.rows  # type: ignore[attr-defined]  # of JDBC catalogs
     catalog.drop_database("db")
-    kept.change_database("db", {"a": "b"}, ())  # of one who has looked before
+    kept.change_database("db", {"a": "b"}, ())  # by a client that read the database before the drop
     assert catalog.databases() == []
 
 
@@ -269,12 +269,12 @@ def test_who_waits_reads_only_and_often(database: Database, monkeypatch: pytest.
             written: list[str] = []
             patch.setattr(database, "run", lambda sql, *values: written.append(sql.split()[0]) or run(sql, *values))
             with waiting.hold("db", "t"):
-                assert written == ["DELETE", "INSERT"]  # by the holder, by who has waited
+                assert written == ["DELETE", "INSERT"]  # the holder deletes, the waiter inserts
     assert max(slept) <= 0.05
 
 
 def test_who_has_waited_for_long_comes_first(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A waiter asks more often the longer it waits, and who gave the lock back lets others ask first."""
+    """A waiter asks more often the longer it waits, and a process that gave back the lock lets others ask first."""
     holder, waiting = (Locks(database, "jdbc", 3, 8, 255) for _ in range(2))
     now, slept = [0.0], [0.0]
 
@@ -336,7 +336,7 @@ def test_an_expired_lock_is_broken_and_its_holder_told(database: Database) -> No
 
 def test_the_lock_of_another_one_stays(database: Database) -> None:
     with Locks(database, "jdbc", 30, 0.02, 255).hold("db", "t"):
-        database.run(f"UPDATE {LOCKS} SET acquired_at = '2030-01-01 00:00:00'")  # the other one has broken ours
+        database.run(f"UPDATE {LOCKS} SET acquired_at = '2030-01-01 00:00:00'")  # another process has broken our lock
     assert len(database.ask(f"SELECT * FROM {LOCKS}")) == 1
 
 
@@ -350,7 +350,7 @@ def test_a_store_without_conditions_is_refused_without_a_lock(options: dict[str,
 
 def test_a_table_that_is_renamed_while_others_write_loses_no_row(options: dict[str, str]) -> None:
     given = {**options, "lock.enabled": "true", "lock-acquire-timeout": "30 s", "lock-check-max-sleep": "10 ms"}
-    # No name comes back: a writer that came late may have made the folder of an old one anew.
+    # No name is used twice: a late writer may have recreated the folder of an old name.
     names = [f"db.t{number}" for number in range(5)]
     morrow.open_catalog(given).create_table(names[0], **SCHEMA, options={"bucket": 1})
 

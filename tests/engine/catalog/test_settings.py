@@ -1,4 +1,4 @@
-"""Kinds of catalogs by their name."""
+"""Catalog kinds by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slices of a column are one column again, without a copy."""
+"""Slices of a column are joined to one column again, without a copy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLUMNS = [
 
 
 def memory(column: pl.Series) -> range:
-    """The addresses of the values."""
+    """Return the addresses of the values."""
     array = column.to_arrow(compat_level=pl.CompatLevel.newest())
     assert isinstance(array, pa.Array)
     values = array.buffers()[1]
@@ -65,7 +65,7 @@ def test_nested_columns_and_nulls_are_not_put_together(column: pl.Series) -> Non
     assert join_slices([column[:1], column[1:]]) is None
 
 
-# Frames as bytes, read back without a copy.
+# Frames that are stored as bytes are read without a copy.
 
 
 def test_frames_of_all_kinds_come_back() -> None:

@@ -1,4 +1,4 @@
-"""Avro containers: what is decoded, what is refused, and that no byte can do more than raise a typed error."""
+"""Avro containers: what is decoded, what is refused, and that damage raises nothing but typed errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def record(**fields: Any) -> dict[str, Any]:
 
 
 def raw_container(schema: Any, rows: int, payload: bytes) -> bytes:
-    """Build a container with one null block whose count and payload need not fit together."""
+    """Build a container with one block without a codec; its count and payload need not fit together."""
     header = container(schema, [])
     zigzag = io.BytesIO()
     for number in (rows, len(payload)):
@@ -274,7 +274,7 @@ def test_containers_of_one_schema_are_read_together_and_each_for_itself() -> Non
     three, four = (read_container(raw_container(record(v="int"), n, rows), where=f"f{n}") for n in (3, 4))
 
     assert decode_together([three, four])["v"].to_list() == [1, 2, 3, 1, 2, 3, 4]
-    # The first lacks a row, the second has one to spare: a row of another container is never taken.
+    # The first lacks a row and the second has one too many: rows are never taken from another container.
     short = read_container(raw_container(record(v="long"), 2, b"\x80\x02"), where="short")
     long = read_container(raw_container(record(v="long"), 2, b"\x02\x04\x06"), where="long")
     with pytest.raises(CorruptFile):

@@ -1,4 +1,4 @@
-"""BinaryRow: rows as Java Paimon 1.4.2 writes them, decoded, encoded and hashed."""
+"""BinaryRows as Java Paimon 1.4.2 writes them: decoded, encoded and hashed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from morrow.engine.format.types import ArrayType, IntType, parse_atomic
 
 UTC = dt.UTC
 
-# type, value, the stored row in hexadecimal after arity 1 and a word without null bits, Java's hash code
+# type, value, the stored row in hexadecimal (without arity 1 and a word without null bits), Java's hash code
 JAVA_FIELDS = [
     ("BOOLEAN", True, "0100000000000000", 1465514398),
     ("TINYINT", -7, "f900000000000000", 14401151),
@@ -88,13 +88,13 @@ JAVA_MIXED_ROW = bytes.fromhex(
     "7800000000000081"  # "x", inline
     "f1000000000000000000000000000000" "61206c6f6e67657220737472696e6700" "0500000000000000"
 )  # fmt: skip
-JAVA_NULL_ROW = bytes.fromhex(  # a null DECIMAL(20, 1) and TIMESTAMP(6) own their variable parts all the same
+JAVA_NULL_ROW = bytes.fromhex(  # a null DECIMAL(20, 1) and TIMESTAMP(6) have variable parts, too
     "00000008" + "00ff000000000000" + "00" * 24 + "0000000048000000" + "00" * 16 + "0000000058000000" + "00" * 32
 )
 
 
 def java_row(field_hex: str) -> bytes:
-    """Build the stored row of one field that is not null."""
+    """Build the stored row of one non-null field."""
     return bytes.fromhex("00000001" + "00" * 8 + field_hex)
 
 
@@ -103,7 +103,7 @@ def test_one_field(text: str, value: Value, field_hex: str, hash_code: int) -> N
     kind = parse_atomic(text)
     row = java_row(field_hex)
     (decoded,) = decode_row(row, [kind], where="manifest-1")
-    assert repr(decoded) == repr(value)  # repr: -0.0 is not 0.0, and a decimal keeps its scale
+    assert repr(decoded) == repr(value)  # repr, since -0.0 is not 0.0 and a decimal keeps its scale
     assert encode_row([value], [kind]) == row
     assert hash_rows(decode_columns([row], [kind], where="manifest-1"), [kind]).tolist() == [hash_code]
 

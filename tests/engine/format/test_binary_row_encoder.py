@@ -1,4 +1,4 @@
-"""One row, value by value, has the bytes that columns give."""
+"""A row that is encoded value by value has the same bytes as one that is encoded by columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small files that decompress to gigabytes: refused before room is made for them."""
+"""Small files that decompress to gigabytes are refused before memory is allocated for them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.table_factory import AVRO
 
 SYNC = bytes(16)
 BYTES = 3 << 23
-"""What each bomb becomes."""
+"""Size of each bomb when decompressed."""
 
 EMPTY = bytes(12)
 STATS = {"_MIN_VALUES": EMPTY, "_MAX_VALUES": EMPTY, "_NULL_COUNTS": []}

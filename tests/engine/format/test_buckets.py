@@ -19,7 +19,7 @@ from morrow.engine.format.types import BigIntType, DataType, IntType, VarCharTyp
 
 MOST = 2**31 - 1
 
-# type, value, Java's default bucket of 7, Java's hive bucket of 2^31 - 1 (the hash itself, but for its sign)
+# type, value, Java's default bucket of 7, Java's hive bucket of 2^31 - 1 (the hash itself without its sign)
 JAVA_BUCKETS = [
     ("BOOLEAN", True, 5, 1),
     ("TINYINT", -7, 2, 2147483641),
@@ -71,7 +71,7 @@ def test_two_keys() -> None:
     assert compute_buckets(keys, types, MOST, "hive").tolist() == [
         1151800458,
         1151799156,
-    ]  # a null counts as 0: 31 * 42 less
+    ]  # a null counts as 0, which is 31 * 42 less
 
 
 def test_mod_is_never_negative() -> None:
@@ -107,7 +107,7 @@ def test_what_is_refused() -> None:
         compute_buckets([], [], 4)
 
 
-# HASH index files: big-endian hash codes, one after the other.
+# HASH index files: a sequence of big-endian hash codes.
 
 
 def test_bytes_and_back() -> None:

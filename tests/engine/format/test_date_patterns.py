@@ -1,4 +1,4 @@
-"""Times read by patterns: what Java's DateTimeFormatter makes of the same text, seen by PartitionTimeExtractor."""
+"""Times parsed by patterns as PartitionTimeExtractor does with Java's DateTimeFormatter."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ JAVA_READS = [
     ("yyyyMMddHHmmss", "20240131245959", None),
     ("yyyyMMddHHmmss", "20240131240000", "2024-02-01T00:00"),
 ]
-"""Pattern, text, and the time that Java prints; None where it throws."""
+"""Pattern, text, and the time that Java prints (None if Java throws)."""
 
 TIME = re.compile(r"([+-]?[0-9]+)-([0-9]+)-([0-9]+)T([0-9]+):([0-9]+)(?::([0-9]+)(?:\.([0-9]+))?)?")
 
 
 def nanos(java_time: str | None) -> int | None:
-    """Nanoseconds since 1970-01-01 of a time as Java prints it."""
+    """Return the nanoseconds since 1970-01-01 of a time that Java printed."""
     if java_time is None:
         return None
     match = TIME.fullmatch(java_time)

@@ -1,4 +1,4 @@
-"""Deletion vectors: positions, masks and how they compare."""
+"""Deletion vectors: positions, masks and comparison."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ def test_masks_that_are_none() -> None:
         DeletionVector.from_mask(np.zeros(3, np.int8))
 
 
-# Index files of deletion vectors: their bytes, both bitmap widths, and what happens to damaged ones.
+# Index files of deletion vectors: their bytes, both bitmap widths, and damaged files.
 
 JAVA_32 = bytes.fromhex("01000000185e43f2d03a3000000100000000000100100000000d001e006f978a77")
-"""A file by Java Paimon: one vector of two positions, from byte 1 on, 24 bytes as the manifest says."""
+"""A file by Java Paimon with one vector of two positions; the manifest says offset 1 and 24 bytes."""
 JAVA_64 = bytes.fromhex(
     "01"
     "00000048"
@@ -101,7 +101,7 @@ JAVA_64 = bytes.fromhex(
     "03000400050006000a00110016002200310032003e003f004d006500660068006b0076007b007f00"
     "195bdeaa"
 )
-"""The same with `deletion-vectors.bitmap64`: 20 positions, 80 bytes as the manifest says."""
+"""A file with `deletion-vectors.bitmap64` and 20 positions; the manifest says 80 bytes."""
 
 
 def test_an_entry_in_which_nothing_is_dead() -> None:
@@ -272,7 +272,7 @@ def test_a_changed_byte_decodes_to_valid_positions_or_is_corrupt(dead: list[int]
     except CorruptFile:
         return
     assert changed.cardinality == changed.positions().size
-    if rows <= 1_000_000:  # a mask of two billion rows takes seconds
+    if rows <= 1_000_000:  # a mask of two billion rows takes seconds to build
         assert changed.dead(rows).sum() == changed.cardinality
 
 
@@ -282,7 +282,7 @@ def test_positions_that_need_64_bits() -> None:
 
 
 def deletion_vector_files(root: Path) -> Iterator[tuple[Path, list[DeletionVectorRange]]]:
-    """Yield the deletion vector index files of the golden tables, and what index manifests say of them."""
+    """Yield the deletion vector index files of the golden tables with their ranges in the index manifests."""
     for manifest in root.rglob("index-manifest-*"):
         with manifest.open("rb") as stream:
             for entry in fastavro.reader(stream):

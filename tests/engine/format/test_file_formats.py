@@ -1,4 +1,4 @@
-"""File formats have one home, and a reader and a writer under the same name."""
+"""File formats are named in one place, and each has a reader and a writer of the same name."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ELSEWHERE = {
     "engine/catalog/hive/tables.py": "Hive tells the format of files by classes",
     "morrow/cli/": "formats of input and output",
 }
-"""The modules that name a format for another reason than the format itself."""
+"""The modules that name a format for a reason other than the format itself."""
 
 NAMED = re.compile(r"""["'](parquet|orc|avro|csv)["']""")
 

@@ -1,4 +1,4 @@
-"""Manifest lists, manifests and index manifests: three containers, every generation of file metadata."""
+"""Manifest lists, manifests and index manifests in three containers, with every version of file metadata."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def avro(schema: Schema, records: list[dict[str, Any]]) -> bytes:
 
 
 def without(schema: Schema, names: frozenset[str]) -> Schema:
-    """Remove these fields from an Avro schema, at any depth."""
+    """Remove these fields from an Avro schema at any depth."""
     if isinstance(schema, list):
         return [without(each, names) for each in schema]
     if not isinstance(schema, dict):
@@ -103,7 +103,7 @@ def entry(tmp_path: Path) -> dict[str, Any]:
 
 
 def manifest(entry: dict[str, Any], **changes: Any) -> bytes:
-    """Build a manifest of one entry, with members of the entry or of its file changed."""
+    """Build a manifest of one entry, with changed members of the entry or of its file."""
     entry = copy.deepcopy(entry)
     for name, value in changes.items():
         (entry if name in entry else entry["_FILE"])[name] = value
@@ -141,7 +141,7 @@ def test_no_entries_at_all() -> None:
 
 
 def entries_of(entry: dict[str, Any], *names: str, schema: Schema = AVRO["manifest"]) -> bytes:
-    """Encode a manifest of files of these names."""
+    """Encode a manifest of files with these names."""
     return avro(schema, [entry | {"_FILE": entry["_FILE"] | {"_FILE_NAME": name}} for name in names])
 
 
@@ -313,6 +313,6 @@ def test_a_damaged_parquet_or_orc_manifest_raises_nothing_else(
     for position in range(0, len(data), len(data) // 300):
         damaged = bytearray(data)
         damaged[position] ^= 1 << position % 8
-        # Neither container has checksums here, so a flipped value may go unseen; what is seen is typed.
+        # Neither container has checksums here, so a changed value may go unnoticed; damage that is noticed is typed.
         with contextlib.suppress(CorruptFile, Unsupported):
             decode_manifest(bytes(damaged), "m")

@@ -1,4 +1,4 @@
-"""Manifests written: what decoders read, in all containers, and what Java wrote, byte for byte."""
+"""Encoded manifests: decoders read all containers, and the bytes are those of Java."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_global_indexes_are_kept() -> None:
         assert decode_index_manifest(encode_index_manifest(index, format, "zstd"), PATH).equals(index)
 
 
-# Any entry
+# Random entries
 
 
 def _names(most: int = 3) -> st.SearchStrategy[tuple[str, ...]]:
@@ -170,7 +170,7 @@ ENTRIES = st.builds(
     st.sampled_from(EntryKind),
     st.binary(max_size=40),
     st.integers(-2, 1000),
-    st.integers(1001, 2**31 - 1) | st.integers(-2, 0),  # more than any bucket, or a table without a number of them
+    st.integers(1001, 2**31 - 1) | st.integers(-2, 0),  # more than any bucket, or a table without a number of buckets
     st.builds(
         DataFileMeta,
         file_name=st.text(st.characters(codec="utf-8"), max_size=60),
@@ -197,7 +197,7 @@ ENTRIES = st.builds(
 )
 
 
-@settings(max_examples=settings().max_examples // 2)  # six entries are hundreds of values to draw
+@settings(max_examples=settings().max_examples // 2)  # six entries already mean hundreds of drawn values
 @given(entries=st.lists(ENTRIES, min_size=1, max_size=6), format=st.sampled_from(FORMATS))
 def test_any_entries_read_back(entries: list[ManifestEntry], format: str) -> None:
     data = encode_manifest(to_entry_frame(entries), format, "zstd")
@@ -211,7 +211,7 @@ def test_index_entries_read_back() -> None:
     assert index_entries_of(decode_index_manifest(data, PATH)) == [INDEX]
 
 
-# What Java wrote
+# Manifests that Java wrote
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def _parquet_schema(data: bytes) -> list[tuple[Any, ...]]:
     return [(c.path, c.physical_type, str(c.logical_type), c.max_definition_level) for c in columns]
 
 
-# What cannot be written
+# Refused manifests
 
 
 def test_a_format_or_codec_that_nobody_knows() -> None:
@@ -292,7 +292,7 @@ def test_a_column_is_missing(format: str) -> None:
         encode_manifest_list(LISTED.drop("_SCHEMA_ID"), format, "zstd")
 
 
-# A few rows are encoded one by one, more rows as columns
+# Few rows are encoded one by one, many rows by columns
 
 
 def _encode_columns(table: pa.Table, record: dict[str, object]) -> bytes:

@@ -1,4 +1,4 @@
-"""Slips: names that were another name before a typing error or a damaged byte."""
+"""Slips: unknown names that differ from a known one by a typing error or a damaged byte."""
 
 from __future__ import annotations
 

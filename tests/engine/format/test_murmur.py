@@ -1,4 +1,4 @@
-"""Ragged lists walked side by side, and the hash of Paimon's rows over them."""
+"""Iteration over ragged lists in parallel, and the Murmur hash of Paimon's rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ORC files of metadata: the same values as Arrow reads, and whatever damage is a `CorruptFile`."""
+"""ORC metadata files: the values equal Arrow's, and any damage raises `CorruptFile`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_types_that_metadata_does_not_have() -> None:
         read_orc(sink.getvalue(), "f", ROOM)
 
 
-# The four kinds of runs, with the examples of the ORC specification.
+# The four kinds of runs, with the examples from the ORC specification.
 
 SHORT_REPEAT = ("0a2710", [10_000] * 5)
 DIRECT = ("5e035ca1ab1edeadbeef", [23_713, 43_806, 57_005, 48_879])
@@ -141,7 +141,7 @@ def test_no_values() -> None:
     assert decode_unsigned(b"", 0, "f").tolist() == []
 
 
-# Offsets as Java has them: the zone database from 1900 on, today's standard offset before.
+# Offsets as in Java: the zone database from 1900 on, and today's standard offset before.
 
 HOUR = 3_600
 

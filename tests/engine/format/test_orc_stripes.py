@@ -1,4 +1,4 @@
-"""Streams are counted by the heads of their runs."""
+"""Values of ORC streams are counted from the headers of their runs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_too_many_runs_are_not_counted() -> None:
 
 
 def test_version_1() -> None:
-    # 100 times 7; 2, 3, 6, 7, 0.
+    # 100 times 7, then 2, 3, 6, 7, 0.
     assert count_values(bytes.fromhex("6100" + "07" + "fb0203060700"), "f", version=1) == 105
 
 

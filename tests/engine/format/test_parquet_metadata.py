@@ -1,4 +1,4 @@
-"""The compact protocol: what is damaged is an error of its own, at a bounded cost."""
+"""Thrift's compact protocol: damage raises a typed error at a bounded cost."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def test_a_struct_that_is_cut_off(length: int) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b"\x1c" * 100_000,  # structs in each other
-        b"\x19\xf9\x01" * 1000,  # lists in each other
+        b"\x1c" * 100_000,  # nested structs
+        b"\x19\xf9\x01" * 1000,  # nested lists
         b"\x19\xf5\xff\xff\xff\xff\x0f",  # a list of 4 billion numbers
         b"\x18\xff\xff\xff\xff\x0f",  # a text of 4 GB
-        b"\x15" + b"\xff" * 100,  # a number without end
-        b"\x1d\x00",  # no such type
+        b"\x15" + b"\xff" * 100,  # a number that never ends
+        b"\x1d\x00",  # an unknown type
     ],
 )
 def test_what_no_writer_writes(data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Partition folders as Java Paimon 1.4.2 names them."""
+"""Partition folders with the names that Java Paimon 1.4.2 gives them."""
 
 from __future__ import annotations
 

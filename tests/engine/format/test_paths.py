@@ -1,4 +1,4 @@
-"""Where things live, and names from metadata that would lead elsewhere."""
+"""Paths of a table's files, and names in metadata that would lead out of the table."""
 
 from __future__ import annotations
 

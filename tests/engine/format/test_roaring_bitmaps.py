@@ -1,4 +1,4 @@
-"""The portable roaring format: layouts that are read, the one that is written, and contradictions that are found."""
+"""The portable roaring format: the layouts that are read, the one that is written, and damaged files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read(data: bytes, max_end: int = 2**32) -> list[int]:
 
 
 def arrays(*containers: tuple[int, list[int]], offset_error: int = 0) -> bytes:
-    """Build a bitmap of array containers only, with their keys and low positions as given."""
+    """Build a bitmap of array containers with these keys and low positions."""
     head = struct.pack("<II", 12346, len(containers))
     head += b"".join(struct.pack("<HH", key, len(low) - 1) for key, low in containers)
     bodies = [struct.pack(f"<{len(low)}H", *low) for _, low in containers]
@@ -105,7 +105,7 @@ def test_containers_beyond_the_rows_of_the_file() -> None:
         read(arrays((1, [0])), max_end=1000)
 
 
-# Blocks of row positions as bits.
+# Blocks of row positions as bit sets.
 
 
 def test_absent_blocks_between_others() -> None:

@@ -1,4 +1,4 @@
-"""Schema files: all versions, keys, and what is wrong with bad ones."""
+"""Schema files of all versions, their keys, and errors for bad files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NODE: dict[str, Any] = {
 
 
 def parsed(**changes: Any) -> TableSchema:
-    """Parse the schema of `NODE` with these members changed; None takes a member away."""
+    """Parse the schema of `NODE` with these members changed; None removes a member."""
     node = {key: value for key, value in (NODE | changes).items() if value is not None}
     return parse_schema(json.dumps(node).encode(), PATH)
 
@@ -105,7 +105,7 @@ def test_a_misspelt_member_is_no_missing_one(member: str) -> None:
 
 
 def test_an_unknown_member_where_a_known_one_is_missing() -> None:
-    """Newer versions add members, old ones lack some; one that does both has a damaged name."""
+    """Newer versions add members and old ones lack some; a file with both kinds of difference has a damaged name."""
     assert parsed(from_the_future=5).id == 4
     assert parsed(timeMillis=None).id == 4
     with pytest.raises(Unsupported, match="timeMillis"):
@@ -123,7 +123,7 @@ def test_ids_of_fields_end_at_the_highest() -> None:
         parsed(highestFieldId=4)
     with pytest.raises(CorruptFile, match="the field with the highest id, 8, is missing"):
         parsed(id=0, highestFieldId=8)
-    assert parsed(id=3, highestFieldId=8).highest_field_id == 8  # fields were dropped since
+    assert parsed(id=3, highestFieldId=8).highest_field_id == 8  # fields were dropped later
 
 
 def test_a_column_by_name() -> None:

@@ -1,4 +1,4 @@
-"""Statistics of manifest entries, dense and sparse."""
+"""Dense and sparse statistics of manifest entries."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_counts_only() -> None:
 
 
 def test_dropped_statistics() -> None:
-    """Entries that became DELETE may have rows of no fields where the schema has three."""
+    """Entries that became DELETE may have statistics without fields although the schema has three."""
     stats = decoded([(None, (), (), []), (None, (1, "a", 0.5), (2, "b", 1.5), [0, 0, 0])], "id")
     assert shown(stats["id"]) == [[None, 1], [None, 2], [None, 0]]
 

@@ -1,4 +1,4 @@
-"""Types: their text, their JSON in schema files, and what Arrow calls them."""
+"""Types as text, as JSON in schema files, and as Arrow types."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_every_type_survives_its_json_and_a_pickle(kind: t.DataType) -> None:
     assert isinstance(kind.arrow(), pa.DataType)
 
 
-# Types of the same values: they differ in nullability only.
+# Types with the same values differ in nullability only.
 
 
 def row_of(kind: DataType, *, nullable: bool) -> RowType:
@@ -199,7 +199,7 @@ def test_what_may_be_null_in_one_of_two_types_may_be_null_in_both() -> None:
     assert merge_nullability(STRICT, STRICT) == STRICT
 
 
-# Types in schema files, also as other writers spell them.
+# Types in schema files, in the spellings of other writers, too.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What lasts is tested here."""
+"""Durability is tested here, so files are synced."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def syncing() -> None:
-    """Files are synced, unless a test says otherwise."""
+    """Let tests sync files, unless they turn it off."""

@@ -1,4 +1,4 @@
-"""The cache bounded in bytes."""
+"""The in-memory cache with a limit in bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from morrow.engine.plan.metadata import METADATA_CACHE
 from tests.support.written import new_table
 
 NOISE = 6 << 20
-"""Bytes by which the memory of a process varies, whatever it keeps."""
+"""Bytes by which the memory of a process varies by itself."""
 
 
 def test_the_least_recently_used_value_goes_first() -> None:
@@ -142,7 +142,7 @@ def state(first, commits):
 (before, held_before), (after, held) = state(0, 40), state(40, 100)
 print(after - before, held - held_before)
 """
-"""Prints the bytes of memory by which a process grows in 100 commits, and those that its caches count."""
+"""A script that prints by how many bytes a process grows in 100 commits, and how many its caches count."""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -158,7 +158,7 @@ def test_memory_of_a_process_that_commits(tmp_path: Path, snapshots: str) -> Non
         assert grown < NOISE
 
 
-# A folder of values that processes share: bounded, checked, and never in the way.
+# The cache folder that processes share: bounded, checked, and never an obstacle.
 
 KEY, OTHER = compute_digest("a"), compute_digest("b")
 
@@ -193,7 +193,7 @@ def test_only_the_user_reads_what_is_kept(folder: CacheFolder) -> None:
 
 @pytest.mark.parametrize("size", [module.LARGE, module.LARGE + module.SUMMED + 13])
 def test_no_damage_of_a_large_value_is_believed(tmp_path: Path, size: int) -> None:
-    """Its checksum is that of sums: no byte is another one, no word in another place, no zeros in a row of zeros."""
+    """Changed bytes, swapped words and moved blocks of zeros are all detected by the checksum of checksums."""
     folder = CacheFolder(tmp_path / "cache", 1 << 26)
     value = os.urandom(size - module.SUMMED) + bytes(module.SUMMED)
     folder.put(KEY, value)
@@ -257,7 +257,7 @@ def test_the_least_recently_used_make_room(folder: CacheFolder) -> None:
     folder.capacity = 10_000
     for number in range(12):
         folder.put(compute_digest(number), bytes(900))
-        for place in folder.path.glob("*/*.entry"):  # earlier ones become older
+        for place in folder.path.glob("*/*.entry"):  # make the earlier entries older
             used = place.stat().st_mtime - 100
             os.utime(place, (used, used))
         folder.get(compute_digest(0))
@@ -367,7 +367,7 @@ def test_the_environment_and_the_switch_say_where_it_is(tmp_path: Path, monkeypa
         found = find_cache_folder()
         return None if found is None else found.path
 
-    assert place() is None  # no test writes to the user's
+    assert place() is None  # tests never write to the user's cache
     monkeypatch.setenv(module.SWITCH, "on")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert place() == tmp_path / "morrow"

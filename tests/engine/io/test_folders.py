@@ -1,4 +1,4 @@
-"""Folders made and renamed, where there are folders."""
+"""Creation and renaming of folders in stores that have folders."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from morrow.engine.io.store import FileStatus
 
 STORE = LocalStore()
 TOO_LONG = "x" * 300
-"""A name that the file system refuses with an error of its own."""
+"""A name that the file system refuses with a special error."""
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_discarding_never_fails(file: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-# What is synced, in which order, and what is left when a step fails.
+# The order of syncs, and the files that are left when a step fails.
 
 PROCESSES = 8
 FILES = 100
@@ -161,7 +161,7 @@ FILES = 100
 
 @pytest.fixture
 def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """What was asked of the operating system: ``sync``, ``link``, ``rename``, ``mkdir`` and the path below tmp_path."""
+    """Record calls to the operating system: ``sync``, ``link``, ``rename``, ``mkdir`` and the path below tmp_path."""
     asked: list[str] = []
     fsync, link, rename, mkdir = os.fsync, os.link, os.replace, os.mkdir
 
@@ -305,7 +305,7 @@ def test_syncing_can_be_switched_off_for_benchmarks(tmp_path: Path, steps: list[
     assert steps[-4:] == ["sync .", "sync hidden", "rename sub/c", "sync sub"]
 
 
-# --- creating where none is ---
+# --- creating files atomically ---
 
 
 def test_nothing_hidden_stays(tmp_path: Path) -> None:
@@ -324,10 +324,10 @@ def test_a_name_is_taken_by_whatever_has_it(tmp_path: Path) -> None:
 
 
 def _created(folder: str, writer: int, gate: object, taken: object) -> None:
-    """Plays one of the racing processes: all wait for each other, then each tries every file."""
-    gate.wait()  # type: ignore[attr-defined]  # a barrier, whose class multiprocessing does not export
+    """Play one of the racing processes: wait for the others, then try to create every file."""
+    gate.wait()  # type: ignore[attr-defined]  # a barrier; multiprocessing does not export its class
     won = [i for i in range(FILES) if STORE.create(f"{folder}/{i}", f"{writer}:{i}".encode())]
-    taken.put((writer, won))  # type: ignore[attr-defined]  # a queue, likewise
+    taken.put((writer, won))  # type: ignore[attr-defined]  # a queue; multiprocessing does not export its class
 
 
 def test_of_eight_processes_exactly_one_creates_each_file(tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ def test_of_eight_processes_exactly_one_creates_each_file(tmp_path: Path) -> Non
     assert {path.read_bytes() for path in tmp_path.iterdir()} == written
 
 
-# --- what fails ---
+# --- failures ---
 
 
 def failing(number: int, path: bool = True) -> object:

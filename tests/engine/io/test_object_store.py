@@ -1,4 +1,4 @@
-"""Object stores: one bucket in memory, and a server on the loopback that speaks S3."""
+"""Object stores: a bucket in memory, and a server on the loopback that speaks S3."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def storage_options() -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def s3(storage_options: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A client of the server, whose bucket holds ``wh/db.db/merged``, ``wh/db.db/vectors`` and ``top.db/plain``."""
+    """Connect to a server whose bucket holds ``wh/db.db/merged``, ``wh/db.db/vectors`` and ``top.db/plain``."""
     client = client_of(storage_options)
     folder = tmp_path_factory.mktemp("lake")
     merged(folder / "wh/db.db/merged")
@@ -304,7 +304,7 @@ def test_a_bucket_that_is_not_there_cannot_be_written(storage_options: Mapping[s
     store.discard(["f", "g"])
 
 
-# Creating an object only where none is, whatever becomes of the answers.
+# Creating an object only if none exists, even when answers get lost.
 
 KEY = "t/snapshot/snapshot-1"
 PROCESSES = 8
@@ -312,7 +312,7 @@ FILES = 12
 
 
 class Bucket:
-    """A bucket whose puts go as the given functions do, one for each; each gets what puts the object."""
+    """A bucket whose puts are replaced by the given functions in turn; each gets the function that really puts."""
 
     def __init__(self, *puts: Callable[[Callable[[], object]], object]) -> None:
         self._memory = MemoryStore()
@@ -340,7 +340,7 @@ def answer_lost(carried_out: Callable[[], object]) -> object:
 
 
 def repeated(carried_out: Callable[[], object]) -> object:
-    """Carry a request out twice, as obstore does by itself when a server fails after it has put the object."""
+    """Carry a request out twice, like obstore when a server fails after it has put the object."""
     carried_out()
     return carried_out()
 

@@ -1,4 +1,4 @@
-"""Files removed many at a time, moved, and walked over: the same in every store."""
+"""Removal of many files at once, moves and walks behave alike in every store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Files: TypeAlias = Callable[..., tuple[FileStore, str]]
 
 @pytest.fixture(params=["disk", "memory"])
 def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
-    """A store with a folder in which there are files of these names, each holding its name."""
+    """Return a store with a folder of files, each of which holds its name."""
 
     def make(*names: str) -> tuple[FileStore, str]:
         store: FileStore = LocalStore() if request.param == "disk" else ObjectStore(MemoryStore(), "memory://", {})

@@ -1,4 +1,4 @@
-"""From what a user types to a store and a path."""
+"""Resolution of a user's input to a store and a path."""
 
 from __future__ import annotations
 

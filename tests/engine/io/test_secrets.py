@@ -1,4 +1,4 @@
-"""Secrets of stores: in no pickle and no repr, and found again on the other side."""
+"""Secrets of stores: absent from pickles and reprs, and available again in the process that unpickles."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def table(options: dict[str, str]) -> morrow.Table:
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process: what this one has kept is not known."""
+    """Pretend to be another process, which does not know the secrets kept by this one."""
     monkeypatch.setattr(secrets, "_held", {})
     monkeypatch.setattr(secrets, "_resolver", None)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", secrets.ENVIRONMENT):
@@ -52,7 +52,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pickled(table: morrow.Table, options: dict[str, str]) -> dict[str, bytes]:
-    """Pickles all that a user, or Spark, may pickle."""
+    """Pickle all objects that a user or Spark may pickle."""
     target = WriteTarget.of(table._metadata)
     scan = table.scan(filter="a > 0")
     made: dict[str, Any] = {
@@ -149,7 +149,7 @@ def test_tables_in_memory_do_not_pickle() -> None:
         pickle.dumps(table)
 
 
-# Secrets that one process lends to others of its user: as long as it lives, and not a moment longer.
+# Secrets that a process lends to other processes of its user, only as long as it lives.
 
 SHARED_CREDENTIALS = {"aws_access_key_id": "c4n4ry-of-the-id", "aws_secret_access_key": "c4n4ry-of-the-secret"}
 
@@ -184,7 +184,7 @@ def test_what_a_killed_process_has_lent_is_gone_with_it() -> None:
 
 @pytest.fixture
 def nothing_lent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A process that has lent nothing so far; the folder in which it would make files."""
+    """Let this process have lent nothing so far, and return the folder in which it would make files."""
     monkeypatch.setattr(secrets, "_shared", {})
     monkeypatch.setattr(secrets, "IN_MEMORY", str(tmp_path))
     return tmp_path
@@ -211,7 +211,7 @@ def test_a_file_is_for_this_user_and_removed_by_its_owner(nothing_lent: Path, mo
     assert path.parent.parent == nothing_lent
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert secrets.read_shared_secrets("name", str(path)) == SHARED_CREDENTIALS
-    path.chmod(0o644)  # others may read it, or have written it
+    path.chmod(0o644)  # others may read or write it
     assert secrets.read_shared_secrets("name", str(path)) == {}
     secrets._remove_shares(os.getpid() + 1)
     assert path.exists()
@@ -235,7 +235,7 @@ def test_what_processes_that_are_gone_have_lent_is_removed(tmp_path: Path) -> No
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     own = f"morrow-secrets-{os.getpid()}-{secrets._find_start_time(os.getpid())}-x"
-    before_it = f"morrow-secrets-{os.getpid()}-1-x"  # the same number was another process's once
+    before_it = f"morrow-secrets-{os.getpid()}-1-x"  # another process once had the same number
     for name in (f"morrow-secrets-{gone.pid}-1-x", own, before_it, "morrow-secrets-y", "other"):
         (tmp_path / name).mkdir()
     secrets.remove_stale_shares(str(tmp_path))

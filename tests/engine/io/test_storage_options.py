@@ -1,4 +1,4 @@
-"""Options of stores as Paimon spells them; tables in memory, in OSS as S3, and in file systems of fsspec."""
+"""Store options in Paimon's spelling; tables in memory, in OSS as S3, and in fsspec file systems."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def test_a_filesystem_of_fsspec_is_handed_in(tmp_path: Path) -> None:
             morrow.open(place, filesystem=wrong, storage_options=given or None)
 
 
-# Options of Hadoop's file system, as Paimon and Hadoop spell them.
+# Options of Hadoop's file systems, in the spellings of Paimon and Hadoop.
 
 
 def test_a_prefix_is_left_out_and_tuning_has_no_effect() -> None:

@@ -1,4 +1,4 @@
-"""Answers of the operating system, by whoever repeats them."""
+"""Errors of the operating system are reported the same by every library that passes them on."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_what_is_about_something_else_passes() -> None:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder that other users reach, as tests' own are not."""
+    """Yield a folder that other users can reach, unlike pytest's own folders."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -56,7 +56,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def as_nobody() -> Iterator[None]:
-    """This process without the rights of root, if it has them."""
+    """Drop the rights of root, if this process has them."""
     if os.geteuid():
         yield
         return

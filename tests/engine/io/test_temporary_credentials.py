@@ -1,4 +1,4 @@
-"""Roles of S3: assumed at an STS as Hadoop's options say, renewed in time, their secrets shown nowhere."""
+"""S3 roles: assumed at an STS by Hadoop's options, renewed in time, with secrets that are never shown."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def sts() -> Iterator[StsServer]:
 
 @pytest.fixture
 def s3(sts: StsServer) -> Iterator[S3Server]:
-    """A server that lets in nobody but those to whom the STS has lent credentials."""
+    """Start a server that accepts only credentials lent by the STS."""
     with running(trouble=sts.guard) as server:
         yield server
 
 
 @pytest.fixture
 def options(s3: S3Server, sts: StsServer) -> dict[str, str]:
-    """The options of a role, as Hadoop spells them."""
+    """Return the options of a role in Hadoop's spelling."""
     return {
         "fs.s3a.endpoint": f"http://127.0.0.1:{s3.port}",
         "fs.s3a.endpoint.region": "us-east-1",
@@ -67,7 +67,7 @@ def test_a_role_is_assumed_once_for_all_tables(options: dict[str, str], sts: Sts
 
 
 class Clock:
-    """A clock that is put forward."""
+    """A clock that tests put forward."""
 
     ahead = 0.0
 
@@ -80,7 +80,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The time of this process, of S3 and STS."""
+    """Set the time of this process, of S3 and of the STS."""
     made = Clock()
     monkeypatch.setattr(time, "time", made)
     return made

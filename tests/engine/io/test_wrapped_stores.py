@@ -1,4 +1,4 @@
-"""A store that changes nothing outside of its roots, whatever names and links say."""
+"""A confined store changes nothing outside of its roots, despite names with dots and links."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from morrow.engine.io.wrapped_stores import confine
 
 @pytest.fixture
 def store(tmp_path: Path) -> FileStore:
-    """Of the folder ``t``, where ``away`` leads to ``out`` and ``near`` to ``t/bucket-0``; each has a file ``f``."""
+    """Confine a store to the folder ``t``, in which ``away`` links to ``out`` and ``near`` to ``t/bucket-0``."""
     for folder in ("t/bucket-0", "out/inner"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "f").write_bytes(b"1")
@@ -139,7 +139,7 @@ def test_object_stores_have_names_only() -> None:
     store.write("wh/t/a", b"")
     with pytest.raises(UnsafePath):
         store.write("wh/t2/a", b"")
-    other = ObjectStore(store._bucket, "memory://", {})  # type: ignore[attr-defined]  # the store within
+    other = ObjectStore(store._bucket, "memory://", {})  # type: ignore[attr-defined]  # the wrapped store
     other.write("wh/t2/a", b"")
     store.delete_many(["wh/t2/a", "wh/t/a"])
     assert (other.exists("wh/t/a"), other.exists("wh/t2/a")) == (False, True)

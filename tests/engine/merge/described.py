@@ -1,4 +1,4 @@
-"""Tables as one line: the merge that columns and options describe."""
+"""Merges described by columns and options, each in one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Columns = Mapping[str, str | t.DataType]
 
 
 def row(**members: str) -> t.RowType:
-    """Build a ROW type of these members."""
+    """Build a ROW type with these members."""
     return t.RowType(fields=tuple(t.DataField(i, name, parse_atomic(m)) for i, (name, m) in enumerate(members.items())))
 
 

@@ -1,4 +1,4 @@
-"""Merge engines have one home."""
+"""Merge engines are named in one place."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def test_engines_are_told_apart_by_their_traits() -> None:
 
 
 def test_the_option_takes_the_engines_that_are_built_in() -> None:
-    """`MERGE_ENGINES` stands below the registry, which it cannot import."""
+    """`MERGE_ENGINES` lists the built-in engines; it cannot import the registry, which is in a higher layer."""
     assert set(MERGE_ENGINES) == set(BUILT_IN)
 
 
-# aggregation: which function folds which column, and what is refused.
+# aggregation: which function aggregates which column, and what is refused.
 
 COLUMNS = {"price": "DOUBLE", "sales": "BIGINT", "seen": "TIMESTAMP(3)"}
 
@@ -114,7 +114,7 @@ def test_sequence_groups_belong_to_partial_update() -> None:
     [
         ({}, OnDelete.RETRACT),
         ({"aggregation.remove-record-on-delete": "true"}, OnDelete.REMOVE_RECORD),
-        # Rows are filtered when they are written; retractions that reached the files count.
+        # The option filters rows when they are written; retractions that reached the files count.
         ({"ignore-delete": "true"}, OnDelete.RETRACT),
         ({"partial-update.remove-record-on-delete": "true"}, OnDelete.RETRACT),
     ],
@@ -274,7 +274,7 @@ def test_a_function_of_a_sequence_column_means_nothing_but_must_exist() -> None:
 
 
 def test_key_columns_in_groups() -> None:
-    """Paimon 1.4 takes them: all versions of a key agree on them, so they need no guard and may order a group."""
+    """Key columns may be in groups: all versions of a key agree on them, so they need no guard and can order groups."""
     spec = partial_update({"fields.g.sequence-group": "k,a", "fields.k,h.sequence-group": "b"})
 
     assert spec.groups == (SequenceGroup(("k", "h"), ("b",)), SequenceGroup(("g",), ("a",)))
@@ -283,7 +283,10 @@ def test_key_columns_in_groups() -> None:
 
 @pytest.mark.parametrize("options", [{"fields.g.sequence-group": "g,a"}, {"fields.h.sequence-group": "g,b"}])
 def test_a_sequence_column_belongs_to_the_group_it_orders(options: dict[str, str]) -> None:
-    """Whichever lists it. Paimon may refuse the second: that depends on the order of a hash map."""
+    """A sequence column belongs to its own group even if another lists it.
+
+    Paimon may refuse the second case, depending on the order of a hash map.
+    """
     spec = partial_update({"fields.g.sequence-group": "a", "fields.h.sequence-group": "b", **options})
 
     assert spec.groups == (SequenceGroup(("g",), ("a",)), SequenceGroup(("h",), ("b",)))
@@ -316,7 +319,7 @@ def test_what_retractions_do_partial_update(options: dict[str, str], expected: O
     spec = partial_update(options)
 
     assert spec.on_delete is expected
-    # Ignored retractions may still start a row, so they are not simply left out.
+    # Ignored retractions may still create a row, so they are not simply skipped.
     assert not spec.ignore_delete
 
 

@@ -1,4 +1,4 @@
-"""Aggregate functions: the columns they fold and the options they read."""
+"""Aggregate functions: which columns they take and which options they read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ORDERED |= {"TIMESTAMP(3) WITH LOCAL TIME ZONE"}
 
 
 def call(function: str, kind: str | t.DataType, **options: str) -> AggregateCall:
-    """Return the call that folds column v of this type; ``nested_key`` is the option fields.v.nested-key."""
+    """Return the call that aggregates column v of this type; ``nested_key`` is the option fields.v.nested-key."""
     raw = {f"fields.v.{name.replace('_', '-')}": value for name, value in options.items()}
     spec = described("aggregation", {"v": kind}, {"fields.v.aggregate-function": function, **raw})
     found = spec.columns[0].call
@@ -100,7 +100,7 @@ def test_the_former_name_of_first_non_null_value() -> None:
             TIMED,
             {"ts_field": "by"},
         ),
-        # Options of other functions mean nothing.
+        # Options of other functions are ignored.
         (AggregateCall("sum"), "sum", "INT", {"distinct": "what", "nested_key": "x", "count_limit": "many"}),
         (AggregateCall("max", ignore_retract=True), "max", "INT", {"ignore_retract": "true"}),
     ],

@@ -24,7 +24,7 @@ NO_FUNCTION = SimpleNamespace()
 
 
 def oldest(schema: TableSchema, options: TableOptions, where: str) -> MergeSpec:
-    """Define a merge engine: the first version by the option ``oldest.field``."""
+    """Define a merge engine that keeps the version with the lowest value of ``oldest.field``."""
     if "oldest.field" not in options.raw:
         raise InvalidArgument(f"{where}: merge-engine oldest needs the option 'oldest.field'")
     return MergeSpec(

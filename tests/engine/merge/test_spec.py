@@ -23,7 +23,7 @@ FIELDS = (
 
 
 def spec(*, primary_keys: Sequence[str] = ("dt", "id"), **options: str) -> MergeSpec | None:
-    """Describe the merge of a table partitioned by dt; `__` in the name of an option stands for a dot."""
+    """Describe the merge of a table partitioned by dt; `__` in an option's name stands for a dot."""
     raw = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
     schema = TableSchema(0, FIELDS, 3, ("dt",), tuple(primary_keys), raw)
     return describe_merge(schema, parse_options(raw, where="/t"), where="/t")

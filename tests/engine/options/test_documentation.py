@@ -1,4 +1,4 @@
-"""The page of all options says what the declarations say."""
+"""The documentation page of all options agrees with the declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Option strings as values, in the spellings that Paimon knows."""
+"""Option strings are parsed in every spelling that Paimon knows."""
 
 from __future__ import annotations
 

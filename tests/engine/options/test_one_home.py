@@ -1,4 +1,4 @@
-"""Options are read by declaration: no module outside of ``engine/options`` writes the key of one."""
+"""Options are read through their declarations: modules outside ``engine/options`` never write an option's key."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ ROOT = Path(__file__).parents[3]
 HOUSE = ("engine", "readers", "writers", "morrow")
 LINKS = tuple(ROOT / "morrow" / name for name in HOUSE[:-1])
 BELOW = ROOT / "engine" / "format"
-"""Knows files and no options; what old schema files leave out is a fact of the format."""
+"""The layer that reads files and no options; it knows defaults that old schema files leave out."""
 AS_A_USER = ROOT / "morrow" / "cli" / "warehouse.py"
-"""Makes tables as users do, who write keys."""
+"""A module that makes tables as users do, and so writes option keys."""
 MAPPINGS = ("raw", "options", "given", "table_options", "said")
-"""What mappings of options are called: a key without a dash or a dot is one where it is looked up in these."""
+"""Variables that hold options: a key without a dash or a dot counts only in a lookup in one of these."""
 ALSO_SOMETHING_ELSE = {
     "primary-key": "readers/merges/functions/scalars.py",  # the name of an aggregate function
 }
@@ -32,7 +32,7 @@ def modules() -> list[Path]:
 
 
 def keys_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Find the literals that are keys of options, with their lines."""
+    """Find the literals that are option keys, with their lines."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_key(node.value):
             yield node.lineno, node.value

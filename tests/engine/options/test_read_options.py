@@ -1,4 +1,4 @@
-"""Options: what is parsed, what is kept as it is, and what is refused by name."""
+"""Read options: which are parsed, which are kept unparsed, and which are refused by name."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_value_that_does_not_parse_names_table_and_option(key: str, value: str
         parsed({key: value})
 
 
-# Options of stored tables: a slip in one that decides about rows is refused, options of others are not.
+# Options of stored tables: slips in options that affect rows are refused, others are ignored.
 
 
 @pytest.mark.parametrize(

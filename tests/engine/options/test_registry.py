@@ -1,4 +1,4 @@
-"""All options of Paimon: kinds of values, what never changes, what is refused, what looks like a slip."""
+"""All options of Paimon: value kinds, options that never change, refused options and likely slips."""
 
 from __future__ import annotations
 
@@ -231,13 +231,13 @@ def test_what_writers_would_not_honour_is_refused(key: str, harmless: str | None
 
 def test_settings_of_tags_are_checked_together() -> None:
     set_option("tag.automatic-creation", "batch")
-    set_option("tag.create-time", "02:30")  # of the proposal; it looks like tag.creation-delay
+    set_option("tag.create-time", "02:30")  # an option of the proposal that resembles tag.creation-delay
     with pytest.raises(InvalidArgument, match=r"'tag\.create-time' has the value '2:30'"):
         set_option("tag.create-time", "2:30")
     both = {"tag.create-time": "02:30", "tag.creation-delay": "1 h"}
     with pytest.raises(InvalidArgument, match="say the same thing twice"):
         check_new_options(both, ["tag.creation-delay"], "/t")
-    check_new_options({**both, "write-only": "true"}, ["write-only"], "/t")  # others have stored them
+    check_new_options({**both, "write-only": "true"}, ["write-only"], "/t")  # other writers have stored them
 
 
 def test_what_a_newer_paimon_would_write_is_refused() -> None:

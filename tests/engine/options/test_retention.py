@@ -1,4 +1,4 @@
-"""How long snapshots and changelogs stay, by the options of a table."""
+"""Retention of snapshots and changelogs by the options of a table."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_all_options() -> None:
         check_interval=timedelta(0),
         strategy=ExpireStrategy.UPDATE_TIME,
         max_num=5,
-        batch_size=5,  # as max-num, unless it is given
+        batch_size=5,  # equals max-num unless it is set
         pattern="$dt",
         formatter=parse_date_pattern("yyyyMMdd"),
         strict=True,
@@ -125,7 +125,7 @@ def test_what_does_not_parse_is_refused(key: str, value: str, error: type[Except
         parse_partition_expiry({key: value}, where="t")
 
 
-# The options about tags: their defaults, the two of the proposal, and what contradicts each other.
+# Tag options: their defaults, the two options of the proposal, and contradictions.
 
 DEFAULTS = TagOptions(
     creation=TagCreation.NONE,
@@ -146,7 +146,7 @@ DEFAULTS = TagOptions(
 
 
 def options(**given: str) -> TagOptions:
-    """Parse options: ``tag_creation_period="daily"`` is ``tag.creation-period``."""
+    """Parse options; ``tag_creation_period="daily"`` sets ``tag.creation-period``."""
     keys = {key.replace("__", ".").replace("_", "-"): value for key, value in given.items()}
     return parse_tag_options(keys, where="/t")
 
@@ -266,7 +266,7 @@ def test_a_span_of_time_in_words() -> None:
         parse_time_span("a day")
 
 
-# Time zones by the names that Java gives them.
+# Time zones by their Java names.
 
 SUMMER = dt.datetime(2024, 7, 1, tzinfo=dt.UTC)
 

@@ -1,4 +1,4 @@
-"""What options say about writing."""
+"""Write options."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_what_is_refused(key: str, value: str, error: type[Exception], problem: 
 
 
 def test_full_compaction_changelogs_do_not_go_with_vectors() -> None:
-    """Tables are not made with both. Another writer's table is refused, since a key would be read twice."""
+    """Neither new tables nor tables of other writers may have both, since a key would be read twice."""
     both = {"deletion-vectors.enabled": "true", "changelog-producer": "full-compaction"}
     with pytest.raises(Unsupported, match="set 'changelog-producer' to none, input or lookup"):
         parse_write_options(both, keyed=True, where="t")

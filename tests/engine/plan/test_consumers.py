@@ -1,4 +1,4 @@
-"""Consumers: files that say which snapshot a reader of changes reads next."""
+"""Consumers: files with the next snapshot that a reader of changes reads."""
 
 from __future__ import annotations
 

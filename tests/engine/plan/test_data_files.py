@@ -1,4 +1,4 @@
-"""From entries to files: folders, formats, external paths, deletion vectors."""
+"""Data files of manifest entries: folders, formats, external paths and deletion vectors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make(path: Path, options: Mapping[str, str] = APPEND, partition_keys: Sequen
 
 
 def add(table: TableFactory, *, day: str | None = "d", ids: Sequence[int] = (1, 2, 3), **members: Any) -> Written:
-    """Add a file, with other members of its entry than the table factory gives it."""
+    """Add a file whose manifest entry has other members than the table factory gives it."""
     file = table.write_file(pa.table({"dt": [day] * len(ids), "id": ids}), partition={"dt": day})
     table._pending.pop()
     return table._add(replace(file, record={**file.record, **members}))
@@ -183,7 +183,7 @@ def test_vectors_of_a_table_that_no_longer_has_them_are_refused(tmp_path: Path) 
 
 
 def test_a_vector_of_a_file_that_is_gone_counts_for_nothing(tmp_path: Path) -> None:
-    """Java leaves it behind when a full compaction rewrites the only file of a bucket."""
+    """Java leaves the vector behind when a full compaction rewrites the only file of a bucket."""
     table = make(tmp_path, VECTORS, ["dt"])
     gone, _, _ = add(table, day="a"), add(table, day="a"), add(table, day="b")
     table.deletion_vector(gone, [1])
@@ -195,7 +195,7 @@ def test_a_vector_of_a_file_that_is_gone_counts_for_nothing(tmp_path: Path) -> N
 
 
 def test_so_does_one_of_a_file_that_the_writer_of_a_living_file_made_too(tmp_path: Path) -> None:
-    """Files of one writer differ in their counters alone."""
+    """Names of files by one writer differ in their counters only."""
     table = make(tmp_path, VECTORS, ["dt"])
     there, elsewhere = add(table, day="a"), add(table, day="a")
     gone = re.sub(r"-\d+(\.\w+)$", r"-7\1", there.name)
@@ -237,7 +237,7 @@ def test_two_vectors_for_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         files(table)
 
 
-# Folders of partitions that may have several names: the one on disk counts.
+# Partitions whose folder may have several names: the folder on disk counts.
 
 OF_JAVA_17, OF_JAVA_19 = "p=1.9999999999999998E23", "p=2.0E23"
 BY_SQL = {"partition.legacy-name": "false"}
@@ -285,7 +285,7 @@ def test_a_partition_that_java_19_has_named_is_read_and_written(tmp_path: Path, 
 def test_a_partition_in_two_folders(
     tmp_path: Path, options: dict[str, str], kind: str, value: object, newer: str, older: str, vectors: bool
 ) -> None:
-    """Two versions have written to it, each to the folder that it names: it is read, and not written any more."""
+    """If two versions wrote the partition to different folders, it is read, but writing to it is refused."""
     options = {**options, "deletion-vectors.enabled": "true"} if vectors else options
     table = new_table(tmp_path, f"id INT, p {kind}", by=["p"], options={**options, "bucket": -1})
     table.append({"id": [1, 2], "p": [value, value]})
@@ -314,7 +314,7 @@ def test_a_partition_in_two_folders(
         with pytest.raises(Unsupported, match=r"writing a partition in the folders p=\S+ and p="):
             write()
     assert rows(table) == [(n, value) for n in (1, 2, 3)]
-    if vectors:  # which lie elsewhere
+    if vectors:  # deletion vectors are stored elsewhere
         table.delete("id = 2 OR id = 3")
         assert rows(table) == [(1, value)]
         table.rollback(table.snapshots()[-2].id)
@@ -323,7 +323,7 @@ def test_a_partition_in_two_folders(
 
 
 def test_a_table_of_paimon_0_9_is_written_as_it_is(tmp_path: Path) -> None:
-    """It has the names of old, whatever the option says."""
+    """The table keeps its old folder names whatever the option says."""
     day, later = dt.date(2024, 1, 31), dt.date(2024, 2, 1)
     table = new_table(tmp_path, "id INT, p DATE", keys=["p", "id"], by=["p"], options={**BY_SQL, "bucket": 1})
     table.upsert({"id": [1, 2], "p": [day, day]})
@@ -358,4 +358,4 @@ def test_folders_far_away_are_looked_for_many_at_once() -> None:
         plan = morrow.open(table.path, storage_options=server.options).scan().plan
         assert len(plan.files) == 40
         assert {file.path.split("/")[-3] for file in plan.files} == {f"p={day}" for day in days}
-        assert server.rounds() < 12  # not 40, one after another
+        assert server.rounds() < 12  # fewer than 40 requests one after another

@@ -1,4 +1,4 @@
-"""SQL that is nested deeper than Python's stack is read up to a bound, and refused beyond it."""
+"""SQL that is nested deeper than Python's stack is read up to a limit and refused beyond it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_conditions(table: morrow.Table, form: str) -> None:
 
 @pytest.mark.parametrize("form", CALLS)
 def test_calls(table: morrow.Table, form: str) -> None:
-    """DuckDB runs these, and its threads have stacks of their own."""
+    """DuckDB evaluates calls in threads of its own, so their stacks limit the depth."""
     before, inner, behind, end = CALLS[form]
     assert table.scan(filter=before * 150 + inner + behind * 150 + end).count() == 1
     assert table.scan(filter=" + ".join(["id"] * 400) + " = 1200").count() == 1
@@ -74,7 +74,7 @@ def test_queries_and_updates(table: morrow.Table) -> None:
 
 
 def test_a_caller_that_is_deep_itself(table: morrow.Table) -> None:
-    """The stack that counts is the parser's, not the caller's."""
+    """A filter is parsed on a stack of its own, so a deep caller does not matter."""
 
     def down(levels: int) -> int:
         return down(levels - 1) if levels else table.scan(filter="(((((((s = 'a' OR abs(id) = 3)))))))").count()

@@ -1,4 +1,4 @@
-"""Live entries: the last word on each file, and metadata that contradicts itself."""
+"""Live entries: the last entry of each file decides, and contradictory metadata is refused."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ DAYS = [None, "a", "b", "c"]
 
 @pytest.fixture
 def parted(tmp_path: Path) -> TableFactory:
-    """A manifest with the partitions null and a, and one with b and c."""
+    """Build a table with two manifests: one with the partitions null and a, one with b and c."""
     table = TableFactory(tmp_path / "p", [("dt", "STRING"), ("id", "INT")], partition_keys=["dt"])
     for days in (DAYS[:2], DAYS[2:]):
         for day in days:
@@ -206,7 +206,7 @@ def test_only_manifests_and_files_of_matching_partitions_are_read(
 
 
 def only(table: TableFactory, pattern: str) -> Path:
-    """Find the one file of the newest commit whose name starts like this."""
+    """Find the only file of the newest commit whose name matches the pattern."""
     return max((table.path / "manifest").glob(pattern), key=lambda path: path.stat().st_mtime_ns)
 
 
@@ -301,11 +301,11 @@ def test_index_files_of_a_snapshot(tmp_path: Path) -> None:
     assert found["_INDEX_TYPE"].to_list() == ["DELETION_VECTORS"]
 
 
-# Live entries after commits: what earlier manifests leave alive is not resolved again.
+# Live entries after commits: entries that earlier manifests leave alive are not computed again.
 
 
 def live_known_entries(path: Path) -> list[str]:
-    """Return the names of the live files, without clearing caches."""
+    """Return the names of the live files without clearing caches first."""
     metadata = TableMetadata(LocalStore(), str(path))
     snapshot = metadata.latest_snapshot()
     assert snapshot is not None
@@ -318,7 +318,7 @@ def live_known_entries(path: Path) -> list[str]:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that gets the number of manifests whose entries are put together, each time."""
+    """Return a list that receives, for every read of entries, the number of manifests."""
     found: list[int] = []
     whole = entries.read_manifest_entries
 

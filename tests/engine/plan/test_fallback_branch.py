@@ -1,4 +1,4 @@
-"""scan.fallback-branch: partitions that main lacks come from another branch."""
+"""scan.fallback-branch: partitions that main lacks are read from another branch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAIN, BRANCH = "main", "stream"
 
 
 class Branched:
-    """A table with a branch; data files and manifests of both lie in the same folders."""
+    """A table with a branch whose data files and manifests are in the same folders as those of main."""
 
     def __init__(self, path: Path, fields: list[tuple[str, str]] = FIELDS) -> None:
         options = {"bucket": "-1", "scan.fallback-branch": BRANCH}
@@ -33,11 +33,11 @@ class Branched:
         }
         self._names = iter(range(10**6))
         for name, table in self._tables.items():
-            table._new_id = lambda name=name: f"{name}-{next(self._names)}"  # type: ignore[method-assign,assignment,misc]  # names that differ between branches
+            table._new_id = lambda name=name: f"{name}-{next(self._names)}"  # type: ignore[method-assign,assignment,misc]  # names differ between branches
         self._publish()
 
     def commit(self, branch: str, day: str, ids: list[int], at: int = 0) -> None:
-        """Commit a file to a branch at the time `at`; its rows say which branch they are of."""
+        """Commit a file to a branch at the time `at`; its rows name the branch."""
         table = self._tables[branch]
         table.write_file(pa.table({"id": ids, "v": [f"{branch}{i}" for i in ids]}), partition={"dt": day})
         snapshot = table.path / f"snapshot/snapshot-{table.commit()}"
@@ -45,7 +45,7 @@ class Branched:
         self._publish()
 
     def _publish(self) -> None:
-        """Copy the branch's own table to where branches are."""
+        """Copy the branch's own table to the folder of the branch."""
         source, home = self._tables[BRANCH].path, self.path / "branch" / f"branch-{BRANCH}"
         for name in ("schema", "snapshot"):
             shutil.copytree(source / name, home / name, dirs_exist_ok=True)
@@ -54,7 +54,7 @@ class Branched:
                 shutil.copytree(folder, self.path / folder.name, dirs_exist_ok=True)
 
     def rows(self, filter: str | None = None, **arguments: int | str) -> list[tuple[str, str]]:
-        found = morrow.open(self.path).scan(["dt", "v"], filter, **arguments).to_polars()  # type: ignore[arg-type]  # passed on
+        found = morrow.open(self.path).scan(["dt", "v"], filter, **arguments).to_polars()  # type: ignore[arg-type]  # passed through
         return sorted(found.rows())
 
 
@@ -104,7 +104,7 @@ def test_time_travel_reads_the_branch_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_branch_that_is_younger_had_no_rows(tmp_path: Path) -> None:
-    """Java reads it from its beginning."""
+    """Before the branch's first snapshot a read sees no rows of it; Java reads the branch from its beginning."""
     table = Branched(tmp_path)
     table.commit(MAIN, "a", [7], at=1_000)
     table.commit(BRANCH, "b", [1], at=2_000)
@@ -127,7 +127,7 @@ def test_a_branch_whose_snapshots_of_then_have_expired(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", ["scan.fallback-branch", "scan.primary-branch"])
 def test_a_state_of_main_is_what_the_table_showed_then(tmp_path: Path, option: str) -> None:
-    """Ids of two branches have nothing to do with each other, and a tag is of one branch."""
+    """Snapshot ids of main say nothing about the branch, so the branch is read as of main's time."""
     table = new_table(tmp_path, "day STRING NOT NULL, n INT", by=["day"])
     table.branches.create("live")
     live = table.on_branch("live")
@@ -135,7 +135,7 @@ def test_a_state_of_main_is_what_the_table_showed_then(tmp_path: Path, option: s
 
     def commit(branch: morrow.Table, day: str) -> None:
         branch.append([{"day": day, "n": 1}])
-        time.sleep(0.002)  # so that times tell the commits apart
+        time.sleep(0.002)  # so that the commits have different times
 
     for day in ("mon", "tue"):
         commit(live, day)
@@ -143,7 +143,7 @@ def test_a_state_of_main_is_what_the_table_showed_then(tmp_path: Path, option: s
     table.tags.create("sunday")
     for branch, day in ((live, "wed"), (live, "thu"), (table, "fri"), (live, "sat")):
         commit(branch, day)
-    live.tags.create("sunday")  # of other rows
+    live.tags.create("sunday")  # a tag of the same name on other rows
 
     def days(**at: Any) -> set[str]:
         return set(table.scan(["day"], **at).to_polars()["day"])
@@ -154,7 +154,7 @@ def test_a_state_of_main_is_what_the_table_showed_then(tmp_path: Path, option: s
         assert days(**at) == then, at
     assert days(snapshot=2) == {*then, "wed", "thu", "fri"}
     assert days() == {*then, "wed", "thu", "fri", "sat"}
-    between = live.snapshots()[2].time  # later than main's first snapshot
+    between = live.snapshots()[2].time  # after main's first snapshot
     assert days(timestamp=between) == days(version=str(between)) == {*then, "wed"}
 
 
@@ -196,7 +196,7 @@ def test_a_branch_that_does_not_exist(tmp_path: Path) -> None:
 
 
 def branched(path: Path, format: str = "parquet") -> tuple[morrow.Table, morrow.Table]:
-    """Make a table, and its branch, which is read where main has no partition; both began with the same snapshot 1."""
+    """Make a table with a fallback branch; both begin with the same snapshot 1."""
     schema = "dt STRING, v STRING NOT NULL, r ROW<a INT NOT NULL>"
     table = new_table(path, schema, by=["dt"], options={"file.format": format})
     table.append({"dt": ["a"], "v": ["main1"], "r": [{"a": 1}]})
@@ -246,7 +246,7 @@ def test_a_time_is_asked_of_both(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keyed", [True, False])
 def test_rows_of_the_branch_are_not_changed_with_those_of_main(tmp_path: Path, keyed: bool) -> None:
-    """A row in main, also one that deletes, would hide all rows of its partition in the branch."""
+    """A row in main, even a retraction, would hide all rows of its partition in the branch."""
     table = morrow.Catalog(tmp_path).create_table(
         "db.t",
         schema="id INT NOT NULL, day STRING NOT NULL, v INT",
@@ -275,7 +275,7 @@ def test_rows_of_the_branch_are_not_changed_with_those_of_main(tmp_path: Path, k
 
 
 def test_a_primary_branch_is_read_before_main(tmp_path: Path) -> None:
-    """What main has of the same partitions is not read, whatever the filter."""
+    """Main's rows of partitions that the branch has are never read, whatever the filter."""
     table = new_table(tmp_path, "id INT NOT NULL, day STRING NOT NULL", keys=["day", "id"], by=["day"])
     table.append({"id": [1, 2], "day": ["x", "y"]})
     table.branches.create("b")
@@ -285,9 +285,9 @@ def test_a_primary_branch_is_read_before_main(tmp_path: Path) -> None:
     assert rows_of(table) == [(2, "y"), (11, "x"), (12, "x")]
     assert rows_of(table, filter="id < 10") == [(2, "y")]
     assert table.scan().count() == 3
-    assert rows_of(table, snapshot=1) == [(1, "x"), (2, "y")]  # the branch had no rows then
+    assert rows_of(table, snapshot=1) == [(1, "x"), (2, "y")]  # the branch had no rows at that time
     assert rows_of(table.on_branch("b")) == [(11, "x"), (12, "x")]
-    table.append({"id": [3, 4], "day": ["x", "z"]})  # writes are of main
+    table.append({"id": [3, 4], "day": ["x", "z"]})  # writes go to main
     assert rows_of(table) == [(2, "y"), (4, "z"), (11, "x"), (12, "x")]
     with pytest.raises(Unsupported, match=r"'scan\.primary-branch' names"):
         table.delete("id = 11")

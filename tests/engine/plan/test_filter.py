@@ -1,4 +1,4 @@
-"""What becomes of a user's filter: the predicate that is pushed, what is left over, the columns it reads."""
+"""Filters of users: the predicate that is pushed down, the remaining filter, and the columns that it reads."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PUSHED = [
     ("NOT b", "b = False"),
     ("s LIKE 'abc'", "s = 'abc'"),
     ("starts_with(s, 'a')", "s STARTS WITH 'a'"),
-    # literals in the column's type
+    # literals of the column's type
     ("dt >= DATE '2024-01-01' AND dt < '2024-02-01'", "dt >= DATE '2024-01-01' AND dt < DATE '2024-02-01'"),
     ("ts = CAST('2024-01-01' AS DATE)", "ts = TIMESTAMP '2024-01-01 00:00:00'"),
     ("ltz > '2024-01-01 02:00:00+02'", "ltz > TIMESTAMP '2024-01-01 00:00:00+00:00'"),
@@ -48,7 +48,7 @@ PUSHED = [
     ("bin = 'a\\xff' OR bin = x'00FF'", "bin = x'61ff' OR bin = x'00ff'"),
     ("f = 0.1", "f = 0.10000000149011612"),
     ("d > 'nan'", "d > nan"),
-    # literals between or beyond the column's values
+    # literals between the column's values or out of their range
     ("x > 10.5", "x > 10"),
     ("x = 10.5", "FALSE"),
     ("NOT x = 10.5", "x IS NOT NULL"),

@@ -1,4 +1,4 @@
-"""Which files tell what changed: by mode, by kind of commit, by filter."""
+"""Files that are read for changes, by mode, kind of commit and filter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from morrow.engine.plan.metadata import TableMetadata
 
 
 def table(folder: Path, **options: str) -> morrow.Table:
-    """Make a table partitioned by `p` with one bucket; in the names of options ``_`` stands for a dash."""
+    """Make a table partitioned by `p` with one bucket; ``_`` in an option's name stands for a dash."""
     named = {name.replace("_", "-"): value for name, value in options.items()}
     return morrow.Catalog(folder).create_table(
         "db.t",
@@ -49,7 +49,7 @@ def of(table: morrow.Table, filter: str | None = None) -> tuple[TableMetadata, C
 
 
 def places(changes: object) -> list[tuple[object, int]]:
-    """List partition and level of each file."""
+    """Return partition and level of each file."""
     assert isinstance(changes, FileChanges)
     return [(section.partition[0], file.level) for section in changes.plan.sections for file in section.files]
 
@@ -112,8 +112,8 @@ def test_a_difference_reads_only_buckets_that_differ(tmp_path: Path) -> None:
 def test_a_difference_leaves_out_files_and_sections_that_both_states_have(tmp_path: Path) -> None:
     t = table(tmp_path, write_only="true")
     write(t, (1, 1, 1), (1, 5, 1))
-    write(t, (1, 3, 2))  # between the keys before: a section that merges
-    write(t, (1, 10, 3), (1, 20, 3))  # read as it is
+    write(t, (1, 3, 2))  # between the keys of the others: this section merges
+    write(t, (1, 10, 3), (1, 20, 3))  # read without a merge
     write(t, (1, 30, 4), (1, 40, 4))
     write(t, (1, 35, 5))
     metadata, request = of(t)
@@ -148,7 +148,7 @@ def test_snapshots_are_found_by_time(tmp_path: Path) -> None:
 
 
 def test_a_changelog_stands_in_for_its_snapshot(tmp_path: Path) -> None:
-    """``changelog.num-retained`` keeps changelogs longer than snapshots."""
+    """With ``changelog.num-retained``, changelogs outlive snapshots and take their role in reads."""
     t = table(tmp_path)
     for value in (1, 2):
         write(t, (1, 1, value))

@@ -1,4 +1,4 @@
-"""Filters that programs write: long lists, long chains, deep nesting; and which filters are the same."""
+"""Filters made by programs: long lists, long chains and deep nesting; and equality of filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decoded manifests in the cache folder: no request and no decoding for what an earlier process has seen."""
+"""Manifests that an earlier process decoded are taken from the cache folder, without requests or decoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table's metadata on disk: what exists counts, hints and broken neighbours do not."""
+"""A table's metadata on disk: existing files count, and hints and damaged neighbours do not matter."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.support.table_factory import TableFactory
 
 @pytest.fixture
 def table(tmp_path: Path) -> TableFactory:
-    """A table with the snapshots 1, 2 and 3."""
+    """Make a table with the snapshots 1, 2 and 3."""
     table = TableFactory(tmp_path / "t", [("id", "INT")])
     for i in range(3):
         table.write_file(pa.table({"id": [i]}))

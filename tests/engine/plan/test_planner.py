@@ -1,4 +1,4 @@
-"""The whole way of a plan: which files a batch read sees, and how they become sections."""
+"""Planning from end to end: the files that a batch read sees, and the sections that they form."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def plan(table: TableFactory, **arguments: Any) -> ScanPlan:
 
 
 def shape(plan: ScanPlan) -> list[tuple[str, str, int, set[str]]]:
-    """List kind, partition, bucket and file names of each section."""
+    """Return kind, partition, bucket and file names of each section."""
     return sorted(
         (s.kind.value, str(s.partition[0]), s.bucket, {Path(f.path).name for f in s.files}) for s in plan.sections
     )
@@ -152,7 +152,7 @@ def test_a_plan_of_many_files_and_partitions(tmp_path: Path) -> None:
     assert len(plan(table, filter="p = 42 AND id BETWEEN 15 AND 21").files) == 2
 
 
-# Which DATE columns of ORC files hold no date before 1583, as statistics tell.
+# DATE columns of ORC files that hold no date before 1583 according to statistics.
 
 FIELDS = [("d", "DATE"), ("id", "INT"), ("e", "DATE")]
 NEW, OLD = date(1583, 1, 1), date(1582, 12, 31)
@@ -198,7 +198,7 @@ def test_without_statistics_nothing_is_known(tmp_path: Path) -> None:
     assert [file.modern_dates for file in table.scan().plan.files] == [("d",)]
 
 
-# A plan of entries that were decoded elsewhere, without statistics, is the plan of this process.
+# A plan from entries that other tasks decoded, without statistics, equals the plan of this process.
 
 SAMPLE = (
     *("dv_pk", "branches", "bucket_rescale_partition", "evolve_with_dv", "dv_pk_orc", "file_index_file", "types_orc"),
@@ -208,13 +208,13 @@ VALUES = {"INT": "2", "BIGINT": "2", "STRING": "'b'", "DATE": "DATE '2024-01-02'
 
 
 def by_manifest(metadata: TableMetadata, request: ScanRequest, manifests: pl.DataFrame) -> Decoded:
-    """Decode each manifest by itself, as tasks do that know nothing of the others."""
+    """Decode each manifest by itself, like tasks that do not share anything."""
     parts = [decode_outlined(metadata, request, manifests[number]) for number in range(manifests.height)]
     return Decoded(pl.concat([part.frame for part in parts]), sum(part.rows for part in parts))
 
 
 def both(scan: Scan) -> tuple[object, object]:
-    """Return the plans made here and of entries from elsewhere, or their errors, as what is told of them."""
+    """Return a comparable form of the plan made here and of the plan from other tasks' entries, or of their errors."""
     return tuple(_told(scan, outlines) for outlines in (None, by_manifest))  # type: ignore[return-value]  # two
 
 
@@ -242,7 +242,7 @@ def test_java_tables(golden_root: Path, case: str) -> None:
 
 
 def keyed(path: Path, seed: int) -> TableFactory:
-    """Make a table of files that overlap or not, in partitions and buckets, some of which were deleted again."""
+    """Make a table of random files, which may overlap, in partitions and buckets, and delete some of them."""
     table = TableFactory(
         path, [("p", "INT"), ("id", "INT"), ("v", "BIGINT")], ["p", "id"], ["p"], {"bucket": "2", "file.format": "orc"}
     )
@@ -293,7 +293,7 @@ def test_what_statistics_tell_takes_their_place(tmp_path: Path) -> None:
     assert not {*STATISTICS} & {*frame.columns}
     assert frame[KEYS_MATCH].to_list() == [True, True, False]
     assert frame[VALUES_MATCH].to_list() == [True, False, False]
-    # The second file may hold newer rows of the keys of the first: its values alone leave it in.
+    # The second file may hold newer rows for keys of the first, so its own values cannot exclude it.
     assert len(scan.plan.files) == 2
 
 

@@ -1,4 +1,4 @@
-"""Which files a filter leaves: by bucket, key, statistics and file index, and where nothing may be concluded."""
+"""Pruning of files by bucket, key, statistics and file index, and cases in which a file must be kept."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make(path: Path, keys: Sequence[str] = ("id",), **options: str) -> TableFact
 
 
 def write(table: TableFactory, ids: Sequence[int], **arguments: Any) -> DataFile:
-    """Write a file of these ids, with v = 10 id and s = the id as text."""
+    """Write a file of these ids, with v = 10 * id and s = the id as text."""
     columns = {"id": ids, "v": [10 * i for i in ids], "s": [str(i) for i in ids]}
     return table.write_file(pa.table(columns, schema=pa.schema({"id": "i4", "v": "i4", "s": "string"})), **arguments)
 
@@ -49,7 +49,7 @@ def kept(table: TableFactory, filter: str) -> set[str]:
     return {Path(file.path).name for file in plan(table, filter).files}
 
 
-# --- what a filter says about some columns ---
+# --- the parts of a filter about some columns ---
 
 
 A, B = Leaf("a", Op.EQ, (1,)), Leaf("b", Op.EQ, (2,))
@@ -80,7 +80,7 @@ IDS = range(40)
 
 
 def bucketed(path: Path, function: str, total: int) -> TableFactory:
-    """Make an append table with a file per bucket, that holds the ids of the bucket."""
+    """Make an append table with one file per bucket that holds the bucket's ids."""
     table = make(path, (), bucket=str(total), bucket_key="id") if function == "default" else make(path, ())
     table.alter(options={"bucket": str(total), "bucket-key": "id", "bucket-function.type": function})
     fill(table, function, total)
@@ -153,7 +153,7 @@ def test_values_prune_only_files_that_nothing_is_merged_with(tmp_path: Path) -> 
     alone = write(table, [7, 8], level=5)
     table.commit()
 
-    # v = 10 is only in the old file, but the new one may hide a row of it; v = 20 cannot be in the file alone.
+    # v = 10 is only in the old file, but the new one may hide its row; v = 20 is not in the file at all.
     assert kept(table, "v = 10") == {old.name, new.name}
     assert kept(table, "v = 70") == {old.name, new.name, alone.name}
 
@@ -193,7 +193,7 @@ def test_columns_are_known_by_their_id(tmp_path: Path) -> None:
 
 
 def with_extra(table: TableFactory, file: DataFile, **members: Any) -> None:
-    """Replace a pending file by one with other members of its entry."""
+    """Replace a pending file by one whose manifest entry has other members."""
     table._pending.pop()
     table._add(replace(file, record={**file.record, **members}))
 
@@ -251,25 +251,25 @@ def test_the_name_of_an_index_leads_nowhere_else(tmp_path: Path) -> None:
         kept(table, "v = 10")
 
 
-# Files are pruned by statistics only when no row of them can match.
+# Statistics rule out a file only if none of its rows can match.
 
 File = list[dict[str, Any]]
 
 
 def series(name: str, values: Sequence[Any]) -> pl.Series:
-    """Values in the Polars dtype of a column of the test table."""
+    """Return values in the Polars dtype of a column of the test table."""
     dtype = pl.DataFrame(table([])).schema[name]
     return pl.Series(name, values, dtype=dtype)
 
 
 def bounds(values: Sequence[Any]) -> tuple[Any, Any]:
-    """Compute minimum and maximum as a careful writer leaves them: NaN is never one of them."""
+    """Compute minimum and maximum without NaN, as a careful writer does."""
     numbers = [v for v in values if v is not None and not (isinstance(v, float) and math.isnan(v))]
     return (min(numbers, key=ordered), max(numbers, key=ordered)) if numbers else (None, None)
 
 
 def truncated(lower: Any, upper: Any, length: int) -> tuple[Any, Any]:
-    """Strings cut to `length` characters, the maximum incremented; unknown when it cannot be."""
+    """Cut strings to `length` characters and increment the maximum; return None if that is impossible."""
     if not isinstance(upper, str) or len(upper) <= length:
         return (lower[:length] if isinstance(lower, str) else lower), upper
     for end in range(length, 0, -1):
@@ -322,7 +322,7 @@ def test_absent_statistics_prune_less_never_more(leaf: Leaf, files: list[File], 
 
 
 def integers(pairs: Sequence[tuple[Any, Any]], nulls: Sequence[int | None] = (), rows: int = 10) -> StatsFrame:
-    """Files of ten rows with an integer column ``x``."""
+    """Return statistics of files with ten rows and an integer column ``x``."""
     counts = pl.Series(nulls or [0] * len(pairs), dtype=pl.Int64)
     lower, upper = (pl.Series([pair[side] for pair in pairs], dtype=pl.Int32) for side in (0, 1))
     return StatsFrame(pl.Series([rows] * len(pairs), dtype=pl.Int64), {"x": ColumnStats(lower, upper, counts)})
@@ -395,7 +395,7 @@ def test_prefixes_by_range(op: Op, literal: str, kept: bool) -> None:
 
 
 def test_the_successor_of_u_d7ff_is_no_upper_bound() -> None:
-    """Java cuts "\\ud7ffz" to one character, increments it to a surrogate, and write a question mark."""
+    """Java cuts "\\ud7ffz" to one character, increments it to a surrogate and writes a question mark."""
     assert mask_by_stats(Leaf("s", Op.EQ, ("\ud7ffz",)), texts("0", "?")).tolist() == [True]
     assert mask_by_stats(Leaf("s", Op.EQ, ("\ue000",)), texts("0", "?")).tolist() == [True]
     assert mask_by_stats(Leaf("s", Op.GT, ("\ue000",)), texts("0", "?")).tolist() == [False]
@@ -404,7 +404,7 @@ def test_the_successor_of_u_d7ff_is_no_upper_bound() -> None:
 @pytest.mark.parametrize(
     ("op", "literal", "kept"),
     [
-        (Op.GT, 5.0, True),  # a NaN may be in the file, and is greater
+        (Op.GT, 5.0, True),  # the file may hold a NaN, which is greater
         (Op.GE, math.nan, True),
         (Op.GT, math.nan, False),  # nothing is greater than NaN
         (Op.EQ, math.nan, True),

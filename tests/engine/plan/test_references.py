@@ -1,4 +1,4 @@
-"""What roots need."""
+"""Files that snapshots, tags and branches need."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def stems(names: pl.DataFrame) -> set[str]:
 
 @pytest.fixture
 def life(tmp_path: Path) -> Life:
-    """Snapshots 1 and 2 write, 3 compacts; a tag on 1, a branch from it."""
+    """Make a table whose snapshots 1 and 2 write and 3 compacts, with a tag of snapshot 1 and a branch from the tag."""
     life = Life(tmp_path)
     life.write("a", extra=["a.index"])
     life.tag("t")
@@ -148,7 +148,7 @@ def test_files_of_what_goes_may_be_missing_those_of_what_stays_may_not(life: Lif
         find_metadata_files([root])
 
 
-# States walked one after another name the files that each of them names by itself.
+# Snapshots that are walked in turn name the same files as each walked alone.
 
 SAMPLE = ("public/dv_pk", "public/tags_dv", "public/branches", "public/changelog_lookup", "public/rollback_tag")
 

@@ -1,4 +1,4 @@
-"""Which roots are asked before the files of others go."""
+"""Roots that are checked before files of other snapshots are deleted."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from morrow.engine.plan.roots import Line, Root, RootKind, Span, find_holding_ro
 
 
 def state(snapshot_id: int, history: str = "main") -> Snapshot:
-    """Build the state with this id in a history: its delta list has both in its name."""
+    """Build the snapshot with this id in a history; the name of its delta list holds both."""
     return Snapshot(snapshot_id, 0, "base", f"{history}-{snapshot_id}", "user", 0, "APPEND", 0)
 
 
 @dataclass(frozen=True)
 class History:
-    """A branch whose snapshots are written to disk: of main up to the id `left`, of its own after it."""
+    """A branch with snapshots on disk: up to the id `left` they are main's, and after it the branch's own."""
 
     root: Path
     branch: str = "main"
@@ -51,11 +51,11 @@ def shown(roots: list[Root]) -> list[str]:
 @pytest.mark.parametrize(
     ("span", "expected"),
     [
-        (Span(5, 8), ["s10", "t2", "t6"]),  # the tag between, and the nearest on both sides
-        (Span(6, 6), ["t6"]),  # the same state has it all
+        (Span(5, 8), ["s10", "t2", "t6"]),  # the tag in the span and the nearest roots on both sides
+        (Span(6, 6), ["t6"]),  # one root with the same snapshot suffices
         (Span(2, 6), ["t2", "t6"]),
         (Span(1, 1), ["t2"]),
-        (Span(13, 20), ["s12"]),  # what a rollback has given up
+        (Span(13, 20), ["s12"]),  # snapshots that a rollback gave up
         (Span(0, 1 << 63), ["s10", "s11", "s12", "t2", "t6"]),
     ],
 )
@@ -78,12 +78,12 @@ def test_what_goes_from_main_is_asked_of_a_branch_where_it_left(tmp_path: Path) 
 def test_what_goes_from_a_branch_is_asked_of_main_where_it_left(tmp_path: Path) -> None:
     main, branch = History(tmp_path), History(tmp_path, "b", left=4)
     line = main.line(range(3, 9), tags=[1, 2])
-    # s3: it may need what the snapshot 4 deleted.
+    # s3 may need files that snapshot 4 deleted
     assert shown(find_holding_roots(branch.gone(4, 5), [line])) == ["s3", "s4"]
 
 
 def test_where_nothing_tells_everything_is_asked(tmp_path: Path) -> None:
-    """The branch has only states after it left; those that main has from before may need the same files."""
+    """If main keeps no snapshot near the gone ones, all snapshots that may share files with them are checked."""
     main, branch = History(tmp_path), History(tmp_path, "b", left=4)
     line = main.line(range(3, 8), tags=[1])
     assert shown(find_holding_roots(branch.gone(6), [line])) == ["s3", "s4", "s5", "t1"]
@@ -91,7 +91,7 @@ def test_where_nothing_tells_everything_is_asked(tmp_path: Path) -> None:
 
 
 def test_snapshots_that_a_rollback_gave_up_are_told_from_those_that_came_after(tmp_path: Path) -> None:
-    """Ids 4 and 5 were used again: what was given up has its files in common with the states up to 3."""
+    """A rollback reused the ids 4 and 5, so the snapshots that it gave up share files with snapshots 1 to 3 only."""
     before, after = History(tmp_path), History(tmp_path, left=3)
     again = Line(after.metadata, (1, 2, 3, 4, 5), (), ())
     for snapshot_id in again.snapshot_ids:

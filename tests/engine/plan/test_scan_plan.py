@@ -1,4 +1,4 @@
-"""A plan is data: it compares, hashes and pickles."""
+"""Plans are data: they can be compared, hashed and pickled."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_what_a_plan_says(table: morrow.Table) -> None:
     assert found.parts == (found,)
 
 
-# The files of large plans, packed: the same files as those of a plan that holds them as objects.
+# Packed files of large plans are the same files as those of a plan that holds them as objects.
 
 FILES = (
     DataFile("a/1.orc", "orc", 10, 100, 0, 0, 1, 2, None, None, None, None, ("d",)),
@@ -117,7 +117,7 @@ def test_java_tables(golden_root: Path, monkeypatch: pytest.MonkeyPatch, read: R
     assert scan.to_arrow().num_rows == sum(1 for _ in read.rows(golden_root))
 
 
-# The plan as text: everything on one page, the same for the same plan.
+# The plan as text shows everything on one page, and equal plans have equal texts.
 
 MERGED = """\
 Scan of {path}
@@ -149,7 +149,7 @@ def merged(path: Path) -> None:
 
 
 def shown(scan: morrow.Scan) -> str:
-    """Replace times and sizes, which differ from run to run, in the text."""
+    """Replace times and sizes, which differ between runs, in the text."""
     text = re.sub(r"\(APPEND, [^)]*\)", "(APPEND, TIME)", scan.explain())
     return re.sub(r"[\d.]+ (B|KiB)\b", "SIZE", text)
 

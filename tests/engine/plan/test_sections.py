@@ -1,4 +1,4 @@
-"""Sections: chains of overlapping key ranges, found for all buckets at once."""
+"""Sections, which are chains of overlapping key ranges, are found for all buckets at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sections(files: list[File]) -> list[int]:
 
 
 def slow_sections(files: list[File]) -> set[frozenset[int]]:
-    """Merge any two groups that hold overlapping files of one bucket, until there are none."""
+    """Merge groups that hold overlapping files of one bucket until no two groups overlap."""
     groups = [{i} for i in range(len(files))]
 
     def touch(a: int, b: int) -> bool:

@@ -1,4 +1,4 @@
-"""Finding snapshots by time and watermark: what Java finds, with few reads, while the table changes."""
+"""Searches for snapshots by time and watermark: Java's results, with few reads, also while the table changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANY = 10_000
 
 
 def write_snapshots(root: Path, first: int, times: Sequence[int], watermarks: Mapping[int, int | None]) -> None:
-    """Snapshots of consecutive ids from `first` on; watermarks by id."""
+    """Write snapshots of consecutive ids from `first` on; watermarks are given by id."""
     folder = root / "snapshot"
     folder.mkdir(parents=True)
     for snapshot_id, millis in enumerate(times, first):
@@ -44,7 +44,7 @@ def write_snapshots(root: Path, first: int, times: Sequence[int], watermarks: Ma
 
 @pytest.fixture(scope="module")
 def hundred(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Snapshots 1 to 100, snapshot i of the millisecond 10 * i and with the watermark 10 * i. Copy it to change it."""
+    """Make snapshots 1 to 100, each with the millisecond and watermark 10 * id. Copy the folder to change it."""
     root = tmp_path_factory.mktemp("hundred")
     write_snapshots(root, 1, range(10, 1001, 10), {i: 10 * i for i in range(1, 101)})
     return root
@@ -67,7 +67,7 @@ def by_watermark(store: LocalStore, table: Path, watermark: int) -> int | None:
 
 
 def test_the_same_snapshots_as_java(tmp_path: Path) -> None:
-    """Equal times and watermarks, clocks that went back, snapshots before the first watermark (JavaSearches.java)."""
+    """Equal times and watermarks, clocks set back, and snapshots before the first watermark (JavaSearches.java)."""
     cases = [json.loads(line) for line in (HERE / "java_searches.jsonl").read_text().splitlines()]
     for number, case in enumerate(cases):
         root = tmp_path / str(number)
@@ -113,7 +113,7 @@ def test_what_expiry_has_announced_is_not_found(table: Path) -> None:
 @pytest.mark.parametrize(("millis", "snapshot"), [(300, None), (700, None), (950, 95), (1_000, 100)])
 def test_snapshots_that_expire_during_the_search(table: Path, millis: int, snapshot: int | None) -> None:
     class Expiring(LocalStore):
-        """Each read of a snapshot is followed by the expiry of fifteen."""
+        """A store that expires fifteen snapshots after each read of a snapshot."""
 
         earliest = 1
 

@@ -1,4 +1,4 @@
-"""Long lists of literals in SQL, read without the parser: as the parser reads them."""
+"""Long lists of literals in SQL are read without the parser, with the same result."""
 
 from __future__ import annotations
 

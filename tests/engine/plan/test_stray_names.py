@@ -1,4 +1,4 @@
-"""Files beside those of Paimon: what editors, copies and killed writers leave does not make a table unreadable."""
+"""Stray files by editors, copies and killed writers do not make a table unreadable."""
 
 from __future__ import annotations
 

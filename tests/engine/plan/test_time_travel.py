@@ -1,4 +1,4 @@
-"""Which snapshot a read sees."""
+"""The snapshot that a read sees."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ SECOND = 1_000
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> TableMetadata:
-    """Snapshots 1 to 6, one a second from noon on, with watermarks 100, none, 300, ...; 1 and 2 have expired.
+    """Make snapshots 1 to 6, one a second from noon on, with watermarks 100, none, 300, ...; 1 and 2 have expired.
 
-    Tags: ``old`` and ``5`` keep snapshot 1, ``v2`` keeps snapshot 2, ``v4`` is of snapshot 4.
+    Tags: ``old`` and ``5`` keep snapshot 1, ``v2`` keeps snapshot 2, and ``v4`` keeps snapshot 4.
     """
     path = tmp_path_factory.mktemp("t")
     factory = TableFactory(path, [("id", "INT")])

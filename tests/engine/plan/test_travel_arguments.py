@@ -1,4 +1,4 @@
-"""What the arguments of a read ask for."""
+"""Time travel arguments of reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns from whatever describes them, and the ids they get."""
+"""Columns from every kind of description, and the field ids they get."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_what_describes_none(schema: Any, problem: str) -> None:
 
 
 def test_a_column_is_numbered_before_and_a_member_after_what_is_inside() -> None:
-    # As the golden table types_nested_deep has it.
+    # The columns of the golden table types_nested_deep.
     columns = read_columns(
         "id INT, a ARRAY<ARRAY<ROW<x INT, y MAP<STRING, ARRAY<BIGINT>>>>>, "
         "b MAP<STRING, MAP<INT, ROW<q TIMESTAMP(3), d DECIMAL(20, 4)>>>, c ROW<r ROW<s ROW<t STRING>>>"
@@ -97,7 +97,7 @@ def test_a_column_is_numbered_before_and_a_member_after_what_is_inside() -> None
     assert [field.id for field in fields] == [0, 1, 4, 7]
     assert str(fields[3].type) == "ROW<`r` ROW<`s` ROW<`t` STRING>>>"
     assert highest == 10
-    r = fields[3].type.fields[0]  # type: ignore[attr-defined]  # a row, as its text shows
+    r = fields[3].type.fields[0]  # type: ignore[attr-defined]  # its text shows a row
     s = r.type.fields[0]
     assert (r.id, s.id, s.type.fields[0].id) == (10, 9, 8)
 
@@ -108,7 +108,7 @@ def test_ids_go_on_after_those_that_are_taken() -> None:
     assert assign_ids([], 5) == ((), 4)
 
 
-# Arrow types as Paimon types: without loss, or not at all.
+# Arrow types become Paimon types without loss, or are refused.
 
 
 @pytest.mark.parametrize(

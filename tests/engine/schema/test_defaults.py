@@ -1,4 +1,4 @@
-"""Default values: the text in schema files, and the value it stands for."""
+"""Default values: their text in schema files, and the values that it stands for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions of a schema taken by whoever is first."""
+"""Schema versions are claimed atomically by the first writer."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_nobody_who_changes_the_schema_at_the_same_time_is_lost(table: TableMeta
 
 def test_whoever_loses_every_time_is_told(table: TableMetadata) -> None:
     class Late(LocalStore):
-        def create(self, path: str, data: bytes) -> bool:  # noqa: ARG002  # whatever it is, it is too late
+        def create(self, path: str, data: bytes) -> bool:  # noqa: ARG002  # every attempt is too late
             return False
 
     with pytest.raises(CommitConflict, match="was changed by others 100 times"):
@@ -109,7 +109,7 @@ def test_every_operation_may_fail(table: TableMetadata, kind: FaultKind) -> None
         try:
             changed = commit_changes(TableMetadata(store, table.root), [add(f"c{at}")])
         except StorageError:
-            # A read that fails, or a write whose answer was lost: whole or not at all.
+            # After failed reads and lost answers, a change is applied completely or not at all.
             assert list(table.latest_schema().by_name) in (list(before.by_name), [*before.by_name, f"c{at}"])
         else:
             assert table.latest_schema() == changed
@@ -127,7 +127,7 @@ def test_other_branches_that_options_name_are_there(table: TableMetadata, tmp_pa
     assert fresh.schema_ids() == []
 
 
-# Changes applied to a schema: Paimon's rules of what may change, and how.
+# Changes of a schema follow Paimon's rules.
 
 FIRST, LAST = c.Position(c.Place.FIRST), c.Position(c.Place.LAST)
 INT = t.IntType()
@@ -421,7 +421,7 @@ def test_changes_that_change_nothing_make_no_version(changes: tuple[c.SchemaChan
     assert after(schema, *changes) is schema
 
 
-# Tables of other writers, which break rules of ours
+# Tables of other writers that break our rules
 
 
 @pytest.mark.parametrize(
@@ -437,7 +437,7 @@ def test_a_change_keeps_what_broke_a_rule_before(odd: dict[str, Any]) -> None:
     assert names(changed) == "id v n"
 
 
-# Options that name columns follow them.
+# Options that name columns are updated with them.
 
 
 @pytest.mark.parametrize(
@@ -465,7 +465,7 @@ def test_options_after_a_became_x(before: dict[str, str], after: dict[str, str])
     assert rename_in_options(before, "a", "x") == after
 
 
-# A table begins or ceases to have deletion vectors when that changes none of its rows.
+# Deletion vectors may be enabled or disabled only if no row of the table changes by it.
 
 
 def upsert(table: morrow.Table, *rows: tuple[int, str | None], kind: str = "+I") -> None:
@@ -508,7 +508,7 @@ def test_commits_wait_for_lookups(tmp_path: Path) -> None:
 
 
 def converted(folder: Path, *, keyed: bool = True) -> morrow.Table:
-    """Make a table that has deletion vectors from its snapshot 3 on; the tag ``old`` is its snapshot 2."""
+    """Make a table with deletion vectors from snapshot 3 on; the tag ``old`` keeps snapshot 2."""
     catalog = morrow.Catalog(folder)
     keys = ["k"] if keyed else []
     options = {"bucket": "1", "bucket-key": "k", "deletion-vectors.modifiable": "true"}
@@ -538,7 +538,7 @@ READS: dict[str, Callable[[morrow.Table], Any]] = {
 def test_what_was_not_compacted_before_is_not_read_afterwards(
     tmp_path: Path, read: Callable[[morrow.Table], Any]
 ) -> None:
-    """Read with deletion vectors leave out what waits for a compaction, and would return no rows."""
+    """Reads with deletion vectors skip files that wait for a compaction, and would return no rows."""
     t = converted(tmp_path)
     with pytest.raises(Unsupported, match=r"/t: a read of snapshot 2, of before deletion vectors were enabled, .*tag"):
         read(t)
@@ -550,7 +550,7 @@ def test_what_was_compacted_before_is_read_as_ever_and_so_are_changes_and_branch
     assert t.scan(snapshot=3).count() == 3
     assert sorted(t.changes(3, mode="diff").to_polars().rows()) == [("+U", 2, "B"), ("-U", 2, "b")]
     assert t.changes(0, 2).to_polars().rows() == [("+I", 1, "a"), ("+I", 2, "b"), ("+I", 3, "c")]
-    t.branches.create("then", tag="old")  # with the options of then
+    t.branches.create("then", tag="old")  # with the options of that snapshot
     assert rows_of(t.on_branch("then")) == [(1, "a"), (2, "b"), (3, "c")]
 
 
@@ -564,11 +564,11 @@ def test_dead_rows_do_not_come_back_when_vectors_are_disabled(tmp_path: Path, ke
     assert rows_of(t) == [(1, "a"), (3, "c")]
     with pytest.raises(Unsupported, match=f"a read of snapshot {dead}, of before deletion vectors were disabled"):
         t.scan(snapshot=dead).to_polars()
-    assert t.scan(snapshot=1).count() == 2  # no vectors yet
+    assert t.scan(snapshot=1).count() == 2  # before the first vectors
 
 
 def test_the_newest_state_of_another_writer_is_held_to_the_same(tmp_path: Path) -> None:
-    """Java lets the option be changed whatever waits."""
+    """Java lets the option be changed even if files wait for a compaction."""
     t = converted(tmp_path)
     t.alter.set_options({"deletion-vectors.enabled": "false"})
     upsert(t, (4, "d"))

@@ -1,4 +1,4 @@
-"""Fields and types changed at a path."""
+"""Changes of fields and types at a path."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_what_has_no_members() -> None:
         replace_fields(FIELDS, ("r", "x"), lambda members: members)
 
 
-# Which type a column may change to.
+# Types to which a column may change.
 
 
 def allowed(source: str, target: str, *, explicit: bool = False) -> bool:

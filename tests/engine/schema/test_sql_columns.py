@@ -132,7 +132,7 @@ def types(draw: st.DrawFn) -> t.DataType:
 
 
 def sql(kind: t.DataType) -> str:
-    """Write the type in SQL, names quoted as they must be: `DataType.__str__` does not double quotes inside names."""
+    """Write the type in SQL with quoted names, since `DataType.__str__` does not double quotes inside names."""
     if isinstance(kind, t.ArrayType):
         text = f"ARRAY<{sql(kind.element)}>"
     elif isinstance(kind, t.MapType):

@@ -1,4 +1,4 @@
-"""The rules of Paimon 1.4.2 for a schema with its options: each is broken alone, and met beside it."""
+"""Paimon 1.4.2's rules for a schema with its options: each rule is broken alone, and a similar schema follows it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOVING: dict[str, Any] = {"primary_keys": ["id"], "partition_keys": ["dt"]}
 
 
 def check(table: dict[str, Any], options: str, columns: str = COLUMNS) -> None:
-    """Options are written ``key=value key=value``."""
+    """Check a schema whose options are written as ``key=value key=value``."""
     pairs = dict(pair.split("=", 1) for pair in options.split())
     build_first_schema(columns, options=pairs, where="/t", **table)
 
@@ -129,7 +129,7 @@ def test_what_keeps_the_rules(table: dict[str, Any], options: str) -> None:
         (KEYED, "merge-engine=first-row changelog-producer=input", "first-row does not go with 'changelog-producer'"),
         (KEYED, "deletion-vectors.enabled=true changelog-producer=full-compaction", "use none, input or lookup"),
         (KEYED, "deletion-vectors.enabled=true merge-engine=first-row", "first-row"),
-        # The rest
+        # Other rules
         (APPEND, "record-level.time-field=nope", "is no column"),
         (APPEND, "record-level.time-field=dt", "no INT, BIGINT or TIMESTAMP"),
         (APPEND, "table-read.sequence-number.enabled=true", "needs a primary key"),

@@ -1,4 +1,4 @@
-"""The aggregate functions by name, each a few lines of plain Python."""
+"""The aggregate functions by name, each in a few lines of plain Python."""
 
 from __future__ import annotations
 

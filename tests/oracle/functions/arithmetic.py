@@ -1,7 +1,7 @@
-"""`sum` and `product`, with the arithmetic of Java: integers wrap, FLOAT has 32 bits, decimals have a precision.
+"""`sum` and `product` with Java's arithmetic: integers wrap, FLOAT has 32 bits, decimals have a precision.
 
-One quirk of release 1.4.2 is kept: a sum of decimals of up to 18 digits is not held to its precision, but a sum of
-longer ones that outgrows it is null, as is any product.
+One quirk of release 1.4.2 is kept: a sum of decimals of up to 18 digits may exceed its precision, but a sum of longer
+ones that exceeds it is null, as is any product.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONG_DIGITS = 2**63
 
 
 class Integers:
-    """Two's complement of some width."""
+    """Two's complement integers of a given width."""
 
     def __init__(self, kind: t.DataType) -> None:
         self.half: int = 2 ** (INTEGER_BITS[type(kind)] - 1)
@@ -44,13 +44,13 @@ class Integers:
         return self._wrapped(a * b)
 
     def divide(self, a: int, b: int) -> int:
-        """Towards zero; raises ZeroDivisionError."""
+        """Divide towards zero; raises ZeroDivisionError."""
         quotient = abs(a) // abs(b)
         return self._wrapped(quotient if (a < 0) == (b < 0) else -quotient)
 
 
 class Floats:
-    """IEEE 754, which knows infinity and has no errors."""
+    """IEEE 754 numbers, which have infinity and no errors."""
 
     def __init__(self, kind: t.DataType) -> None:
         self.number = FLOATS[type(kind)]
@@ -76,7 +76,7 @@ class Floats:
 
 
 class Decimals:
-    """Exact, then rounded half up to the scale; null where the precision is not enough."""
+    """Exact decimals that are rounded half up to the scale, and become null if they exceed the precision."""
 
     def __init__(self, kind: t.DataType) -> None:
         assert isinstance(kind, t.DecimalType)
@@ -111,7 +111,7 @@ class Decimals:
         return self._rounded(Fraction(a) * Fraction(b))
 
     def divide(self, a: Decimal, b: Decimal) -> Decimal | None:
-        """Raise ArithmeticError if the quotient has no end, and ZeroDivisionError."""
+        """Divide; raises ArithmeticError if the quotient is endless, and ZeroDivisionError."""
         quotient = Fraction(a) / Fraction(b)
         denominator = quotient.denominator
         for prime in (2, 5):

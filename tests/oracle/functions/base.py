@@ -1,4 +1,4 @@
-"""What an aggregate function is: two values become one, and perhaps a value can be taken back."""
+"""Aggregate functions: they combine two values, and some can retract a value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.oracle.records import RetractionError
 
 @dataclass(frozen=True)
 class Call:
-    """An aggregate function as a column has it; `options` are those that begin with ``fields.<column>.``."""
+    """A column's aggregate function; `options` are the options that begin with ``fields.<column>.``."""
 
     function: str
     type: t.DataType
@@ -23,7 +23,7 @@ class Call:
 
 
 class Aggregator:
-    """The function of one column, fresh for every key; null is what it accumulates before the first record."""
+    """A column's function with fresh state for every key; before the first record its accumulator is null."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
@@ -32,7 +32,7 @@ class Aggregator:
         raise NotImplementedError
 
     def agg_reversed(self, accumulator: Any, new: Any) -> Any:
-        """Add a record that is older than what has been accumulated, as sequence groups have them."""
+        """Add a record that is older than the accumulated ones, which happens in sequence groups."""
         return self.agg(new, accumulator)
 
     def retract(self, accumulator: Any, new: Any) -> Any:  # noqa: ARG002
@@ -40,7 +40,7 @@ class Aggregator:
 
 
 class NullsAside(Aggregator):
-    """A null on either side leaves the other side as it is; `combine` sees two values."""
+    """A base class in which a null on either side returns the other side, and `combine` gets two values."""
 
     def agg(self, accumulator: Any, new: Any) -> Any:
         if accumulator is None or new is None:
@@ -52,7 +52,7 @@ class NullsAside(Aggregator):
 
 
 class IgnoreRetract(Aggregator):
-    """``ignore-retract`` around a function. Its own `agg_reversed` is the plain one, whatever the function's is."""
+    """``ignore-retract`` around a function. Its `agg_reversed` is always the plain one, not the function's."""
 
     def __init__(self, inner: Aggregator) -> None:
         super().__init__(inner.call)

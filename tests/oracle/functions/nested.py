@@ -1,7 +1,7 @@
 """Functions of texts, arrays, maps and nested tables.
 
-Java keeps what is distinct in hash sets and hash maps, so arrays of `collect` with ``distinct`` and of the nested
-tables come in no particular order, and maps neither. The order here is that of first appearance.
+Java keeps distinct values in hash sets and hash maps, so arrays of `collect` with ``distinct`` and of nested tables
+have no particular order, and neither do maps. Here the order is that of first appearance.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Listagg(NullsAside):
             return accumulator or new
         if not self.call.flag("distinct"):
             return accumulator + delimiter + new
-        # An empty delimiter splits at blanks, but joins with nothing.
+        # An empty delimiter splits at blanks, but joins without a separator.
         seen = set(accumulator.split(delimiter or " "))
         for token in new.split(delimiter or " "):
             if token and token not in seen:
@@ -35,7 +35,7 @@ class Listagg(NullsAside):
 
 
 class Collect(Aggregator):
-    """``distinct`` compares elements that are arrays, maps or rows one by one, and trusts the accumulator to be so."""
+    """A list of values; ``distinct`` compares arrays, maps and rows one by one, and trusts the accumulator."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
@@ -58,7 +58,7 @@ class Collect(Aggregator):
         return self.agg(accumulator, new)
 
     def retract(self, accumulator: list[Any] | None, new: list[Any] | None) -> list[Any] | None:
-        """Take one element from the front for each that is taken back."""
+        """Remove one equal element, from the front, for each retracted one."""
         if accumulator is None or not new:
             return accumulator
         taken, left = list(new), []
@@ -72,7 +72,7 @@ class Collect(Aggregator):
 
 
 def same(a: Any, b: Any) -> bool:
-    """Java's ``equals``: zeros have a sign, NaN equals itself, and byte arrays are equal to themselves alone."""
+    """Compare like Java's ``equals``: zeros have a sign, NaN equals itself, and byte arrays are never equal."""
     if isinstance(a, float) and isinstance(b, float):
         return (a == b and math.copysign(1, a) == math.copysign(1, b)) or (math.isnan(a) and math.isnan(b))
     if isinstance(a, bytes):
@@ -95,7 +95,7 @@ class MergeMap(NullsAside):
 
 
 class MergeMapWithKeyTime(NullsAside):
-    """Values are rows with a time, a text: the later stays, a null row removes the key, a null time is skipped."""
+    """A map of rows with a time as text: the later row is kept, a null row removes the key, a null time is skipped."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
@@ -115,7 +115,7 @@ class MergeMapWithKeyTime(NullsAside):
 
 
 def utf16(text: str) -> bytes:
-    """Return the 16-bit units of a text, by which Java compares."""
+    """Return the 16-bit units of a text, which Java compares."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
@@ -127,7 +127,7 @@ class NestedTable(NullsAside):
         self.key = [name.strip() for name in call.options.get("nested-key", "").split(",") if name.strip()]
 
     def key_of(self, row: dict[str, Any]) -> Hashable:
-        """Return a key as Java compares it, by bytes: zeros have a sign and NaN equals itself."""
+        """Return a key that compares by bytes as in Java: zeros have a sign and NaN equals itself."""
         return tuple(repr(row[name]) for name in self.key)
 
 

@@ -1,4 +1,4 @@
-"""Functions whose result is one of the values they were given."""
+"""Functions that return one of their input values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LastNonNullValue(Aggregator):
 
 
 class FirstValue(Aggregator):
-    """Once it has taken a value it returns the accumulator: when reversed, that is the older record's value."""
+    """The first value; a reversed step after it returns the accumulator, which is the older record's value."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
@@ -64,7 +64,7 @@ class Min(NullsAside):
 
 @functools.singledispatch
 def java_order(value: Any) -> Any:
-    """Values sort by this as Java's ``compare`` has them."""
+    """Return a sort key for the order of Java's ``compare``."""
     return value
 
 

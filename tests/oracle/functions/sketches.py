@@ -28,7 +28,7 @@ class Rbm64(NullsAside):
 
 
 class HllSketch(NullsAside):
-    """The second sketch says how precise the union is. Java writes the same bytes."""
+    """Unions of HLL sketches with the second sketch's precision. Java writes the same bytes."""
 
     def combine(self, accumulator: bytes, new: bytes) -> bytes:
         first, second = datasketches.hll_sketch.deserialize(accumulator), datasketches.hll_sketch.deserialize(new)
@@ -47,7 +47,7 @@ class ThetaSketch(NullsAside):
 
 
 def _as_java(theta: bytes) -> bytes:
-    """Add what Java's header has besides: a flag for a single value, the sampling probability for more."""
+    """Add the parts that only Java's header has: a flag for a single value, else the sampling probability."""
     if theta[0] > 1:
         return theta[:12] + SAMPLING_PROBABILITY + theta[16:]
     if theta[5] & EMPTY:

@@ -1,4 +1,4 @@
-"""Casts give what Java gives: every line of `casts.jsonl`, and the few places where Morrow departs, each by name."""
+"""Casts give Java's values for every line of `casts.jsonl`, except for a few named departures."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ CASES = [
     if "target" in line
 ]
 REFUSED: dict[t.DataType, list[t.DataType]] = {}
-"""Source -> the targets that Java has no cast to."""
+"""Source type -> targets that Java cannot cast it to."""
 for source, _, line in fixture():
     REFUSED.setdefault(source, []).extend(map(from_json, line.get("refused", ())))
 
@@ -95,7 +95,7 @@ def _python(value: Any, type: t.DataType) -> Any:
 
 
 def departs(case: Case, java: Any) -> bool:
-    """Tell where Morrow's answer is not that of Paimon 1.4: see the tests below, one for each."""
+    """Check whether Morrow's value departs from Paimon 1.4 here; each departure has a test below."""
     if isinstance(case.target, t.TimeType):
         return java is not None and not 0 <= java < MILLIS_PER_DAY
     if not isinstance(case.target, Stamps) or java is None:
@@ -109,13 +109,13 @@ def departs(case: Case, java: Any) -> bool:
 
 
 def comparable(case: Case) -> tuple[list[Any], list[Any]]:
-    """List a null, then the inputs for which Java has a value that Morrow has too; and those values."""
+    """Return a null and the inputs for which Morrow and Java agree, and Java's values of them."""
     pairs = [(value, java) for value, java in case.pairs if java != ERROR and not departs(case, java)]
     return [None, *(value for value, _ in pairs)], [None, *(java for _, java in pairs)]
 
 
 def same(left: pa.Array, right: pa.Array) -> bool:
-    """Compare, with NaN equal to NaN and -0.0 not equal to 0.0; timestamps by their integers."""
+    """Compare arrays with NaN equal to NaN, -0.0 unequal to 0.0, and timestamps as integers."""
     if pa.types.is_temporal(left.type):
         integers = pa.int64() if pa.types.is_timestamp(left.type) else pa.int32()
         return bool(left.type == right.type and left.cast(integers).equals(right.cast(integers)))
@@ -129,7 +129,7 @@ for each in CASES:
 
 @contextmanager
 def about(case: Case) -> Iterator[None]:
-    """Name the case where an assertion fails."""
+    """Name the case if an assertion fails."""
     try:
         yield
     except Exception as error:
@@ -184,7 +184,7 @@ def test_empty_and_all_null_columns(source: str) -> None:
 @pytest.mark.parametrize("source", REFUSED, ids=str)
 def test_a_cast_that_java_does_not_have_is_refused(source: t.DataType) -> None:
     for target in REFUSED[source]:
-        if isinstance(source, t.ArrayType) and isinstance(target, t.ArrayType):  # nested columns evolve inside
+        if isinstance(source, t.ArrayType) and isinstance(target, t.ArrayType):  # elements of nested columns may evolve
             assert is_allowed(source, target) is is_allowed(source.element, target.element), target
         else:
             assert not is_allowed(source, target), target
@@ -193,7 +193,7 @@ def test_a_cast_that_java_does_not_have_is_refused(source: t.DataType) -> None:
 
 
 class TestDepartures:
-    """Where an exact copy of Java's value cannot be held, or is a fault that later versions mended."""
+    """Departures from Java, whose value cannot be represented or is a bug that later versions fixed."""
 
     def test_a_timestamp_before_1970_becomes_the_time_of_its_day_not_a_negative_one(self) -> None:
         source, target = t.TimestampType(precision=3), t.TimeType()

@@ -1,4 +1,4 @@
-"""Polars frames become Arrow tables of exactly the schema's types, and back."""
+"""Polars frames become Arrow tables of exactly the schema's types, and the other way round."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_large_columns_are_split_into_chunks_that_32_bit_offsets_reach(monkeypat
 def test_views_of_the_same_bytes_are_counted_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("morrow.readers.casts.dtypes.MAX_CHUNK_BYTES", 1000)
     same = pl.Series("c", ["x" * 100]).new_from_index(0, 50)
-    assert same.to_arrow(compat_level=pl.CompatLevel.newest()).nbytes < 1000  # 16 for a view, 100 for what all refer to
+    assert same.to_arrow(compat_level=pl.CompatLevel.newest()).nbytes < 1000  # 16 for a view, 100 for the shared text
     assert to_arrow_table(same.to_frame(), FIELDS[1:2])["c"].num_chunks > 1
 
 

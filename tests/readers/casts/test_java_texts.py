@@ -1,4 +1,4 @@
-"""Java's texts of values: keys and statistics, partitions, durations, times on the wall clock."""
+"""Java's texts of values: keys and statistics, partitions, durations, and local times."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_times_have_seconds_and_3_6_or_9_digits_where_they_need_them() -> None:
 
 
 def test_nanoseconds_reach_further_than_polars_holds_them() -> None:
-    """9999-12-31T23:59:59.000000001 in a TIMESTAMP(9): Polars' nanoseconds end in 2262."""
+    """9999-12-31T23:59:59.000000001 fits a TIMESTAMP(9), although Polars' nanoseconds end in 2262."""
     kind = t.TimestampType(precision=9)
     millis, nanos = 253_402_300_799_000, 1
     head = (1).to_bytes(4, "big") + bytes(8)

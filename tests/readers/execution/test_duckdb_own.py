@@ -1,4 +1,4 @@
-"""Scans that DuckDB makes itself: the rows and types of those that it is handed, and only where it may."""
+"""Scans by DuckDB itself give the rows and types of scans by Morrow, and are used only if they are possible."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
 
 @pytest.fixture
 def evolved(tmp_path: Path) -> morrow.Table:
-    """Two partitions with hostile names, files of three schemas, a column that DuckDB names itself."""
+    """Make two partitions with hostile names, files of three schemas, and a column name that DuckDB uses itself."""
     catalog = morrow.Catalog(tmp_path / "it's [w]*")
     schema = {"p": "STRING", 'a "b"': "INT", "file_row_number": "BIGINT"}
     table = catalog.create_table("db.t", schema=schema, partition_keys=["p"])
@@ -52,7 +52,7 @@ def test_errors_of_damaged_files_name_them_without_traces(tmp_path: Path, con: d
     for query in (f"FROM paimon_scan('{table.path}')", f"SELECT sum(id) FROM paimon_scan('{table.path}')"):
         with pytest.raises(duckdb.Error, match=rf"{file.name}: .*restore the file") as caught:
             con.sql(query).fetchall()
-        assert "file_errors.py" not in str(caught.value)  # none of the traces of its causes
+        assert "file_errors.py" not in str(caught.value)  # without the tracebacks of its causes
     catalog.create_table("db.copy", schema="id BIGINT")
     with pytest.raises(CorruptFile, match=rf"{file.name}: .*restore the file") as told:
         catalog.sql("INSERT INTO db.copy SELECT * FROM db.t")
@@ -94,7 +94,7 @@ def test_filters_aggregates_and_the_newest_rows(evolved: morrow.Table, con: duck
 
 
 def primary(path: Path, **options: Any) -> TableFactory:
-    """Make a table with keys and one file, of the highest level."""
+    """Make a primary-key table with one file in the highest level."""
     table = TableFactory(path, [("id", "INT"), ("v", "INT")], ["id"], options=options)
     table.write_file(pa.table({"id": [1, 2, 3], "v": [1, 2, 3]}), level=5)
     return table
@@ -106,7 +106,7 @@ def test_rows_that_metadata_or_masks_change_are_handed_over(tmp_path: Path, con:
     assert own_scan(morrow.open(plain.path).dataset(), con) is not None
     plain.write_file(pa.table({"id": [2], "v": [9]}))
     plain.commit()
-    assert own_scan(morrow.open(plain.path).dataset(), con) is None  # versions of a key
+    assert own_scan(morrow.open(plain.path).dataset(), con) is None  # a key has several versions
     vectors = primary(tmp_path / "vectors", **{"deletion-vectors.enabled": "true"})
     vectors.commit()
     file = vectors.write_file(pa.table({"id": [7, 8], "v": [1, 2]}), level=5)

@@ -1,4 +1,4 @@
-"""What ``paimon_scan`` leaves behind in DuckDB, and in which order things may happen."""
+"""Objects that ``paimon_scan`` leaves in DuckDB, and orders in which it may be called."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.support.table_factory import TableFactory
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """Table of id 1 to 3."""
+    """Make a table with the ids 1 to 3."""
     table = TableFactory(tmp_path / "t", [("id", "INT")], ["id"])
     table.write_file(pa.table({"id": [1, 2, 3]}))
     table.commit()
@@ -121,7 +121,7 @@ def test_two_connections_do_not_meet(path: str) -> None:
             second.sql(f"FROM paimon_scan('{path}')")
 
 
-# --- a database file: the macro is temporary, the file stays as it was ---
+# --- a database file: the macro is temporary and leaves the file unchanged ---
 
 
 def test_a_database_file_does_not_keep_the_macro(tmp_path: Path, path: str) -> None:
@@ -177,7 +177,7 @@ def test_the_process_ends_without_a_word(path: str, ending: str) -> None:
 
 
 def run(code: str) -> str:
-    """Run `code` in a new Python, which must end well; return what it prints."""
+    """Run `code` in a new Python process, which must succeed, and return its output."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False, timeout=60
     )
@@ -185,7 +185,7 @@ def run(code: str) -> str:
     return done.stdout + done.stderr
 
 
-# Rows as an Arrow stream of views, and what DuckDB makes of it.
+# Rows are handed to DuckDB as an Arrow stream of views.
 
 NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 123456)
 VALUES: dict[str, list[Any]] = {
@@ -209,7 +209,7 @@ VALUES: dict[str, list[Any]] = {
     "TIMESTAMP(3) WITH LOCAL TIME ZONE": [NOON.replace(microsecond=123000, tzinfo=dt.UTC), None, None],
     "TIMESTAMP(6) WITH LOCAL TIME ZONE": [NOON.replace(tzinfo=dt.UTC), None, None],
 }
-"""Type -> values of a column; one of them is null."""
+"""Type -> values of a column, one of which is null."""
 
 NESTED: dict[t.DataType, list[Any]] = {
     t.ArrayType(element=t.VarCharType()): [["a", None], None, []],
@@ -225,7 +225,7 @@ COLUMNS = [(parse_atomic(text), values) for text, values in VALUES.items()] + li
 
 @pytest.fixture(scope="module")
 def every_type(tmp_path_factory: pytest.TempPathFactory) -> morrow.Table:
-    """Columns c0, c1, ... of all types, three rows."""
+    """Make columns c0, c1, ... of all types with three rows."""
     fields = [t.DataField(i, f"c{i}", kind) for i, (kind, _) in enumerate(COLUMNS)]
     rows = [pa.array(values, kind.arrow()) for kind, values in COLUMNS]
     table = TableFactory(tmp_path_factory.mktemp("types") / "t", fields, options={"bucket": "-1"})
@@ -247,7 +247,7 @@ def planned(table: morrow.Table, **scan: Any) -> tuple[ScanPlan, FileStore]:
 
 
 def handed(table: morrow.Table) -> PaimonDataset:
-    """Hand the table over as a dataset that knows its plans, as `Scan` makes it."""
+    """Wrap the table in a dataset that knows its plans, as `Scan` does."""
 
     def plan(columns: Any, filter: pc.Expression | None) -> tuple[ScanPlan, FileStore]:
         narrowed = table.scan().narrowed(columns, filter)
@@ -335,7 +335,7 @@ def test_a_dataset_without_plans_is_read_plainly(every_type: morrow.Table, con: 
 
 @pytest.fixture
 def parts(tmp_path: Path) -> morrow.Table:
-    """Twenty partitions of one row each: n 0 to 19, label of n."""
+    """Make twenty partitions of one row each, with n from 0 to 19 and a label."""
     columns = [("p", "INT"), ("n", "INT"), ("label", "STRING")]
     table = TableFactory(tmp_path / "t", columns, partition_keys=["p"], options={"bucket": "-1"})
     for n in range(20):
@@ -394,7 +394,7 @@ def test_batches_of_few_columns_hold_more_rows(tmp_path: Path, monkeypatch: pyte
 
 
 def test_empty_maps_behind_others_are_handed_over(tmp_path: Path, con: duckdb.DuckDBPyConnection) -> None:
-    # Merged rows are slices; of a slice of nested text Polars may give views without their buffer.
+    # Merged rows are slices, and for a slice of nested text Polars may give views without their buffer.
     schema = pa.schema([pa.field("k", pa.int64(), False), pa.field("m", pa.map_(pa.string(), pa.int32()))])
     table = morrow.Catalog(tmp_path).create_table(
         "db.t",
@@ -408,7 +408,7 @@ def test_empty_maps_behind_others_are_handed_over(tmp_path: Path, con: duckdb.Du
     assert table.scan(filter="k = 2").to_duckdb(con).fetchall() == [(2, {})]
 
 
-# A table as a pyarrow Dataset, for pyarrow itself, DuckDB and Polars.
+# A table as a pyarrow Dataset, used by pyarrow itself, DuckDB and Polars.
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "v": ["a", "b", "c"]})
 Asked = list[tuple[Sequence[str] | None, str | None]]
@@ -426,7 +426,7 @@ def table(tmp_path: Path) -> morrow.Table:
 
 @pytest.fixture
 def recorded(table: morrow.Table) -> tuple[PaimonDataset, Asked]:
-    """The dataset, and what its host asks of it."""
+    """Return the dataset and a list of the reads that its host requests."""
     asked: Asked = []
 
     def read(columns: Sequence[str] | None, filter: pc.Expression | None) -> pa.RecordBatchReader:
@@ -498,7 +498,7 @@ def test_there_is_no_partition_expression(table: morrow.Table) -> None:
         _ = table.dataset().partition_expression
 
 
-# --- what hosts push down ---
+# --- pushdown by hosts ---
 
 
 def test_duckdb_pushes_columns_and_filters_dataset(recorded: tuple[PaimonDataset, Asked]) -> None:

@@ -1,4 +1,4 @@
-"""Plans run: limits, batches, counts, filters that reach the files."""
+"""Execution of plans: limits, batches, counts, and filters that reach the files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FILES, ROWS = 5, 1_000
 
 @pytest.fixture
 def append(tmp_path: Path) -> TableFactory:
-    """Five ORC files (which are read through the store) of 1,000 rows in a partition each: x counts from 0."""
+    """Make five partitions, each with an ORC file (read through the store) of 1,000 rows; x counts from 0."""
     table = TableFactory(tmp_path / "append", [("p", "INT"), ("x", "INT")], partition_keys=["p"])
     for p in range(FILES):
         table.write_file(pa.table({"x": range(p * ROWS, (p + 1) * ROWS)}), partition={"p": p}, format="orc")
@@ -40,7 +40,7 @@ def append(tmp_path: Path) -> TableFactory:
 
 @pytest.fixture
 def merged(tmp_path: Path) -> TableFactory:
-    """id 0 to 9,999 with v = id; 100 to 199 updated to v = -1; Parquet with row groups of 1,000 rows."""
+    """Make ids 0 to 9,999 with v = id, and update 100 to 199 to v = -1, in Parquet row groups of 1,000 rows."""
     table = TableFactory(tmp_path / "merged", [("id", "INT"), ("v", "INT")], ["id"])
     table.write_file(pa.table({"id": range(10_000), "v": range(10_000)}), level=5, row_group_size=1_000)
     table.write_file(pa.table({"id": range(100, 200), "v": [-1] * 100}))
@@ -176,7 +176,7 @@ def test_count_without_a_filter_touches_no_data_file(tmp_path: Path) -> None:
     table.commit()
     store = RecordingStore()
     assert execute.count(morrow.open(table.path).scan().plan, store) == 75
-    # The vector is held against the cardinality that the manifest gives, on a local disk.
+    # On a local disk the vector is compared with the cardinality in the manifest.
     assert ([name.partition("-")[0] for name in store.reads], store.scans) == (["index"], [])
 
 
@@ -226,7 +226,7 @@ def test_a_filter_column_need_not_be_in_the_output(merged: TableFactory) -> None
     assert scan.to_arrow().to_pydict() == {"v": [-1]}
 
 
-# --- files that are not what metadata says ---
+# --- files that do not match their metadata ---
 
 
 @pytest.mark.parametrize("read", ["to_arrow", "to_polars", "count", "to_batches"])
@@ -238,7 +238,7 @@ def test_a_shortened_data_file_is_an_error_and_never_fewer_rows(merged: TableFac
         list(getattr(scan, read)())
 
 
-# ORC tables become Arrow tables without Polars: the same rows and schema, and what does not fit goes the usual way.
+# ORC tables become Arrow tables without Polars, with the same rows and schema; other reads use Polars.
 
 FIELDS = [("id", "INT"), ("v", "STRING")]
 VECTORS = {"deletion-vectors.enabled": "true"}
@@ -249,7 +249,7 @@ def orc(table: TableFactory, rows: dict[str, Any], **options: Any) -> DataFile:
 
 
 def read(path: Path, **request: Any) -> list[dict[str, Any]]:
-    """Read the rows by id, which are those that Polars reads, in exactly the same types."""
+    """Read the rows ordered by id, and check that Polars reads the same rows in exactly the same types."""
     scan = morrow.open(path).scan(**request)
     assert is_arrow_only(scan.plan)
     table = scan.to_arrow()
@@ -352,7 +352,7 @@ def test_a_table_without_files_has_a_schema(tmp_path: Path) -> None:
     assert read(tmp_path) == []
 
 
-# --- what goes through Polars ---
+# --- reads through Polars ---
 
 
 def goes_through_polars(scan: Scan) -> bool:
@@ -392,7 +392,7 @@ def test_one_file_of_another_format_sends_all_through_polars(tmp_path: Path) -> 
 
 
 def append_arrow_tables(path: Path) -> tuple[Scan, Path]:
-    """Make a table of one file of two rows."""
+    """Make a table with one file of two rows."""
     table = TableFactory(path, FIELDS)
     file = orc(table, {"id": [1, 2], "v": ["a", "b"]})
     table.commit()
@@ -430,7 +430,7 @@ def test_rows_are_held_against_the_manifest(tmp_path: Path) -> None:
         execute.to_arrow(scan.plan, SameSize())
 
 
-# LazyFrames of users: their filters fail as filters, files as files, and a panic of Polars is no answer.
+# Filters on users' LazyFrames: filter errors and file errors are kept apart, and panics of Polars are handled.
 
 
 @pytest.fixture
@@ -451,7 +451,7 @@ def test_a_filter_that_panics_in_the_scan_of_files_is_tested_above_it(table: mor
 
 
 def test_rows_that_came_before_a_failure_come_once(table: morrow.Table) -> None:
-    """Strict casts fail at the last row; the error is Polars' own for the expression, not of a file."""
+    """A strict cast fails at the last row; Polars' error for the expression is raised, not an error of a file."""
     table.append({"k": ["7", "x"], "n": [7, 8]})
     frame = table.scan().lazy().filter(pl.col("k").cast(pl.Int64) == 7)
     with pytest.raises(pl.exceptions.InvalidOperationError, match="conversion from `str` to `i64` failed"):
@@ -499,7 +499,7 @@ def test_what_polars_hands_down(table: morrow.Table, engine: Literal["in-memory"
 
 
 def test_columns_filters_and_limits_set_later_plan_the_read_of_a_merged_table(tmp_path: Path) -> None:
-    """Files that they leave out may even be gone."""
+    """Files that they exclude may even be missing."""
     table = new_table(tmp_path, "day INT, id INT, text STRING", keys=["day", "id"], by=["day"])
     for text in "ab":
         table.upsert({"day": [1, 2], "id": [7, 7], "text": [text, text]})

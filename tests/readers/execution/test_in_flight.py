@@ -1,4 +1,4 @@
-"""Files that go while a plan of them is read: `SnapshotExpired`, never another error and never other rows."""
+"""Files that vanish while a plan is read raise `SnapshotExpired`, never another error, and never give wrong rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Make = Callable[..., morrow.Table]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Make:
-    """Make a table of a kind with two commits of the same three keys, once each."""
+    """Make a table of a kind with two commits of the same three keys, once per kind."""
 
     @cache
     def make(kind: str, form: str) -> morrow.Table:
@@ -65,7 +65,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Make:
 
 @pytest.fixture
 def make(made: Make, tmp_path: Path) -> Make:
-    """A copy of such a table, to be damaged."""
+    """Copy such a table, so that the test may damage it."""
 
     def copied(kind: str, form: str = "parquet") -> morrow.Table:
         return morrow.open(shutil.copytree(made(kind, form).path, tmp_path / "t"))
@@ -83,7 +83,7 @@ def drop_snapshot(table: morrow.Table, snapshot: int | None) -> None:
 
 
 def announce_expiry(table: morrow.Table, snapshot: int | None) -> None:
-    """As expiry begins: the snapshot is still there, but the table begins after it."""
+    """Begin an expiry: the snapshot still exists, but the table's earliest snapshot is after it."""
     assert snapshot is not None
     folder = Path(table.path) / "snapshot"
     shutil.copy(folder / f"snapshot-{snapshot}", folder / f"snapshot-{snapshot + 1}")
@@ -91,7 +91,7 @@ def announce_expiry(table: morrow.Table, snapshot: int | None) -> None:
 
 
 def roll_back(table: morrow.Table, snapshot: int | None) -> None:
-    """Let another commit take the id of the snapshot."""
+    """Give the snapshot's id to another commit."""
     path = Path(table.path) / f"snapshot/snapshot-{snapshot}"
     path.write_text(path.read_text().replace("manifest-list-", "manifest-list-of-another-commit-"))
 
@@ -183,7 +183,7 @@ def test_a_file_that_is_missing_from_a_tag_is_damage(make: Make) -> None:
 
 
 def test_what_was_read_before_stays_and_what_comes_after_is_an_error(make: Make) -> None:
-    """Stream break off in the middle; counts that metadata know are right, though the files are gone."""
+    """A stream breaks off in the middle, while a count from metadata is right although the files are gone."""
     table = make("append")
     scan = table.scan()
     batches = scan.to_batches(batch_rows=1)
@@ -200,7 +200,7 @@ def test_what_was_read_before_stays_and_what_comes_after_is_an_error(make: Make)
 
 
 def test_relations_and_streams_say_why(make: Make) -> None:
-    """Relations raise Morrow's errors. The Arrow stream interface passes on the message only."""
+    """Relations raise Morrow's errors, and the Arrow stream interface passes on the message only."""
     import duckdb
 
     table = make("append")
@@ -232,7 +232,7 @@ def test_changes_whose_snapshot_is_gone(kind: str, mode: Any, make: Make) -> Non
     for read in (changes.to_arrow, changes.to_polars, changes.count, lambda: list(changes.to_batches())):
         with pytest.raises(SnapshotExpired, match=CHANGES_GONE):
             read()
-    # A tag keeps the rows of a snapshot, not the files of its changelog; a changelog does.
+    # A tag keeps the rows of a snapshot but not its changelog files; a changelog keeps them.
     shutil.copytree(path / "snapshot", path / "tag")
     (path / "tag/snapshot-1").rename(path / "tag/tag-x")
     with pytest.raises(SnapshotExpired, match=CHANGES_GONE):

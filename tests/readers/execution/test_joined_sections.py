@@ -1,4 +1,4 @@
-"""Many small partitions in one scan: the same rows as one by one."""
+"""Many small partitions in one scan have the same rows as partitions read one by one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILTERS = (None, "v < 50", "p = 'p3'", "q = 0.0 AND v > 30", "p <> 'p1' OR v = 4
 
 
 def many(path: Path, kind: str) -> morrow.Table:
-    """Make fifteen partitions, in which rows were deleted and some have a column more."""
+    """Make fifteen partitions with deleted rows, some of which have one more column."""
     keyed, options = TABLES[kind]
     schema = "id INT, p STRING, q DOUBLE, v INT"
     table = new_table(path, schema, keys=["id", "p", "q"] if keyed else [], by=["p", "q"], options=options)
@@ -46,7 +46,7 @@ def many(path: Path, kind: str) -> morrow.Table:
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_as_one_by_one(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined_sections, "MIN_READ_SECTIONS", 10**9)  # which reads full scans otherwise
+    monkeypatch.setattr(joined_sections, "MIN_READ_SECTIONS", 10**9)  # would otherwise read full scans
     table = many(tmp_path, kind)
     asked = [*((None, filter) for filter in FILTERS), (["q", "p"], None), (["v"], "p > 'p2'")]
     for columns, filter in asked if kind == "keyed" else asked[::2]:
@@ -72,7 +72,7 @@ def test_a_limit_opens_no_more_partitions_than_it_needs(tmp_path: Path) -> None:
 
 
 def test_footers_are_counted_without_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream of Python's for each of thousands of files costs more than their rows."""
+    """Footers are read without Python streams: one for each of thousands of files would cost more than their rows."""
     table = morrow.Catalog(tmp_path).create_table("db.many", schema="id INT, p INT", partition_keys=["p"])
     table.append({"id": list(range(40)), "p": list(range(40))})
     opened: list[str] = []
@@ -87,7 +87,7 @@ def test_footers_are_counted_without_streams(tmp_path: Path, monkeypatch: pytest
     assert [path for path in opened if path.endswith(".parquet")] == []
 
 
-# Many small sections read together: the same rows as one by one, the first time and again.
+# Many small sections that are read together have the same rows as one by one, at first and when cached.
 
 KEYED: dict[str, tuple[list[str], dict[str, Any]]] = {
     "the newest counts": (["id", "t", "p"], {}),
@@ -99,7 +99,7 @@ NAMES = [None, "", "🙂" * 9, "a", "a\0", "x" * 99]
 
 
 def many_joined_reads(path: Path, kind: str) -> morrow.Table:
-    """Make four partitions and two buckets of several files in two schemas, with deleted rows if they can be."""
+    """Make four partitions and two buckets of several files in two schemas, with deleted rows if possible."""
     key, options = KEYED[kind]
     schema = "id BIGINT, t STRING, p DATE, s INT, v INT"
     options = {"bucket": 2 if "id" in key else 1, "write-only": True, **options}
@@ -157,7 +157,7 @@ def test_masks_of_many_sections_come_from_one_scan_of_keys(tmp_path: Path, monke
     morrow.clear_caches()
 
     assert [table.scan().count(), table.scan(filter="v > 0").to_polars().height] == expected
-    assert len(scans) == 2  # of files of either schema
+    assert len(scans) == 2  # of files of both schemas
     assert sum(scans) == sum(len(s.files) for s in table.scan().plan.sections if s.kind == "merge")
 
 

@@ -1,4 +1,4 @@
-"""Reads as SQL for a DuckDB without Morrow: ``Scan.to_sql`` and ``engine="duckdb"``."""
+"""Reads as SQL for a plain DuckDB: ``Scan.to_sql`` and ``engine="duckdb"``."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ UNSAID = (
     *("files of the format", "whose columns lie in several files", "the merge of", "the type ", "stored as"),
     *("versions of keys in the order of", "columns that no file holds"),
 )
-"""Why SQL cannot say a read."""
+"""Reasons why a read cannot be expressed in SQL."""
 
 
 def tried() -> list[Read]:
-    """Return one golden table in four; in the long profile all."""
+    """Return every fourth golden table, and all of them in the long profile."""
     return GOLDEN if os.environ.get("HYPOTHESIS_PROFILE") == "long" else GOLDEN[::4]
 
 
@@ -51,7 +51,7 @@ def test_golden_tables_have_javas_rows(golden_root: Path) -> None:
 
 @pytest.fixture
 def table(tmp_path: Path) -> morrow.Table:
-    """A table of two partitions with hostile names, older files, and deleted keys."""
+    """Make a table with two partitions with hostile names, older files, and deleted keys."""
     catalog = morrow.Catalog(tmp_path / "it's [w]*")
     name = "v'\""
     schema = {"k": "BIGINT", "p q": "STRING", name: "INT"}
@@ -92,7 +92,7 @@ def test_the_engine_duckdb(table: morrow.Table) -> None:
         if "limit" not in arguments:
             assert lines(theirs.to_arrow()) == lines(ours.to_arrow())
     with pytest.raises(InvalidArgument, match="engine is"):
-        table.scan(engine="spark")  # type: ignore[arg-type]  # no engine
+        table.scan(engine="spark")  # type: ignore[arg-type]  # not an engine
     with pytest.raises(Unsupported, match="a LazyFrame"):
         table.scan(engine="duckdb").lazy()
 
@@ -113,7 +113,7 @@ def test_the_engine_duckdb_names_files_that_are_lost_or_damaged(tmp_path: Path) 
 
 
 def test_above_level_0_a_key_counts_once(tmp_path: Path) -> None:
-    """A compaction that looks up leaves the older sums of a key where they are, in higher levels."""
+    """A lookup compaction leaves older sums of a key in higher levels, so only one of its rows above level 0 counts."""
     options = {"bucket": 1, "merge-engine": "aggregation", "fields._level.aggregate-function": "sum"}
     catalog = morrow.Catalog(tmp_path)
     schema = "k INT NOT NULL, _level INT"
@@ -173,7 +173,7 @@ ON_REALS = (
     ("kind", "value"), [("DOUBLE", -0.0), ("FLOAT", -0.0), ("ARRAY<DOUBLE>", [-0.0]), ("ROW<x FLOAT>", {"x": -0.0})]
 )
 def test_zeros_keep_their_sign(tmp_path: Path, engine: str, kind: str, value: object) -> None:
-    """DuckDB takes rows of the newest version by an arg_max, to which -0.0 is 0.0 in all but a DOUBLE by itself."""
+    """DuckDB's arg_max, which picks the newest row, treats -0.0 as 0.0 except in a plain DOUBLE column."""
     options = {"bucket": 1, "merge-engine": engine}
     table = morrow.Catalog(tmp_path).create_table("db.t", f"k INT, v {kind}", primary_keys="k", options=options)
     kinds = {field.name: field.type for field in table.schema}
@@ -188,7 +188,7 @@ def test_zeros_keep_their_sign(tmp_path: Path, engine: str, kind: str, value: ob
 
 
 def test_statistics_without_nan_are_not_believed(tmp_path: Path) -> None:
-    """Parquet's statistics leave NaN out: DuckDB would skip rows, and compute wrong extremes."""
+    """Parquet's statistics omit NaN, so DuckDB would skip rows and compute wrong extremes."""
     table = morrow.Catalog(tmp_path).create_table("db.t", schema=REALS)
     reals = [float("nan"), 1.0, -0.0]
     table.append(
@@ -227,7 +227,7 @@ ON_ONE_TEXT = (
 
 @pytest.mark.parametrize("keys", [(), ("id",)])
 def test_one_text_among_nulls_is_not_null(tmp_path: Path, keys: tuple[str, ...]) -> None:
-    """DuckDB 2.0 finds the text to be null, too, in pages without a dictionary: those of files of a few rows."""
+    """DuckDB 2.0 finds a text among nulls to be null in pages without a dictionary, which files of a few rows have."""
     schema = "id INT, s STRING, b BYTES, r ROW<s STRING, deep ROW<s CHAR(1) NOT NULL>>, l ARRAY<STRING>"
     options = {"bucket": 1} if keys else {}
     table = morrow.Catalog(tmp_path).create_table("db.t", schema=schema, primary_keys=keys, options=options)

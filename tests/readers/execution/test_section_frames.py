@@ -1,4 +1,4 @@
-"""Sections as frames: masked files that a filter leaves are one scan, and every row keeps its own file's mask."""
+"""Sections as frames: the files that a filter keeps are one masked scan, and each row keeps its own file's mask."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILES, ROWS = 4, 100
 
 
 def with_vectors(path: Path, format: str, kinds: list[str] | None = None) -> TableFactory:
-    """Write four files in row groups of 10: file k holds ids from 100 k on, its first k rows are dead."""
+    """Write four files in row groups of 10: file k holds ids from 100 * k on, and its first k rows are dead."""
     table = TableFactory(path, FIELDS, ["id"], options=VECTORS)
     for number in range(FILES):
         ids = range(number * ROWS, (number + 1) * ROWS)
@@ -51,14 +51,14 @@ LIVE = [id for id in range(FILES * ROWS) if id % ROWS >= id // ROWS]
 @pytest.mark.parametrize("format", ["parquet", "orc"])
 @pytest.mark.parametrize("low", [0, 5, 99, 101, 199, 200, 205, 302, 303, 390])
 def test_masked_files_behind_skipped_ones(tmp_path: Path, format: str, low: int) -> None:
-    """The filter skips rows, row groups or files ahead of those it keeps: positions still count them."""
+    """Row positions also count the rows, row groups and files that the filter skips."""
     table = with_vectors(tmp_path / "t", format)
     found = morrow.open(table.path).scan(filter=f"v >= {low}").to_polars()
     assert sorted(found["id"]) == [id for id in LIVE if id >= low]
 
 
 def scans(scan: Scan) -> int:
-    """Count the scans of files in the query."""
+    """Count the file scans in the query."""
     return to_lazy(scan.plan, scan.store).explain().count("Parquet SCAN")
 
 
@@ -94,7 +94,7 @@ def test_positions_stay_within_what_one_scan_can_number(tmp_path: Path, monkeypa
 
 
 def test_a_footer_that_lies_about_its_rows_moves_no_other_file(tmp_path: Path) -> None:
-    """The file is as large as before, and its row groups are sound: only the total is one too low."""
+    """The file has its size and its row groups are intact, but its total row count is one too low."""
     table = with_vectors(tmp_path / "t", "parquet")
     scan = morrow.open(table.path).scan(filter="v >= 150")
     (file,) = (file for file in scan.plan.files if pq.read_table(file.path)["id"][0].as_py() == ROWS)
@@ -109,7 +109,7 @@ def test_a_footer_that_lies_about_its_rows_moves_no_other_file(tmp_path: Path) -
 
 
 def zigzag(number: int) -> bytes:
-    """Encode a Thrift integer: doubled, seven bits a byte, the lowest first."""
+    """Encode a Thrift integer as a zigzag varint."""
     return bytes([number << 1 & 0x7F | 0x80, number >> 6])
 
 
@@ -140,9 +140,9 @@ def test_filters_of_merged_files_find_the_newest_versions(
     assert sorted(pl.concat([pl.DataFrame(b) for b in batches] or [scan.to_polars()]).rows()) == expected
 
 
-# Data evolution: files of one range of row ids side by side, every column from its newest file.
+# Data evolution: files share a range of row ids, and every column comes from its newest file.
 #
-# Java's own tables of this kind are among the golden ones; here plans are made by hand to show each rule.
+# Java's own tables of this kind are among the golden ones; the plans here are made by hand for each rule.
 
 FIELDS_DATA_EVOLUTION = (
     t.DataField(0, "id", t.IntType()),

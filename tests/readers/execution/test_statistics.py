@@ -1,4 +1,4 @@
-"""Counts and bounds from metadata: what is told equals what the rows say, and what is not exact is not told."""
+"""Counts and bounds from metadata equal those of the rows, and inexact ones are not used."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def keyed(warehouse: Path, name: str, **options: str) -> morrow.Table:
 def told(
     table: morrow.Table, *asked: str, by: tuple[str, ...] = (), filter: str | None = None, **at: Any
 ) -> list[tuple[Any, ...]] | None:
-    """Ask for ``count``, ``count v``, ``min v``, ``max v``."""
+    """Compute ``count``, ``count v``, ``min v`` or ``max v`` from metadata; return None if that is impossible."""
     scan = table.scan(filter=filter, **at)
     parts = (each.split(" ", 1) for each in asked)
     summaries = [Summary(Summing(function), *column) for function, *column in parts]
@@ -70,7 +70,7 @@ def test_metadata_tells_counts_and_bounds(table: morrow.Table) -> None:
 
 
 def test_bounds_of_very_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read of so many files leave statistics behind while they decode manifests."""
+    """Reads of very many files cache no statistics while they decode manifests."""
     monkeypatch.setattr(entries, "MAX_CACHED_ENTRIES", 0)
     table = keyed(tmp_path, "db.many")
     table.append(KEYED)

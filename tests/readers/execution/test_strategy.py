@@ -1,4 +1,4 @@
-"""Sections that are read whole: the rows of masked scans, found in memory, and the masks that are kept."""
+"""Sections that are read whole: they have the rows of masked scans, and their masks are cached."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def test_the_rows_are_those_of_a_masked_scan(table: morrow.Table, monkeypatch: p
         monkeypatch.setattr(sections, "PART_ROWS", 10)
         monkeypatch.setattr(live_rows, "MIN_SPLIT_ROWS", 0)
     assert sorted(table.scan().to_polars().rows()) == expected()  # in one pass
-    assert sorted(table.scan().to_polars().rows()) == expected()  # with the masks that were kept
+    assert sorted(table.scan().to_polars().rows()) == expected()  # with the cached masks
     monkeypatch.setattr(strategy, "MAX_WHOLE_ROWS", 0)
     morrow.clear_caches()
-    assert sorted(table.scan().to_polars().rows()) == expected()  # with masks from the start
+    assert sorted(table.scan().to_polars().rows()) == expected()  # with newly computed masks
 
 
 def test_the_masks_that_are_kept_are_those_that_would_be_computed(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_the_masks_that_are_kept_are_those_that_would_be_computed(tmp_path: Path
     assert strategy.read_whole_section(plan, plan.sections[0], store) is not None
     kept = compute_live_masks(plan, plan.sections[0], store)
     assert [None if m is None else m.to_list() for m in kept] == [None if m is None else m.to_list() for m in computed]
-    assert strategy.read_whole_section(plan, plan.sections[0], store) is None  # a masked scan serves better now
+    assert strategy.read_whole_section(plan, plan.sections[0], store) is None  # a masked scan is now better
 
 
 def test_parts_share_no_key_and_unsorted_files_are_not_cut(
@@ -96,7 +96,7 @@ def test_masks_are_worked_out_in_parts_also_for_text(
     monkeypatch.setattr(packed_keys, "CUT_SAMPLE_ROWS", 1)
     factory = TableFactory(tmp_path / "t", [("k", "STRING"), ("v", "STRING")], primary_keys=["k"])
     keys = sorted(str(i).zfill(lengths[i % 2]) for i in range(20))
-    # The least and the greatest key are of one length: only the keys themselves show that others are longer.
+    # The lowest and the highest key have the same length; only the keys between them show that others are longer.
     keys = ["00000000", *keys[1:-1], "99999999"]
     factory.write_file(pa.table({"k": keys, "v": ["old"] * 20}), level=5)
     factory.write_file(pa.table({"k": keys[::3], "v": ["new"] * len(keys[::3])}))
@@ -106,7 +106,7 @@ def test_masks_are_worked_out_in_parts_also_for_text(
     assert found == {key: "new" if key in keys[::3] else "old" for key in keys}
 
 
-# Files of a store far away are fetched whole, one request each, wherever that gives the rows of the table.
+# Files of a remote store are fetched whole with one request each, if that gives the rows of the table.
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ def test_rows_are_those_of_a_scan(server: S3Server, monkeypatch: pytest.MonkeyPa
         if ahead == "much"
         else morrow.open(f"s3://{BUCKET}/{kind} ü%/db.db/t", storage_options=server.options)
     )
-    if ahead == "nothing":  # each file is asked for when its reader comes, in many ranges
+    if ahead == "nothing":  # each file is requested when its reader needs it, in many ranges
         monkeypatch.setattr(prefetch, "MAX_AHEAD_BYTES", 0)
         monkeypatch.setattr(prefetch, "REQUEST_BYTES", 100)
         monkeypatch.setattr(strategy, "MAX_GROUP_BYTES", 1)

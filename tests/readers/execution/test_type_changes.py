@@ -1,4 +1,4 @@
-"""Casts that keep values, and those that wrap, round, cut or lose them."""
+"""Casts that keep values, and casts that wrap, round, truncate or lose them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of relations that DuckDB runs: Morrow's own, and KeyboardInterrupt for Ctrl-C."""
+"""Errors of relations that DuckDB runs: Morrow's own errors, and KeyboardInterrupt for Ctrl-C."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDLESS = "SELECT sum(sin(a.range * b.range)) FROM range(100000) a, range(100000
 
 @pytest.fixture(scope="module")
 def unreadable(tmp_path_factory: pytest.TempPathFactory) -> morrow.Table:
-    """Return a table of which no read succeeds, and no plan fails: 'abc' was text, and is to be an INT."""
+    """Make a table that can be planned but not read: its text 'abc' has to become an INT."""
     table = morrow.Catalog(tmp_path_factory.mktemp("wh")).create_table("d.t", "id BIGINT, v STRING")
     table.append([{"id": 1, "v": "abc"}])
     table.alter.set_type("v", "INT")

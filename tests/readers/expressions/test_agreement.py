@@ -1,4 +1,4 @@
-"""The same predicate in Polars, Arrow and DuckDB keeps the rows that a slow evaluator keeps, one row at a time."""
+"""A predicate keeps the same rows in Polars, Arrow and DuckDB as a simple evaluator that takes row by row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.predicates import COLUMNS, COMPARISONS, FIELDS, edge_rows, ma
 @pytest.fixture(scope="module")
 def duck() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'Europe/Berlin'")  # literals of instants must not depend on it
+    connection.execute("SET TimeZone = 'Europe/Berlin'")  # literals of instants must not depend on the zone
     return connection
 
 

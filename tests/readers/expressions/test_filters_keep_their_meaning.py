@@ -1,4 +1,4 @@
-"""A filter taken apart keeps the rows that its own engine would keep, whatever part of it was pushed."""
+"""A filter keeps the rows that its own engine keeps, whatever part of it is pushed down."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UTC = dt.UTC
 
 
 def kept(filter: FilterLike) -> list[int]:
-    """Rows kept by predicate and residuals, which must be the same in Polars (both engines) and in Arrow."""
+    """Return the rows kept by predicate and residuals, and check that Polars (both engines) and Arrow agree."""
     parsed = parse_filter(filter, FIELDS)
     frame = polars.filter_rows(parsed, FIELDS, FRAME.lazy())
     rows = arrow.filter_batch(parsed, FIELDS, BATCH)
@@ -199,7 +199,7 @@ CONDITIONS = [
 
 @st.composite
 def conditions(draw: st.DrawFn) -> str:
-    """Conditions joined without parentheses, or with some: precedence has to be DuckDB's."""
+    """Draw conditions that are joined with some or no parentheses, so that DuckDB's precedence matters."""
     text = draw(st.sampled_from(CONDITIONS))
     for _ in range(draw(st.integers(0, 4))):
         negation = draw(st.sampled_from(["", "NOT "]))

@@ -1,4 +1,4 @@
-"""Predicates too long for a scan are computed above it, and keep the same rows."""
+"""Predicates that are too long for a scan are evaluated above it and keep the same rows."""
 
 from __future__ import annotations
 

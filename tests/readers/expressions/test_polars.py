@@ -1,4 +1,4 @@
-"""Polars expressions are in the form that scans push into Parquet files."""
+"""Polars expressions have the form that scans push into Parquet files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Residuals are asked of rows that are there: not of statistics, of rows of nulls, or of rows that something drops."""
+"""Residuals see only real rows: no statistics, no rows of nulls, and no rows that are dropped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def of_duckdb(scan: Scan) -> list[tuple[Any, ...]]:
 
 
 def wanted(table: Table, condition: str) -> list[int]:
-    """Ask DuckDB over all rows."""
+    """Let DuckDB filter all rows."""
     with one_duckdb().cursor() as connection:
         connection.register("everything", table.scan().to_arrow())
         found = connection.execute(f"SELECT id FROM everything WHERE {condition} ORDER BY id").fetchall()

@@ -1,4 +1,4 @@
-"""Names, literals and paths in SQL text: whatever they hold, they stay names, literals and paths."""
+"""Names, literals and paths keep their meaning in SQL text whatever they contain."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_what_cannot_be_written_is_refused() -> None:
         compile(Leaf("y", Op.EQ, (1,)), FIELDS)
 
 
-# Columns whose names differ only in case, in DuckDB's SQL: told apart, and never one for the other.
+# Columns whose names differ only in case are not confused in DuckDB's SQL.
 
 
 @pytest.mark.parametrize(

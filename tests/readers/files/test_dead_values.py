@@ -1,4 +1,4 @@
-"""Values of rows that masks leave out need not survive a change of their column's type."""
+"""Values of masked rows need not survive a change of their column's type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMATS = ("parquet", "orc", "avro")
 
 
 def with_a_dead_row(path: Path, file_format: str, *, keyed: bool) -> morrow.Table:
-    """Make a table whose only text that is no number is in a row that a deletion vector marks as dead."""
+    """Make a table whose only non-numeric text is in a row that a deletion vector marks as dead."""
     options = {"deletion-vectors.enabled": True, "file.format": file_format, **({"bucket": 1} if keyed else {})}
     table = new_table(path, "id INT NOT NULL, v STRING", keys=["id"] if keyed else [], options=options)
     data: dict[str, list[Any]] = {"id": [1, 2, 3], "v": ["abc", "7", "8"]}

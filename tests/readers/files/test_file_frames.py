@@ -1,4 +1,4 @@
-"""Columns of an older schema read as today's: by field id, renamed, moved, cast, null where the file has none."""
+"""Columns of an older schema read in the current one: by field id, renamed, moved, cast, or null if missing."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_type_change_that_java_cannot_read_names_file_and_column() -> None:
 
 
 class TestPushdown:
-    """What did not change its type stays a plain column: the scan reads and filters only what is needed."""
+    """Columns whose type is unchanged stay plain columns, so that the scan reads and filters only what is needed."""
 
     @pytest.fixture
     def scan(self, tmp_path: Path) -> pl.LazyFrame:
@@ -137,7 +137,7 @@ class TestPushdown:
 
 
 def filtered_in_scan(plan: str, column: str) -> bool:
-    """Tell whether Polars' plan filters this column in the scan and nowhere after it."""
+    """Check whether Polars' plan filters this column in the scan and nowhere after it."""
     return "FILTER" not in plan and re.search(rf'SELECTION: .*col\("{column}"\)', plan) is not None
 
 
@@ -187,7 +187,7 @@ def test_a_filter_for_the_files_statistics(read: Predicate, file: Predicate) -> 
 
 
 def keeps(predicate: Predicate, row: dict[str, object]) -> bool:
-    """Evaluate the predicate on a row, slowly and obviously."""
+    """Evaluate the predicate on a row in the simplest way."""
     if isinstance(predicate, Leaf):
         value = row[predicate.column]
         if value is None or predicate.op in (Op.IS_NULL, Op.IS_NOT_NULL):
@@ -247,7 +247,7 @@ def test_a_translated_filter_never_loses_a_row(predicate: Predicate, row: dict[s
         assert keeps(translate_predicate(predicate, SHORT, LONG), row)
 
 
-# Row ids and snapshot numbers: of the file, or carried by it for rows that it took over; row kinds as text.
+# Row ids and snapshot numbers from the file's metadata, or stored in the file for copied rows; row kinds as text.
 
 ID = t.DataField(0, "id", t.IntType())
 ALL = (ID, ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD, ROWKIND_FIELD)

@@ -1,4 +1,4 @@
-"""Data files held against their page checksums: ``morrow.open(path, verify="pages")``."""
+"""Data files are checked against their page checksums with ``morrow.open(path, verify="pages")``."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def files(table: morrow.Table) -> list[Path]:
 
 
 def flip(file: Path, column: str) -> None:
-    """Damages one bit near the end of the last page of a column."""
+    """Flip one bit near the end of the last page of a column."""
     chunk = next(
         group.column(i)
         for group in [pq.read_metadata(file).row_group(0)]
@@ -225,13 +225,13 @@ def test_a_file_that_is_cut_off(tmp_path: Path, length: int) -> None:
 
 def test_another_value(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="pages"):
-        morrow.open(tmp_path, verify="all")  # type: ignore[arg-type]  # that is the point
+        morrow.open(tmp_path, verify="all")  # type: ignore[arg-type]  # the error is tested
 
 
 def test_masks_of_unchecked_keys_are_not_taken(tmp_path: Path) -> None:
     table = keyed_table(tmp_path)
     flip(files(table)[0], "id")
-    with suppress(CorruptFile):  # the plain read may make something of them
+    with suppress(CorruptFile):  # the plain read may succeed or fail
         table.scan().to_arrow()
     for columns in (["name"], ["name", "score"]):
         with pytest.raises(CorruptFile, match="column 'id'"):

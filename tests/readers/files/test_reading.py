@@ -1,4 +1,4 @@
-"""`translate_errors` turns what Polars and Arrow raise into Morrow's errors, once, and keeps the cause."""
+"""`translate_errors` turns errors of Polars and Arrow into Morrow's errors once and keeps the cause."""
 
 from __future__ import annotations
 

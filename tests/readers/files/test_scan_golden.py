@@ -1,4 +1,4 @@
-"""Data files written by Java Paimon hold the rows that Java reads from their tables."""
+"""Data files by Java Paimon hold the rows that Java reads from their tables."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_rows(golden_root: Path, case: str) -> None:
 
 @pytest.mark.parametrize("codec", ["parquet_lz4", "parquet_gzip", "orc_lz4", "orc_snappy", "orc_none", "avro_snappy"])
 def test_codecs(golden_root: Path, codec: str) -> None:
-    """All rows of a primary-key table are in its files; older versions of them too."""
+    """The files of a primary-key table hold all its rows and their older versions."""
     folder = golden_root / f"public/fmt_{codec}"
     table = folder / "warehouse" / "db.db" / "t"
     fields = file_fields(table)

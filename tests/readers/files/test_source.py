@@ -1,4 +1,4 @@
-"""Chunks come in order, errors when their turn comes, and nothing is left running when the consumer stops."""
+"""Chunks and errors come in order, and nothing keeps running when the consumer stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams that end early are errors: Polars ends them quietly where it panics."""
+"""Streams that end early raise errors, although Polars ends them silently when it panics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from morrow.readers.files.streaming import END, collect_batches, collect_frames
 
 @pytest.fixture
 def unreadable(golden_root: Path) -> Path:
-    """A table of which Java cannot read the newest state either: a file without a value that its column must have."""
+    """Return a table whose newest snapshot Java cannot read either: a file lacks a value that its column requires."""
     return golden_root / "versions" / "1.0.1" / "pu_random_seqgroup" / "warehouse" / "db.db" / "t"
 
 

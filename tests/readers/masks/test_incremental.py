@@ -1,4 +1,4 @@
-"""Sections that commits change: what is read with the caches of earlier states is what the oracle says."""
+"""Sections that commits change: reads with cached results of earlier snapshots have the oracle's rows."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_only_the_new_file_is_looked_at_for_masks(engine: str, tmp_path: Path, m
         assert keys_read() == read
     found = dict(morrow.open(factory.path).scan(["id", "n"]).to_polars().rows())
     assert found == {**dict.fromkeys(range(100), 0), 5: 1, 6: 1, 2: 2, 3: 3, 4: 4, 50: 4, 102: 2, 103: 3, 104: 4}
-    monkeypatch.setattr(KEY_CACHE, "capacity", 0)  # what would not fit is computed as ever
+    monkeypatch.setattr(KEY_CACHE, "capacity", 0)  # a cache without room means full computation
     factory.write_file(rows([7], 5), format="orc")
     factory.commit()
     assert keys_read() == 6
@@ -115,7 +115,7 @@ def test_only_the_new_file_is_looked_at_for_masks(engine: str, tmp_path: Path, m
 @pytest.mark.parametrize("key", ["id", "name"])
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
 def test_the_same_files_in_another_order_have_the_same_rows(engine: str, key: str, tmp_path: Path) -> None:
-    """Files of one least key are in the order of the manifests, which who compacts these may change."""
+    """Files with the same lowest key are ordered as in the manifests, whose compaction may change the order."""
     factory = TableFactory(tmp_path / "t", COLUMNS, primary_keys=[key], options={"merge-engine": engine})
     for number, ids in enumerate(([1, 2, 3], [1, 2], [1])):
         factory.write_file(rows(ids, 0).set_column(2, "n", [[number] * len(ids)]))

@@ -1,4 +1,4 @@
-"""Sections cut into ranges of their first key column, by the statistics of Parquet row groups."""
+"""Sections are split into ranges of their first key column by the statistics of Parquet row groups."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def ranges(files: Sequence[DataFile], *, skip_alone: bool = True, key: t.DataFie
 def test_only_row_groups_that_overlap_are_merged(tmp_path: Path) -> None:
     base = parquet(tmp_path / "base.parquet", range(100), 10)
     update = parquet(tmp_path / "update.parquet", range(35, 45), 10)
-    # Of the base, the groups 30-39 and 40-49; below 35 the first of them is alone.
+    # The base's groups 30-39 and 40-49 overlap; keys below 35 are in the base only.
     assert ranges([base, update]) == [KeyRange(35, 50, (0, 1))]
 
 
@@ -167,7 +167,7 @@ def test_every_key_of_two_files_is_merged_with_both(
         assert all(holding <= set(part.files) for part in parts)
 
 
-# Keys that statistics of a file tell: those that decoding gives, or none.
+# Keys that are derived from statistics equal the decoded keys, or are not derived at all.
 
 COLUMNS = [("id", "INT"), ("n", "INT")]
 
@@ -179,7 +179,7 @@ def _of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(path: Path, files: list[list[int]], engine: str = "deduplicate") -> TableFactory:
-    """Write one file in row groups of 3 for each list of ids; n counts all rows."""
+    """Write one file in row groups of 3 for each list of ids, with n counting all rows."""
     table = TableFactory(path, COLUMNS, primary_keys=["id"], options={"merge-engine": engine})
     rows = 0
     for number, ids in enumerate(files):
@@ -195,7 +195,7 @@ def written(path: Path, files: list[list[int]], engine: str = "deduplicate") -> 
     ("ids", "told"),
     [
         (range(-4, 6), True),
-        ([1, 2, 3, 7, 8, 9], True),  # each row group is without gaps
+        ([1, 2, 3, 7, 8, 9], True),  # each row group has no gaps
         ([1, 2, 4, 5], False),
         ([7], True),
     ],
@@ -233,7 +233,7 @@ def test_rows_are_those_of_decoded_keys(
         morrow.clear_caches()
         assert sorted(table.scan(columns=columns).to_polars().rows()) == expected  # in one pass
         morrow.clear_caches()
-        assert sorted(table.scan(columns, filter="n >= 0").to_polars().rows()) == expected  # by masks
+        assert sorted(table.scan(columns, filter="n >= 0").to_polars().rows()) == expected  # with masks
     morrow.clear_caches()
     assert table.scan().count() == len(newest)
 

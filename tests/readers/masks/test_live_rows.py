@@ -28,7 +28,7 @@ from tests.support.table_factory import TableFactory
 
 
 def with_vectors(path: Path, *, wide: bool = False) -> TableFactory:
-    """Make an append table: a file of four rows, two of them deleted, and a file of three."""
+    """Make an append table with a file of four rows, two of which are deleted, and a file of three rows."""
     options = {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": str(wide).lower()}
     table = TableFactory(path / "t", [("x", "INT")], options=options)
     table.deletion_vector(table.write_file(pa.table({"x": [0, 1, 2, 3]})), [1, 3])
@@ -38,7 +38,7 @@ def with_vectors(path: Path, *, wide: bool = False) -> TableFactory:
 
 
 def planned(table: TableFactory) -> tuple[ScanPlan, Section]:
-    """Plan the section of the file that has a vector."""
+    """Plan the section of the file that has a deletion vector."""
     clear_mask_cache()
     plan = morrow.open(table.path).scan().plan
     return plan, next(section for section in plan.sections if any(f.deletion for f in section.files))
@@ -107,19 +107,19 @@ def test_primary_key_tables_with_vectors_hide_level_0(tmp_path: Path) -> None:
     assert morrow.open(table.path).scan().to_arrow().to_pylist() == [{"id": 2, "v": "b"}]
 
 
-# The newest version of every key is a row of the table, whatever decides which one that is.
+# The newest version of every key is a row of the table, whatever rule decides which one is newest.
 
 FIELDS = [("id", "INT"), ("v", "STRING"), ("a", "INT"), ("b", "INT")]
 
 
 def factory(path: Path, **options: str) -> TableFactory:
-    """Make a primary-key table; ``sequence_field`` is the option ``sequence.field``."""
+    """Make a primary-key table; ``sequence_field`` stands for the option ``sequence.field``."""
     named = {name.replace("sequence_field", "sequence.field").replace("_", "-"): v for name, v in options.items()}
     return TableFactory(path / "t", FIELDS, primary_keys=["id"], options=named)
 
 
 def rows(*values: tuple[Any, ...]) -> pa.Table:
-    """Build rows of id, v, a and b, of which the last two may be left out."""
+    """Build rows of id, v, a and b; a and b may be left out."""
     full = [(*row, *[None] * (len(FIELDS) - len(row))) for row in values]
     return pa.table([pa.array(column) for column in zip(*full, strict=True)], names=[name for name, _ in FIELDS])
 
@@ -251,7 +251,7 @@ def _with_rows(section: Any, count: int) -> Any:
     )
 
 
-# --- whole and by key ranges, against the row-wise oracle ---
+# --- whole and by key ranges, compared with the row-wise oracle ---
 
 COLUMNS = ["k", "t", "s"]
 KEYS: dict[str, tuple[list[tuple[str, str]], st.SearchStrategy[Any]]] = {
@@ -271,7 +271,7 @@ OPTIONS = [
 
 @st.composite
 def buckets(draw: st.DrawFn) -> tuple[list[tuple[str, str]], dict[str, str], list[File]]:
-    """Columns, options and files of one bucket: runs of distinct keys, in order or with interleaved numbers."""
+    """Draw columns, options and files of one bucket: runs of distinct keys, in order or with interleaved numbers."""
     columns, key = KEYS[draw(st.sampled_from(sorted(KEYS)))]
     with_kinds, in_order = draw(st.booleans()), draw(st.booleans())
     runs = draw(st.lists(st.lists(key, min_size=1, max_size=15, unique=True), min_size=2, max_size=4))
@@ -324,7 +324,7 @@ def test_whole_and_by_ranges_as_the_oracle_has_it(
 
 
 def test_texts_that_end_alike_are_different_keys(tmp_path: Path) -> None:
-    """Their last eight bytes are numbers that lie close together, but not the whole key."""
+    """The last eight bytes of the texts are close numbers, but they are not the whole key."""
     table = TableFactory(tmp_path / "t", [("k", "STRING"), ("v", "STRING")], primary_keys=["k"])
     keys = [f"{prefix}-{number:08}" for prefix in "ab" for number in range(30)]
     table.write_file(pa.table({"k": keys, "v": ["old"] * len(keys)}), level=5)
@@ -335,14 +335,14 @@ def test_texts_that_end_alike_are_different_keys(tmp_path: Path) -> None:
     assert found == {key: "new" if key in keys[:30:2] else "old" for key in keys}
 
 
-# Rows that masks choose while files are read, beside columns that are in memory already.
+# Masks choose rows while files are read, next to columns that are already in memory.
 
 COLUMNS_APART = [("a", "STRING"), ("id", "INT"), ("*", "INT"), ("p", "STRING")]
 
 
 @pytest.fixture(autouse=True)
 def _apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(live_rows, "MIN_SPLIT_ROWS", 0)  # as sections of many rows are read
+    monkeypatch.setattr(live_rows, "MIN_SPLIT_ROWS", 0)  # the way in which sections with many rows are read
     morrow.clear_caches()
     yield
     morrow.clear_caches()
@@ -423,7 +423,7 @@ def test_retractions_and_the_greatest_sequence_decide(tmp_path: Path) -> None:
 
 
 def test_a_column_of_fewer_rows_than_the_keys_is_an_error(factory_apart: TableFactory) -> None:
-    """Both reads see one file; here it loses a row between them."""
+    """A file loses a row between the two reads of it."""
     plan = morrow.open(factory_apart.path).scan(columns=["a"]).plan
     keys = SectionKeys.of(plan, plan.sections[0], _Unchecked())
     held = [pl.DataFrame({"id": [1, 2, 3]}), pl.DataFrame({"id": [2, 4]})]
@@ -434,6 +434,6 @@ def test_a_column_of_fewer_rows_than_the_keys_is_an_error(factory_apart: TableFa
 
 
 class _Unchecked(LocalStore):
-    """A disk on which sizes of files are not looked at."""
+    """A store that does not check file sizes."""
 
     is_local = False

@@ -1,4 +1,4 @@
-"""Masks are computed once for a set of files, and kept up to a number of bytes."""
+"""Masks are computed once for a set of files and cached up to a number of bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _empty_cache() -> None:
 
 @pytest.fixture
 def merged(tmp_path: Path) -> TableFactory:
-    """Two ORC files, which are read through the store, with an overlap in keys."""
+    """Make two ORC files, which are read through the store, with overlapping keys."""
     table = TableFactory(tmp_path / "t", [("id", "INT"), ("v", "STRING")], ["id"])
     table.write_file(pa.table({"id": [1, 2, 3], "v": ["a"] * 3}), format="orc")
     table.write_file(pa.table({"id": [2], "v": ["b"]}), format="orc")
@@ -33,7 +33,7 @@ def merged(tmp_path: Path) -> TableFactory:
 
 
 def reads(table: TableFactory) -> list[str]:
-    """Name of the data files opened to count the rows: the keys decide, nothing else has to be read."""
+    """Return the names of the data files that a count opens; only keys have to be read."""
     store = RecordingStore()
     assert execute.count(morrow.open(table.path).scan().plan, store) == 3
     return sorted(store.reads)
@@ -77,7 +77,7 @@ def test_a_mask_costs_a_bit_for_each_row() -> None:
 def test_old_masks_make_room(merged: TableFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     reads(merged)
     monkeypatch.setattr(MASK_CACHE, "capacity", MASK_CACHE.held)
-    monkeypatch.setattr(incremental, "MIN_ROWS_PER_CHANGE", sys.maxsize)  # they would follow from those that are there
+    monkeypatch.setattr(incremental, "MIN_ROWS_PER_CHANGE", sys.maxsize)  # never derive masks from cached ones
     snapshot_of_all = MASK_CACHE.held
     merged.write_file(pa.table({"id": [3], "v": ["c"]}), format="orc")
     merged.commit()

@@ -1,4 +1,4 @@
-"""Which version of a key is the newest: Java's order of values, and the last row wherever they tie."""
+"""The newest version of a key is found by Java's order of values, and is the last row in case of ties."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from morrow.readers.merges.versions import find_versions
 
 NAN, INF = math.nan, math.inf
 FLOATS = (-INF, -1.5, -5e-324, 0.0, 5e-324, 1.5, INF, NAN)
-"""Each is greater than all before it."""
+"""Floats in ascending order."""
 
 
 @pytest.mark.parametrize("dtype", [pl.Float32, pl.Float64])
@@ -73,8 +73,8 @@ def test_text_keys_compare_by_bytes_and_several_columns_make_one_key() -> None:
         ([10, 30, 20], False, 1),
         ([10, 30, 20], True, 0),
         ([None, 30, None], False, 1),
-        ([None, 30, None], True, 1),  # nulls are the oldest, also in descending order
-        ([20, 20, 10], False, 1),  # equal values: the later row
+        ([None, 30, None], True, 1),  # nulls are oldest, also in descending order
+        ([20, 20, 10], False, 1),  # for equal values, the later row is newer
         ([20, 10, 10], True, 2),
         ([NAN, INF, -INF], False, 0),
         ([0.0, -0.0, -0.0], False, 2),
@@ -109,7 +109,7 @@ def test_no_rows() -> None:
 
 
 def compare(a: Sequence[Any], b: Sequence[Any], descending: Sequence[bool]) -> int:
-    """Compare one column after another, null first, floats in the order of FLOATS; negative when `a` is older."""
+    """Compare column by column with nulls first and floats in the order of FLOATS; negative if `a` is older."""
     for x, y, down in zip(a, b, descending, strict=True):
         if x is None or y is None:
             if x is not y:
@@ -210,7 +210,7 @@ def test_alone_and_counted_agree(runs: list[set[int]], dtype: type[np.integer[An
         assert found[1] == sum(count > 1 for count in holders.values())
 
 
-# Rows that share a key are found for every type of key, however its hashes fall.
+# Rows that share a key are found for every key type, even if hashes collide.
 
 LONG_TEXT = "x" * (1 << 20)
 NANOS = pl.Datetime("ns")
@@ -230,13 +230,13 @@ KEYS: dict[str, tuple[Any, list[Any]]] = {
 
 
 def same(value: Any) -> Any:
-    """Return the value as keys compare it: -0.0 is 0.0, and NaN equals itself."""
+    """Normalize a value for key comparison: -0.0 becomes 0.0, and NaN equals itself."""
     return ("NaN" if value != value else value + 0.0) if isinstance(value, float) else value
 
 
 @st.composite
 def runs_of_keys(draw: st.DrawFn) -> tuple[pl.DataFrame, list[int]]:
-    """Files of keys, each sorted and with no key twice, the first often with most of the rows."""
+    """Draw files of distinct sorted keys; often the first has most of the rows."""
     names = draw(st.lists(st.sampled_from(list(KEYS)), min_size=1, max_size=5))
     key = st.tuples(*(st.sampled_from(range(len(KEYS[name][1]))) for name in names))
     first = draw(st.lists(key, min_size=0, max_size=40))
@@ -328,7 +328,7 @@ def test_files_that_follow_one_another_are_one_run() -> None:
     )  # floats as numbers
 
 
-# One long sorted run and short ones that update it.
+# One long sorted run, and short runs that update it.
 
 
 def test_keys_of_short_runs_are_found_in_the_long_one() -> None:
@@ -352,9 +352,9 @@ def test_runs_that_ascend_one_after_another_are_one_long_run() -> None:
 @pytest.mark.parametrize(
     ("keys", "runs"),
     [
-        ([1, 2, 3, 4], [2, 2]),  # nothing is left beside the long run
+        ([1, 2, 3, 4], [2, 2]),  # nothing remains besides the long run
         ([1, 2, 1, 2], [2, 2]),  # not long enough
-        ([3, 1, 2, 1], [3, 1]),  # not sorted, which only a damaged file is
+        ([3, 1, 2, 1], [3, 1]),  # not sorted, which happens only in damaged files
         ([], []),
     ],
 )
@@ -396,7 +396,7 @@ def test_places_in_runs_of_numbers_that_are_counted_up(
     random = np.random.default_rng(0)
     run = [first + number * step for number in range(3_000)]
     for number in random.choice(2_900, uneven, replace=False):
-        run[number] += step // 2  # the order stays
+        run[number] += step // 2  # the order is kept
     wanted = {int(key) for key in random.choice(np.array(run, dtype), 700, replace=False)}
     wanted |= {key + step // 2 for key in run[::9]} | {first + 1, run[-1] + 1, run[-1] + 5 * step} - {run[1]}
     if first > np.iinfo(dtype).min:

@@ -1,4 +1,4 @@
-"""Composite and text keys as one number: equal numbers for equal keys and different ones otherwise, or no number."""
+"""Composite and text keys as one number: keys have equal numbers only if they are equal, or have none at all."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def fields(*kinds: str) -> list[t.DataField]:
 
 
 def packed(kinds: Sequence[str], rows: Sequence[Row]) -> list[int] | None:
-    """Pack the numbers of `rows`, which are in key order, as a section with these keys gets them."""
+    """Pack the keys of `rows`, which are in key order, as a section does."""
     columns = fields(*kinds)
     packing = KeyPacking.of(columns, rows[0], rows[-1])
     if packing is None:
@@ -114,15 +114,15 @@ def test_longer_text_packs_where_all_share_its_beginning() -> None:
     ("kinds", "rows"),
     [
         (["INT"], [(1,), (2,)]),  # one integer needs no packing
-        (["STRING"], [("user-1",), ("user-234567890",), ("user-3",)]),  # more than eight bytes behind what is shared
-        (["STRING"], [("user-1",), ("user-2\0",), ("user-3",)]),  # the zero might be none
-        (["STRING"], [("user-1",), ("user-1",), ("vser-123456",)]),  # too long for one that shares nothing
-        (["INT", "STRING"], [(1, "user-1"), (2, "user-123456")]),  # bounds say nothing of a second column
+        (["STRING"], [("user-1",), ("user-234567890",), ("user-3",)]),  # more than eight bytes after the common prefix
+        (["STRING"], [("user-1",), ("user-2\0",), ("user-3",)]),  # would equal the key without the zero byte
+        (["STRING"], [("user-1",), ("user-1",), ("vser-123456",)]),  # too long without a common prefix
+        (["INT", "STRING"], [(1, "user-1"), (2, "user-123456")]),  # bounds say nothing about a second column
         (["STRING", "STRING"], [("a", "a"), ("bcdef", "bcdef")]),  # 80 bits
         (["STRING", "TIMESTAMP(6)"], [("a", dt.datetime(1970, 1, 1)), ("bcd", dt.datetime(2024, 1, 1))]),  # 74 bits
         (["STRING"], [("aaaaaaaa",), ("ab",), ("bbbbbbbb",)]),  # a key of another length between the bounds
-        (["STRING"], [("a-12345678",), ("b-12345678",)]),  # nothing shared before the last eight bytes
-        (["INT", "STRING"], [(1, "x-12345678"), (2, "y-12345678")]),  # bounds say nothing of a second column
+        (["STRING"], [("a-12345678",), ("b-12345678",)]),  # nothing in common before the last eight bytes
+        (["INT", "STRING"], [(1, "x-12345678"), (2, "y-12345678")]),  # bounds say nothing about a second column
         (["BIGINT", "INT"], [(-(2**63), 0), (2**63 - 1, 1)]),  # 65 bits
         (["DOUBLE", "INT"], [(0.5, 1), (1.5, 1)]),
         (["BOOLEAN", "INT"], [(False, 1), (True, 1)]),
@@ -183,13 +183,13 @@ def test_numbers_are_equal_exactly_where_keys_are(section: tuple[list[str], list
         assert numbers == sorted(numbers)
 
 
-# The last eight bytes of texts, read where Polars has them.
+# The last eight bytes of texts are read in Polars' buffers.
 
 LENGTHS = [8, 9, 12, 13, 20]
 
 
 def words(texts: list[str], *, spelling: bool) -> list[int]:
-    """Return the same by Python."""
+    """Return the same words, computed in Python."""
     last = [text.encode()[-8:] for text in texts]
     return [int(word) if spelling else int.from_bytes(word) for word in last]
 
@@ -274,7 +274,7 @@ def test_no_texts_have_no_words() -> None:
     assert read_last_words(pl.Series([], dtype=pl.String), 8, spelling=True).to_list() == []
 
 
-# Sorted files cut at the same keys.
+# Sorted files are cut at the same keys.
 
 KEY = DataField(0, "k", IntType())
 

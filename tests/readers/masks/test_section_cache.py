@@ -1,4 +1,4 @@
-"""Masks, merged rows and keys in the cache folder: found by later processes, and never for another table."""
+"""Masks, merged rows and keys in the cache folder are found by later processes, and never for another table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENGINES = ["deduplicate", "partial-update"]
 
 @pytest.fixture(autouse=True)
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The cache folder of the test, which takes small sections, too."""
+    """Return the test's cache folder, which accepts small sections, too."""
     monkeypatch.setenv(cache.SWITCH, "on")
     monkeypatch.setenv(cache.FOLDER, str(tmp_path / "cache"))
     monkeypatch.setattr(masks_folder, "MIN_CACHED_ROWS", 0)
@@ -34,7 +34,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def as_new() -> None:
-    """Forget what a new process does not know."""
+    """Drop in-memory caches, as in a new process."""
     cache.wait_for_writes()
     morrow.clear_caches()
 
@@ -95,7 +95,7 @@ def test_the_folder_is_not_asked_for_what_follows_from_memory(
     assert read(table) == expected() and asked
     table.write_file(rows(range(7, 8), 2), format="orc")
     table.commit()
-    read(table)  # looks for the keys of each file, once
+    read(table)  # looks up the keys of each file once
     table.write_file(rows(range(8, 9), 2), format="orc")
     table.commit()
     cache.wait_for_writes()
@@ -122,7 +122,7 @@ def test_damage_costs_the_work_and_nothing_else(engine: str, tmp_path: Path, kep
     with_entries(lambda data: data[:-1] + bytes([data[-1] ^ 1]))
     with_entries(lambda data: data[: len(data) // 2])
     with_entries(lambda _: b"")
-    # Whole, and yet not what this version understands:
+    # intact, but of another version:
     folder = cache.CacheFolder(kept, 1 << 30)
     for foreign in (b"\xc0", b"\x91\xc4\x01a", b"ARROW1 or not"):
         read(table)
@@ -135,7 +135,7 @@ def test_damage_costs_the_work_and_nothing_else(engine: str, tmp_path: Path, kep
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_table_made_again_at_the_same_path_is_another(engine: str, tmp_path: Path) -> None:
-    """The factory gives its files the same names, and the files have the same size."""
+    """The factory gives the new files the same names and sizes."""
     assert read(written(tmp_path / "t", engine)) == expected()
     shutil.rmtree(tmp_path / "t")
     as_new()
@@ -202,7 +202,7 @@ def test_another_schema_between_commits_is_read_anew(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("folder", [True, False])
 def test_a_restored_table_that_is_altered_otherwise_is_another(folder: bool, tmp_path: Path) -> None:
-    """The same files, the same id of the newest schema, other columns."""
+    """The table has the same files and the same newest schema id, but other columns."""
     options = {"bucket": "1", "write-only": "true", "sequence.field": "s"}
     schema = {"id": "INT NOT NULL", "s": "INT", "v": "INT"}
     table = morrow.Catalog(tmp_path).create_table("db.t", schema=schema, primary_keys=["id"], options=options)

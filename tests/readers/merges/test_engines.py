@@ -1,4 +1,4 @@
-"""Versions of keys become complete rows: values, sequence number and row kind. Rows are (k, values ..., kind)."""
+"""Versions of keys are merged to complete rows with sequence number and row kind. Rows are (k, values ..., kind)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = {code: kind for kind, code in KINDS.items()}
 
 
 def merged(types: Sequence[str], options: Mapping[str, str], *history: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """Fold a history, oldest first, of rows (k, v0, v1, ..., kind) to rows (k, v0, ..., sequence number, kind)."""
+    """Fold a history of rows (k, v0, v1, ..., kind), oldest first, to rows (k, v0, ..., sequence number, kind)."""
     columns = tuple(DataField(i + 1, f"v{i}", parse_atomic(kind)) for i, kind in enumerate(types))
     fields = (DataField(0, "k", IntType(nullable=False)), *columns)
     schema = TableSchema(id=0, fields=fields, primary_keys=("k",), options=dict(options), highest_field_id=len(types))
@@ -85,11 +85,11 @@ GROUP = PARTIAL | {"fields.v0.sequence-group": "v1", "fields.v1.aggregate-functi
 @pytest.mark.parametrize(
     ("history", "row"),
     [
-        ([(1, 1, 5, "+I"), (1, 3, 7, "+I"), (1, 2, 1, "+I")], (1, 3, 13)),  # an older version takes part
-        ([(1, 1, 5, "+I"), (1, None, 7, "+I")], (1, 1, 5)),  # no sequence: the group is not touched
-        ([(1, 1, 5, "+I"), (1, 2, 3, "-U")], (1, 2, 2)),  # a retraction moves the sequence on
-        ([(1, 2, 5, "+I"), (1, 1, 3, "-U")], (1, 2, 2)),  # and takes back, even if it is older
-        ([(1, 1, 5, "-U"), (1, 2, 3, "+I")], (1, 2, 3)),  # first it fills the row, then takes that back: 5 - 5 + 3
+        ([(1, 1, 5, "+I"), (1, 3, 7, "+I"), (1, 2, 1, "+I")], (1, 3, 13)),  # an older version is added
+        ([(1, 1, 5, "+I"), (1, None, 7, "+I")], (1, 1, 5)),  # without a sequence the group is unchanged
+        ([(1, 1, 5, "+I"), (1, 2, 3, "-U")], (1, 2, 2)),  # a retraction advances the sequence
+        ([(1, 2, 5, "+I"), (1, 1, 3, "-U")], (1, 2, 2)),  # a retraction is applied even if it is older
+        ([(1, 1, 5, "-U"), (1, 2, 3, "+I")], (1, 2, 3)),  # creates the row and is then subtracted: 5 - 5 + 3
     ],
 )
 def test_a_sum_in_a_sequence_group(history: list[tuple[Any, ...]], row: tuple[Any, ...]) -> None:
@@ -106,7 +106,7 @@ def test_two_groups_may_remove_the_record_and_either_restarts_the_other() -> Non
     types = ["INT"] * 4
     removed = [(1, 5, 50, 5, 50, "+I"), (1, 6, None, None, None, "-D")]
     assert merged(types, options, *removed) == [(1, 6, None, None, None, 1, "-D")]
-    # The second group starts again with the row: what was older than it before is newer now.
+    # The second group restarts with the row, so a version that was too old before now counts.
     assert merged(types, options, *removed, (1, None, None, 1, 11, "+I")) == [(1, 6, None, 1, 11, 2, "+I")]
 
 

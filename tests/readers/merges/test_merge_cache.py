@@ -1,4 +1,4 @@
-"""Merged rows in blocks: what a commit changes, and what earlier states keep."""
+"""Merged rows in blocks: the part that a commit changes, and the rows of earlier snapshots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_states_after_commits_are_those_of_a_mapping(blocks: int, dead: int, mon
     monkeypatch.setattr(merge_cache, "MAX_BLOCKS", blocks)
     monkeypatch.setattr(merge_cache, "MIN_ROWS_PER_DEAD_ROW", dead)
     random = np.random.default_rng(blocks)
-    start = random.permutation(200).tolist()  # in no order
+    start = random.permutation(200).tolist()  # in random order
     state, expected = of(start, 0), dict.fromkeys(start, 0)
     states = [(state, dict(expected))]
     for number in range(1, 25):

@@ -1,4 +1,4 @@
-"""Sections of partial-update and aggregation tables: what is read, filtered, kept, and how much at a time."""
+"""Sections of partial-update and aggregation tables: rows, filters, caches and batch sizes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rows(*values: tuple[Any, ...]) -> pa.Table:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Iterator[morrow.Table]:
-    """Keys 1 and 6 have one version, 2 to 5 have two."""
+    """Make a table in which keys 1 and 6 have one version and 2 to 5 have two."""
     morrow.clear_caches()
     options = {"merge-engine": "partial-update"}
     factory = TableFactory(tmp_path / "t", FIELDS, primary_keys=["id"], options=options)
@@ -70,10 +70,10 @@ def test_merged_rows_are_kept_within_a_bound_of_bytes(table: morrow.Table, monke
 @pytest.mark.parametrize(
     ("condition", "ids"),
     [
-        ("id IN (1, 3)", [1, 3]),  # on the key: reaches the files
-        ("a > 103", [4, 5, 6]),  # on a value: merged first
-        ("a < 10", [1]),  # the stored 2 to 5 match, the merged do not
-        ("b = 'old 2' AND a = 102", [2]),  # values of two versions
+        ("id IN (1, 3)", [1, 3]),  # a filter on the key reaches the files
+        ("a > 103", [4, 5, 6]),  # a filter on a value is applied after the merge
+        ("a < 10", [1]),  # the stored rows 2 to 5 match, the merged rows do not
+        ("b = 'old 2' AND a = 102", [2]),  # values from two versions
         ("b IS NULL", [6]),
     ],
 )

@@ -1,4 +1,4 @@
-"""Merges as SQL: how it reads, what DuckDB makes of it, and that this is what the row-wise oracle makes of it."""
+"""Merges as SQL: the text, and DuckDB's result, which equals that of the row-wise oracle."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.value_pools import values
 INTS, TEXTS = t.ArrayType(element=t.IntType()), t.ArrayType(element=t.VarCharType())
 MAP = t.MapType(key=t.IntType(nullable=False), value=t.VarCharType())
 
-# --- how it reads ---
+# --- the text ---
 
 
 def test_plain_partial_update() -> None:
@@ -124,17 +124,17 @@ def test_what_sql_cannot_merge_is_said_and_named() -> None:
     assert 'morrow_theta_sketch("visitors" ORDER BY version) AS "visitors"' in query.text
 
 
-# --- what it gives ---
+# --- results ---
 
 
 def group(**functions: str) -> dict[str, str]:
-    """Options of a sequence group g with these columns; an empty text is no function."""
+    """Return options of a sequence group g with these columns; an empty text means no function."""
     named = {f"fields.{column}.aggregate-function": name for column, name in functions.items() if name}
     return {"fields.g.sequence-group": ",".join(functions), **named}
 
 
 def function(name: str, **options: str) -> dict[str, str]:
-    """Options of a column v with an aggregate function."""
+    """Return options of a column v with an aggregate function."""
     return {f"fields.v.{key}": value for key, value in {"aggregate-function": name, **options}.items()}
 
 
@@ -286,7 +286,7 @@ def test_a_sum_that_exceeds_its_type_fails_the_query() -> None:
 
 
 def test_columns_may_have_any_name() -> None:
-    """Helper columns keep out of the way of the table's, and nothing of a name is read as SQL."""
+    """Names of helper columns avoid those of the table, and no name is ever interpreted as SQL."""
     names = ['version"; DROP TABLE t', "version", "retracts", "ordered", "g_rank", "select", "state", "row", "a\n'b"]
     options = {"fields.g.sequence-group": "row,version", "fields.version.aggregate-function": "last_non_null_value"}
     table = MergedTable.of("partial-update", {"g": "INT", **dict.fromkeys(names, "INT")}, options)
@@ -348,15 +348,16 @@ def test_what_cannot_be_written(spec: MergeSpec, names: tuple[str, ...], error: 
         merge_sql(spec, fields)
 
 
-# --- against the oracle ---
+# --- compared with the oracle ---
 
 SMALL_FACTORS = {t.DecimalType: [Decimal(x) for x in ("-2", "-0.5", "0.25", "1")], t.DoubleType: [-1.5, 0.25, 2.0]}
 
 
 @st.composite
 def tables_and_versions(draw: st.DrawFn) -> tuple[MergedTable, list[Version]]:
-    """Draws a partial-update or aggregation table, and versions of two keys. Sums and products are small: DuckDB
-    raises where Java wraps.
+    """Draw a partial-update or aggregation table and versions of two keys.
+
+    Sums and products are small, since DuckDB raises an error on an overflow where Java wraps around.
     """
     draft = draw(DRAFTS[draw(st.sampled_from(sorted(DRAFTS)))]())
     kinds = {"k": t.IntType(nullable=False), **{name: column.type for name, column in draft.columns.items()}}

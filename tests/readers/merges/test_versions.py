@@ -1,4 +1,4 @@
-"""Rows that share a key, found and put in order."""
+"""Rows that share a key are found and ordered."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_any_number_of_files_can_hold_a_key(files: int) -> None:
 
 
 def test_of_levels_above_zero_only_the_lowest_counts() -> None:
-    """Where compactions fold in what lies above, the row there has been taken into account."""
+    """Lookup compactions have already included higher levels in a lower level's row, so only the lowest counts."""
     keys = pl.DataFrame({"k": [1, 2, 1, 3, 1, 2]})
     levels = np.array([5, 5, 4, 4, 0, 3])
 
@@ -95,11 +95,11 @@ def test_versions_among_the_rows_that_share_keys() -> None:
     assert left.rounds.heights == found.rounds.heights
 
 
-# Versions laid out in rounds give what folding each key alone gives.
+# Versions that are folded in rounds give the same result as folding each key alone.
 
 
 def joined(state: pl.DataFrame, version: pl.DataFrame) -> pl.DataFrame:
-    """Fold texts one behind the other, which shows the order."""
+    """Append texts, so that the order of the fold shows."""
     return pl.concat([state, version], how="horizontal").select(text=pl.col("text") + pl.col("new"))
 
 

@@ -1,4 +1,4 @@
-"""``$audit_log``, ``$binlog``, ``$ro`` and ``$row_tracking``: what they add to the rows of a table, and leave out."""
+"""``$audit_log``, ``$binlog``, ``$ro`` and ``$row_tracking``: their additional columns and the rows they leave out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Rows = list[tuple[Any, ...]]
 
 
 def keyed(tmp_path: Path, **options: str) -> TableFactory:
-    """Columns id (key) and v."""
+    """Make a table with the columns id (key) and v."""
     return TableFactory(tmp_path / "t", [("id", "INT"), ("v", "INT")], ["id"], options=options)
 
 
@@ -30,7 +30,7 @@ def write(table: TableFactory, *rows: tuple[str, int, int | None], level: int = 
 
 
 def read(table: TableFactory, name: str, **scan: Any) -> Rows:
-    """Read the rows in any order; each way to read gives the same ones."""
+    """Read the rows in any order, and check that all ways of reading agree."""
     system = morrow.open(table.path).system(name, **scan)
     rows = sorted(system.to_polars().rows(), key=repr)
     morrow.clear_caches()
@@ -78,7 +78,7 @@ def test_rows_of_append_tables_are_insertions(tmp_path: Path) -> None:
 
 
 def test_the_kind_of_a_merged_row_is_not_that_of_its_newest_version(tmp_path: Path) -> None:
-    """Partial-update makes an insertion or a deletion of several versions; a single one stays what it was."""
+    """Partial-update turns several versions into an insertion or a deletion; a single version keeps its kind."""
     table = keyed(tmp_path, **{"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"})
     write(table, ("+I", 1, 10), ("+I", 2, 20), ("+U", 3, 30))
     write(table, ("+U", 1, None), ("-D", 2, 22))
@@ -88,7 +88,7 @@ def test_the_kind_of_a_merged_row_is_not_that_of_its_newest_version(tmp_path: Pa
 
 
 def test_ignored_deletions_hide_behind_other_versions_only(tmp_path: Path) -> None:
-    """Paimon merges nothing where a key has one version, so it does not ignore that either."""
+    """Paimon does not merge keys with a single version, so it does not ignore a single deletion either."""
     table = keyed(tmp_path, **{"ignore-delete": "true"})
     write(table, ("+I", 1, 10), ("-D", 2, 20), ("-D", 3, 30), ("+I", 9, 90))
     write(table, ("-D", 1, 11), ("-D", 2, 21), ("+I", 8, 80))

@@ -1,4 +1,4 @@
-"""System tables out of metadata, of tables written by Java Paimon: every field and every row as Java has them."""
+"""System tables from the metadata of tables that Java Paimon wrote have the same fields and rows as in Java."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from tests.support.golden import jsonl
 pytestmark = pytest.mark.golden
 
 FOLLOWED = "public"
-"""Written and read by 1.4.2."""
+"""Tables written and read by 1.4.2."""
 
 COMPARED = (FOLLOWED, "versions/2.0.0")
-"""2.0.0 has more columns, and the same values in those that both have. Older versions show some in another form."""
+"""2.0.0 has more columns, and equal values in the common ones. Older versions show some values in another form."""
 
 OF_THE_FILE_SYSTEM = {"branches": "create_time"}
-"""A column told by the time of a folder, which the archive does not keep."""
+"""A column from the time of a folder, which the archive does not keep."""
 
 AN_ADDRESS = "[B@"
-"""How Java shows bytes; different each time."""
+"""Java's text for bytes, which differs each time."""
 
 MILLIS_TEXT = len("2026-11-20T23:43:25.367")
 
@@ -39,7 +39,7 @@ NAMES = [name for name, table in SYSTEM_TABLES.items() if isinstance(table, Meta
 
 
 def dumps(root: Path, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """List each case with this system table, and what its description says of it."""
+    """Yield each case with this system table, and the table's description."""
     for path in sorted(path for set_ in COMPARED for path in root.glob(f"{set_}/*/case.json")):
         for table in json.loads(path.read_text()).get("system_tables", ()):
             if table["name"] == name:
@@ -52,7 +52,7 @@ def state_of(case: Path) -> TableState:
 
 
 def expected(case: Path, dump: dict[str, Any], root: Path) -> list[list[Any]]:
-    """Java's rows: paths as this machine has them, and times with the digits that their type has."""
+    """Return Java's rows with this machine's paths, and with times in the precision of their type."""
     place = f"file:{root / case.relative_to(root).parent}"
     times = [i for i, (_, _, kind) in enumerate(dump["fields"]) if kind.startswith("TIMESTAMP(3)")]
     rows = [[_placed(value, place) for value in row] for row in jsonl(case / dump["file"])]
@@ -92,7 +92,7 @@ def test_fields_and_rows_are_those_of_java(name: str, golden_root: Path) -> None
 
 
 def test_statistics_are_in_the_columns_of_the_snapshot_that_is_read(golden_root: Path) -> None:
-    """A column added later is null in all rows of older files, so their null count is their number of rows."""
+    """A column that was added later is null in all rows of older files, so its null count is their row count."""
     state = state_of(golden_root / "public" / "system_tables_pk")
     rows = FILES.rows(state, ["record_count", "null_value_counts"]).to_dicts()
     assert all(row["null_value_counts"].endswith(f"zz={row['record_count']}}}") for row in rows)

@@ -1,4 +1,4 @@
-"""``$audit_log``, ``$binlog``, ``$ro`` and ``$row_tracking`` of tables written by Java Paimon are what Java reads."""
+"""``$audit_log``, ``$binlog``, ``$ro`` and ``$row_tracking`` of tables by Java Paimon have the rows that Java reads."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.support.golden import jsonl
 pytestmark = pytest.mark.golden
 
 LED_BY_KIND = ("audit_log", "binlog")
-"""Golden lines of these lead with the kind that Java's reader gives to the row itself: always +I."""
+"""Tables whose golden lines begin with the kind that Java's reader gives to the row itself, which is always +I."""
 
 
 def dumps(root: Path, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """List each case with this system table, and what its description says of it."""
+    """Yield each case with this system table, and the table's description."""
     for path in sorted(root.glob("*/*/case.json")) + sorted(root.glob("versions/*/*/case.json")):
         for table in json.loads(path.read_text()).get("system_tables", ()):
             if table["name"] == name and "file" in table:
@@ -61,7 +61,7 @@ def test_rows_are_those_of_java(name: str, cases: int, golden_root: Path) -> Non
     for case, dump in found:
         table = opened(case)
         fields = fields_of(table, name)
-        if case.parent.name == "public":  # older versions had other ids and nullability
+        if case.parent.name == "public":  # older versions differ in ids and nullability
             assert [[f.id, f.name, str(f.type)] for f in fields] == dump["fields"], case
         assert [f.name for f in fields] == [name for _, name, _ in dump["fields"]]
         rows = expected(case, dump, fields)

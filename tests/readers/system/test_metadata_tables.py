@@ -1,4 +1,4 @@
-"""System tables of tables that are made here: what the golden tables do not show."""
+"""System tables of tables that are made here, for features that the golden tables lack."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_aggregation_fields_tell_the_functions_with_their_options(table: morrow.
 
 
 def test_partitions_and_buckets_count_what_is_left(table: morrow.Table) -> None:
-    """Two files in d1, of which one key is written twice: rows count before they are merged."""
+    """Rows are counted before they are merged: two files in d1 share one key."""
     upsert(table, ("d1", 1, 5), ("d2", 1, 5))
     upsert(table, ("d1", 1, 6), ("d1", 2, 7))
     counted = ["partition", "record_count", "file_count"]

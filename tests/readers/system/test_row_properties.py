@@ -1,4 +1,4 @@
-"""Of random tables: ``$audit_log`` has the table's rows, and at most one deletion of each key that has none."""
+"""In random tables, ``$audit_log`` has the table's rows and at most one deletion for each deleted key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways in which a metastore is spoken to: TLS with trust stores, frames, the compact protocol."""
+"""Connections to a Hive metastore: TLS with trust stores, framed transport and the compact protocol."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KoZIzj0EAwIDSAAwRQIhAI+486+v4DAvzTqTPaTIEdiViSXr93aRRp6QEcYIpN8N
 AiAYC4c/PV/PlyUADP/U6kuy1f132EI6qWCaHrLt4UtNSg==
 -----END CERTIFICATE-----
 """
-"""Of localhost and 127.0.0.1, from 2020 on for a hundred years; nobody else trusts it."""
+"""A certificate for localhost and 127.0.0.1, valid for 100 years from 2020 and trusted only by these tests."""
 JKS = base64.b64decode(
     "/u3+7QAAAAIAAAABAAAAAgACY2EAAAGiCzEW7gAFWC41MDkAAAFyMIIBbjCCARSgAwIBAgIIAqJuHjMvkdswCgYIKoZIzj0EAwIw"
     "FDESMBAGA1UEAxMJbG9jYWxob3N0MCAXDTIwMDEwMTAwMDAwMFoYDzIxMTkxMjA4MDAwMDAwWjAUMRIwEAYDVQQDEwlsb2NhbGhv"
@@ -46,14 +46,14 @@ JKS = base64.b64decode(
     "hwR/AAABMA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwIDSAAwRQIhAI+486+v4DAvzTqTPaTIEdiViSXr93aRRp6QEcYIpN8N"
     "AiAYC4c/PV/PlyUADP/U6kuy1f132EI6qWCaHrLt4UtNSovmIGRCw1oGoTyI6hfNRDqeMcU6"
 )
-"""The trust store that ``keytool -importcert -storetype JKS -storepass s3cret-word`` made of it."""
+"""The trust store with that certificate, made by ``keytool -importcert -storetype JKS -storepass s3cret-word``."""
 PASSWORD = "s3cret-word"
 ACCEPTED: list[socket.socket] = []
-"""Connections of the server."""
+"""Connections that the server has accepted."""
 
 
 class Handler:
-    """What a metastore answers here."""
+    """A metastore with fixed answers."""
 
     def set_ugi(self, name: str, groups: list[str]) -> list[str]:  # noqa: ARG002
         return groups
@@ -176,4 +176,4 @@ def test_connections_that_the_server_has_ended_are_made_again(tmp_path: Path) ->
         found = metastore(port, use__SSL="true", truststore__path="trust.pem")
         assert found.call("get_all_databases") == ["default", "ü"]
         ACCEPTED[-1].shutdown(socket.SHUT_RDWR)
-        assert found.call("create_database", None) is None  # a change, which is not sent again
+        assert found.call("create_database", None) is None  # this call changes the metastore, so it is not sent again

@@ -1,4 +1,4 @@
-"""Types as Hive's metastore names them, and addresses and options of a metastore, without one."""
+"""Hive metastore types, addresses and options, tested without a metastore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures of DLF: those that Java's tests have, and requests that a server checks."""
+"""DLF signatures: the examples of Java's tests, and requests whose signature a server checks."""
 
 from __future__ import annotations
 

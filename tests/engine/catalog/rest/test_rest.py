@@ -1,4 +1,4 @@
-"""The REST catalog against a server in this process: conformance, pages, faults, credentials, secrets."""
+"""The REST catalog against a server in this process: conformance, paging, faults, credentials and secrets."""
 
 from __future__ import annotations
 
@@ -406,7 +406,7 @@ def test_another_table_of_the_name_is_not_written_to(server: RestServer) -> None
     assert catalog.table("db.t").snapshots() == []
 
 
-# What the server says, and who asks
+# Configuration and authentication
 
 
 def test_the_server_sets_defaults_and_overrides(server: RestServer) -> None:
@@ -465,7 +465,7 @@ def test_credentials_that_cannot_be_renewed_serve_until_they_end(server: RestSer
     table = catalog.table("db.t")
     assert table.scan().count() == 0
     time.sleep(0.35)
-    assert (table.scan().count(), len(lent)) == (0, 2)  # they were asked for, once
+    assert (table.scan().count(), len(lent)) == (0, 2)  # the second read asked for them again, once
     time.sleep(0.3)
     with pytest.raises(StorageError, match="refused"):
         table.scan().count()

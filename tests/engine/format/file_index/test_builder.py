@@ -1,4 +1,4 @@
-"""Options ``file-index.*``: which indexes a table wants."""
+"""The options ``file-index.*``: which indexes a table gets."""
 
 from __future__ import annotations
 
@@ -109,10 +109,10 @@ def test_refusals(options: dict[str, str], error: type[Exception], says: str) ->
         find_requested_indexes(options, FIELDS)
 
 
-# Indexes as Morrow writes them: the bytes of Java's, and no row that matches is ever ruled out.
+# Indexes that Morrow writes: the same bytes as Java's, and no matching row is ever ruled out.
 
 JAVA_OPTIONS = {"items": "20", "fpp": "0.01", "chunk-size": "40b", "index-block-size": "100b"}
-"""Those that `JavaIndexes.java` gives to every index."""
+"""The options that `JavaIndexes.java` gives to every index."""
 INT_TYPE = DataField(0, "c", parse_atomic("INT"))
 KINDS = ["bloom-filter", "bitmap", "bsi", "range-bitmap"]
 
@@ -130,7 +130,7 @@ def test_the_bytes_are_those_of_java(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("case", [case for case in CASES if "1.0.1" not in case])  # 1.0.1 knew fewer kinds
+@pytest.mark.parametrize("case", [case for case in CASES if "1.0.1" not in case])  # 1.0.1 has fewer kinds
 def test_the_containers_of_the_golden_tables(golden_root: Path, case: str) -> None:
     table = golden_root / case / "warehouse/db.db/t"
     schemas = {json.loads(path.read_text())["id"]: json.loads(path.read_text()) for path in table.glob("schema/*")}

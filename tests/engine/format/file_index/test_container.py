@@ -1,4 +1,4 @@
-"""The container of data file indexes: what it holds, whom it asks, and what happens to damaged ones."""
+"""The container of data file indexes: its contents, the indexes that it asks, and damaged containers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from morrow.engine.format.file_index.bloom_filter import hash_bytes
 from morrow.engine.format.file_index.row_sets import make_result
 from morrow.engine.format.types import DataType, IntType, parse_atomic
 
-# INT column "c", rows 7 and null, made by Java's rules: one bitmap index of version 1, both rows told by their place.
+# INT column "c" with the rows 7 and null, as Java writes it: one bitmap index of version 1.
 BITMAP = bytes.fromhex("01000000020000000101fffffffe00000007ffffffff")
 INT = IntType()
 
@@ -152,7 +152,7 @@ def test_unknown_versions_of_an_index(kind: str) -> None:
 
 
 def test_keys_of_a_block_ascend() -> None:
-    """INT column "c", rows 7 and 9, by version 2: one block of both keys."""
+    """Keys of a block ascend: INT column "c" with the rows 7 and 9 in version 2, one block with both keys."""
 
     def index(*keys: int) -> FileIndex:
         entries = (struct.pack(">iii", key, -1 - row, -1) for row, key in enumerate(keys))

@@ -1,4 +1,4 @@
-"""What Java's file index reader answers for the golden tables, against the indexes of the same data files."""
+"""Answers of Java's file index reader for the golden tables, compared with ours for the same data files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MATCHES: dict[str, Callable[[Any, list[Any]], bool]] = {
 
 
 def file_indexes(table: Path) -> Iterator[tuple[str, FileIndex]]:
-    """Yield every data file of the table that has an index, embedded in a manifest or beside it."""
+    """Yield every data file of the table with an index, embedded in a manifest or stored beside the file."""
     for manifest in table.glob("manifest/manifest-*"):
         if "manifest-list" in manifest.name:
             continue

@@ -1,8 +1,8 @@
-"""Indexes that Java Paimon made of columns of every type, and its answers, one by one.
+"""Indexes that Java Paimon made of columns of every type, and its answers to single probes.
 
 `java_indexes.json` is the output of `JavaIndexes.java`: values of a column, the container with one index over them, and
 probes: operator, literal, and ``"all"``, ``"none"`` or the rows as the bits of a number. The literals are all values of
-the column, so Python can say as well which rows match.
+the column, so Python can also compute which rows match.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def opened(case: dict[str, Any]) -> tuple[FileIndex, DataType, list[Any]]:
 
 
 def matches(op: str, value: Any, literal: Any) -> bool:
-    """Compare as SQL does, with NaN equal to itself and above all numbers."""
+    """Compare like SQL, except that NaN equals itself and is greater than all numbers."""
     if op in ("IS NULL", "IS NOT NULL"):
         return (value is None) == (op == "IS NULL")
     if value is None:
@@ -101,11 +101,11 @@ def test_java_reads_the_same_rows(case: dict[str, Any]) -> None:
             assert result == ALL
             continue
         if data_type.keyword in ("FLOAT", "DOUBLE") and wanted and wanted[0] == 0:
-            continue  # 0.0 and -0.0 are two values to Java and one to SQL, which the test above holds to
+            continue  # Java keeps 0.0 and -0.0 apart and SQL does not; the test above checks this
         by_java = {row for row in range(len(values)) if int(java, 16) >> row & 1}
         if op == "!=":  # Java's bitmap index lets nulls pass
             assert row_set(result, len(values)) == by_java - nulls
-        elif len(nulls) == len(values):  # range-bitmap of Java 1.4.2 forgets rows of a column that is all null
+        elif len(nulls) == len(values):  # range-bitmap of Java 1.4.2 loses the rows of a column that is all null
             assert row_set(result, len(values)) >= by_java
         else:
             assert row_set(result, len(values)) == by_java, (op, wanted)
@@ -151,4 +151,4 @@ def test_a_bloom_filter_rules_out_most_absent_values(type_text: str, absent: Any
 
     ruled_out = [index.evaluate("c", data_type, "=", (value,)) == NONE for value in absent]
 
-    assert sum(ruled_out) > (20 if type_text == "STRING" else 90)  # more texts than the filter was made for
+    assert sum(ruled_out) > (20 if type_text == "STRING" else 90)  # more distinct texts than the filter's capacity

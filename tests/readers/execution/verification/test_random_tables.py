@@ -1,4 +1,4 @@
-"""No false alarm: tables of odd values that Morrow wrote, compacted and changed are sound."""
+"""Verification raises no false alarms for tables with odd values that Morrow wrote, compacted and changed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def tables(draw: st.DrawFn) -> dict[str, Any]:
         options["file-index.bloom-filter.columns"] = "v0"
     if (
         options["file.format"] == "orc"
-    ):  # which gives fractions before 1970 back otherwise, and refuses what it cannot hold
+    ):  # ORC changes fractions of seconds before 1970 and refuses values that it cannot hold
         commits = [[[_after_1970(value) for value in column] for column in columns] for columns in commits]
     return {"kinds": kinds, "keys": keys, "commits": commits, "options": options, "compact": draw(st.booleans())}
 

@@ -1,4 +1,4 @@
-"""`Scan.verify` and `Scan.verification`: every data file held against what metadata says of it."""
+"""`Scan.verify` and `Scan.verification` compare every data file with its metadata."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.table_factory import TableFactory
 COLUMNS = "id BIGINT, name STRING, score DOUBLE, at TIMESTAMP(3), price DECIMAL(10, 2), note STRING NOT NULL"
 FORMATS = ("parquet", "orc", "avro")
 FLIPS = 16
-"""Bits turned in each file, spread evenly over it."""
+"""Number of flipped bits per file, spread evenly over it."""
 
 
 def rows(first: int = 0, count: int = 200) -> pl.DataFrame:
@@ -68,7 +68,7 @@ def test_sound_tables(tmp_path: Path, form: str, keyed: bool) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_what_a_scan_refuses_or_tells_otherwise(tmp_path: Path, form: str) -> None:
-    """In every format `verify` refuses what a read refuses; where pages have checksums, all that a read tells wrong."""
+    """`verify` refuses each file that a read refuses, and with page checksums also each that reads as wrong values."""
     table = make(tmp_path, form)
     truth = table.scan().to_polars().sort("id")
     file = max(data_files(table), key=lambda path: path.stat().st_size)
@@ -115,7 +115,7 @@ def test_rows_that_a_filter_leaves_out_are_in_files_that_are_checked(tmp_path: P
 
 
 def described(table: morrow.Table) -> tuple[Callable[[FileFacts], tuple[str, ...]], FileFacts]:
-    """Describe what is found of the first file, given what is said of it."""
+    """Return a function that lists the problems of a file with given facts, and the facts of the first file."""
     scan = table.scan()
     plan, facts = read_file_facts(table._metadata, scan.plan)
     return lambda said: verify_file(table._metadata, plan, said).problems, facts[0]
@@ -160,9 +160,9 @@ def test_keys_are_in_order_and_there_once(tmp_path: Path, ids: list[int], proble
 @pytest.mark.parametrize(
     ("low", "high", "said_low", "said_high", "problems"),
     [
-        ("abcdef", "abcdef", "abc", "abd", 0),  # both cut to three characters
+        ("abcdef", "abcdef", "abc", "abd", 0),  # both are cut to three characters
         ("abcdef", "abcdef", "abcdef", "abcdef", 0),
-        ("a\ud7ffx", "a\ud7ffx", "a\ud7ff", "a\ue000", 0),  # what follows U+D7FF are surrogates
+        ("a\ud7ffx", "a\ud7ffx", "a\ud7ff", "a\ue000", 0),  # U+D7FF is followed by surrogates
         ("abcdef", "abcdef", "abd", "abc", 2),
         ("abcdef", "abcdef", "", "ac", 0),
         ("abcdef", "abcdef", "abcdefg", "abcdeg", 1),
@@ -201,11 +201,11 @@ SAMPLE = {
     *("append_partitioned_types", "orc_dictionary", "dv_pk_avro", "blob", "types_orc", "bucket_postpone", "key_double"),
     *("data_evolution", "file_index_bitmap_v1", "file_index_pk_file", "fmt_json", "thin_mode_orc", "pk_dedup_deletes"),
 }
-"""Tables of every version: odd types in odd formats, and what older versions wrote otherwise."""
+"""Tables of every version: odd types in odd formats, and older versions' different files."""
 
 
 def sound_reads() -> list[golden.Read]:
-    """Read of tables that Java wrote and can read: all in the long profile, else the newest state of some."""
+    """Return reads of tables that Java wrote and can read: all in the long profile, else some newest snapshots."""
     every = [read for read in golden.reads() if read.error is None]
     return every if LONG else [read for read in every if read.id == "latest" and read.case.rpartition("/")[2] in SAMPLE]
 

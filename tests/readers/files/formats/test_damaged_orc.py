@@ -1,4 +1,4 @@
-"""Damaged ORC data files: Arrow never sees the file itself, so nothing crashes and little memory is asked for."""
+"""Damaged ORC data files: Arrow never sees the file itself, so nothing crashes and little memory is used."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ print(json.dumps([damaged_reads(Path(sys.argv[1]), int(sys.argv[2]), int(sys.arg
 
 
 def damaged_reads(folder: Path, count: int, seed: int) -> dict[str, int]:
-    """Count what became of so many damages; any error that is not typed goes up."""
+    """Damage files `count` times and count the outcomes; untyped errors are raised."""
     numbers, outcomes = random.Random(seed), {"refused": 0, "same": 0, "other": 0}
     sound = {codec: stored(codec, 100) for codec in CODECS}
     rows = table(100)
@@ -164,7 +164,7 @@ def stream_start(content: bytes, column: str, kind: int) -> int:
 
 
 REPEATED = bytes([4 << 3, 0, 0x3F, 0xFF, 0xFF, 0xFF])
-"""A short repeat of 3 numbers: about a billion each."""
+"""A short repeat of 3 numbers of about a billion each."""
 BOMBS: dict[str, tuple[Column, t.DataType, str]] = {
     "text": (Column(STRING, DIRECT_V2, {DATA: b"abc", LENGTH: REPEATED}), TEXT, "add up to more than the 3 bytes"),
     "dictionary": (
@@ -231,7 +231,7 @@ def test_a_number_that_asks_for_gigabytes_or_hours_is_refused(name: str, tmp_pat
 
 @pytest.mark.parametrize(("nulls", "problem"), [(b"\xfe\x00\xe0", "null"), (b"\xff\x80", "CorruptFile")])
 def test_maps_with_keys_that_are_null(nulls: bytes, problem: str, tmp_path: Path) -> None:
-    """Arrow ends the process for them. Where but the last of a few keys may be null, it is a damage like any other."""
+    """Arrow ends the process for null keys, so they are reported as damage."""
     keys = Column(LONG, DIRECT_V2, {PRESENT: nulls, DATA: bytes(2)})  # three zeros
     column = Column(
         MAP, DIRECT_V2, {LENGTH: bytes([0, 2])}, {"0": keys, "1": Column(LONG, DIRECT_V2, {DATA: bytes(4)})}
@@ -247,7 +247,7 @@ def test_maps_with_keys_that_are_null(nulls: bytes, problem: str, tmp_path: Path
 
 
 def test_long_text_and_long_lists_are_sound(tmp_path: Path) -> None:
-    """Lengths that no dictionary of small numbers has, and more items than are let pass without a look."""
+    """Lengths that do not fit a dictionary of small numbers, and more items than are accepted without a check."""
     lists = pa.ListArray.from_arrays(pa.array([0, 9_000_000, 9_000_000], pa.int32()), np.full(9_000_000, 7))
     rows = pa.table({"s": ["x" * 9_000_000, "y" * 100_000], "l": lists})
     sink = io.BytesIO()
@@ -258,7 +258,7 @@ def test_long_text_and_long_lists_are_sound(tmp_path: Path) -> None:
 
 
 def test_lists_of_more_items_than_there_are(tmp_path: Path) -> None:
-    """Three lists of 5,000 items that claim 16 million each."""
+    """Three lists of 5,000 items claim 16 million each."""
     sink = io.BytesIO()
     orc.write_table(pa.table({"list": pa.array([list(range(5000))] * 3, pa.list_(pa.int32()))}), sink)
     content = sink.getvalue()
@@ -272,7 +272,7 @@ def test_lists_of_more_items_than_there_are(tmp_path: Path) -> None:
 
 
 def test_an_empty_chunk_is_passed_over(tmp_path: Path) -> None:
-    """Arrow would read on past the end of its memory: bytes of a stored chunk of no bytes are asked for."""
+    """Arrow would read past the end of its memory if bytes of an empty stored chunk are requested."""
     sink = io.BytesIO()
     rows = pa.table({"id": pa.array([5, 6, 7] * 50, pa.int64())})
     orc.write_table(rows, sink, compression="zstd")
@@ -296,7 +296,7 @@ def test_columns_that_are_not_read_are_not_looked_at(tmp_path: Path) -> None:
 
 
 def retyped(content: bytes, column: str, kind: int) -> bytes:
-    """Change the kind of type of a column in the file."""
+    """Change the type of a column in the file's footer."""
     layout = OrcLayout(io.BytesIO(content), "f")
     node, seen, changed = layout.types[0].children[layout.columns.index(column)], -1, []
     for number, wire, value in parse_fields(layout.footer):
@@ -317,7 +317,7 @@ def test_a_type_that_the_table_cannot_have(column: str, kind: int, tmp_path: Pat
 
 
 def test_whole_numbers_of_another_width_are_read_as_they_are(tmp_path: Path) -> None:
-    """SHORT, INT and LONG have the same bytes: nothing is cut off where the file says the wrong one."""
+    """SHORT, INT and LONG have the same bytes, so nothing is truncated if the file names the wrong one."""
     sink = io.BytesIO()
     orc.write_table(pa.table({"id": pa.array([1 << 40, -5], pa.int64())}), sink, compression="uncompressed")
 

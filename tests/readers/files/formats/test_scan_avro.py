@@ -1,4 +1,4 @@
-"""Avro data files in Paimon's mapping, with the schemas that Paimon's writer puts into them."""
+"""Avro data files in Paimon's mapping, with the schemas that Paimon's writer stores in them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_types(tmp_path: Path, type_: t.DataType, avro_type: Any, written_value:
 
 @pytest.fixture
 def numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileSource:
-    """1,000 rows in blocks of 100 bytes, decoded some at a time."""
+    """Write 1,000 rows in blocks of 100 bytes, which are decoded in several steps."""
     monkeypatch.setattr(avro_files, "BATCH_BYTES", 500)
     rows = [{"id": i, "name": f"n{i}"} for i in range(1_000)]
     return written(tmp_path / "f.avro", {"id": "int", "name": "string"}, rows, sync_interval=100)

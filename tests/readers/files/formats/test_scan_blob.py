@@ -1,4 +1,4 @@
-"""Blob files: records with magic, length and checksum, and the index of their lengths."""
+"""Blob files: records with magic number, length and checksum, and the index of their lengths."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def varint(value: int) -> bytes:
 
 
 def blob_file(values: list[bytes | None], version: int = 1, *, unchecked: int = 0) -> bytes:
-    """Write a blob file whose checksums leave out so many bytes at the end of a record."""
+    """Write a blob file whose checksums leave out the last `unchecked` bytes of a record."""
     records, lengths = b"", []
     for value in values:
         if value is None:

@@ -1,4 +1,4 @@
-"""ORC files: types, stripes, and timestamps of every year and zone, with the rows that Java reads."""
+"""ORC files: types, stripes, and timestamps of every year and zone, with the same rows as in Java."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_stripes_positions_and_projection(tmp_path: Path, compression: str) -> N
     [(["aaaaaaaaaaaaaaaac", "abcdefg"], t.VarCharType()), ([float("-inf"), -0.5], t.DoubleType())],
 )
 def test_blocks_of_lz4_that_begin_with_a_run(tmp_path: Path, column: list[Any], kind: t.DataType) -> None:
-    """Their first four bytes could be a length in front of the block, if blocks are as long as those of Java."""
+    """The first four bytes of such a block could be a length in front of it if blocks have Java's size."""
     file = written(tmp_path / "f.orc", pa.table({"c": column}), compression="lz4", compression_block_size=262_144)
 
     assert scan([file], [t.DataField(0, "c", kind)]).collect()["c"].to_list() == column
@@ -185,7 +185,7 @@ def test_timestamps_written_in_new_york_with_instants_kept(tmp_path: Path) -> No
 
 
 def test_instants_of_a_file_that_names_no_zone(tmp_path: Path) -> None:
-    """Java names its zone only in files with TIMESTAMP columns; the reader may know it otherwise."""
+    """Java names its zone only in files with TIMESTAMP columns; readers of other files may set an option."""
     path = tmp_path / "f.orc"
     path.write_bytes(base64.b64decode(SHANGHAI).replace(b"\x1a\x0dAsia/Shanghai", b"\x7a\x0dAsia/Shanghai"))
 
@@ -198,7 +198,7 @@ def test_instants_of_a_file_that_names_no_zone(tmp_path: Path) -> None:
 
 
 INSTANTS = st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31)).filter(
-    # Writers cut seconds towards zero, so in this one second the fraction is lost by the file itself.
+    # Writers round seconds towards zero, so the file itself loses the fraction in this one second.
     lambda value: not dt.datetime(1969, 12, 31, 23, 59, 59) < value < dt.datetime(1970, 1, 1)
 )
 VALUES = st.lists(st.none() | INSTANTS, max_size=40)

@@ -1,4 +1,4 @@
-"""Parquet files: what the columns become, that filters reach the file, and what is refused."""
+"""Parquet files: types of columns, filters that reach the file, and refused files."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_types_are_exact(tmp_path: Path, type_: t.DataType, values: list[Any], d
 
 
 def int96(path: Path, values: list[Any]) -> FileSource:
-    """Write a file as Java writes TIMESTAMP above precision 6."""
+    """Write a file with the INT96 values that Java writes for TIMESTAMP above precision 6."""
     table = pa.table({"v": pa.array(values, pa.timestamp("us"))})
     return written(path, table, use_deprecated_int96_timestamps=True, store_schema=False)
 

@@ -1,4 +1,4 @@
-"""rbm32 and rbm64: unions of Java's roaring bitmaps, byte for byte. The hex literals were written by Java."""
+"""rbm32 and rbm64: unions equal those of Java's roaring bitmaps byte for byte. Java wrote the hex literals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ JAVA_32 = (
     "3a300000 02000000 0000 0100 ffff 0000 18000000 1c000000 03000400 ffff",
     "3b300200 01 0000 0300 0100 0000 ffff 0000 0100 01000300 7011 ffff",
 )
-# [0, 4) as a run | {100}: a tie of sizes keeps runs, which a fresh bitmap of the same set has not.
+# [0, 4) as a run | {100}: run containers are kept in case of equal sizes; a new bitmap would have an array.
 JAVA_RUN = (
     "3b300000 01 0000 0300 0100 00000300",
     "3a300000 01000000 0000 0000 10000000 6400",
@@ -84,7 +84,7 @@ def test_what_is_no_bitmap_is_refused(name: str, empty: str, junk: str) -> None:
             stepped("agg", name, BYTES, [pair])
 
 
-# Few high parts, so that bitmaps share containers; stretches, so that there are runs and bitmaps.
+# Few high parts, so that bitmaps share containers, and long ranges, so that there are runs and bitmaps.
 STRETCHES = st.lists(st.tuples(st.integers(0, 5 * 65536), st.integers(1, 9000)), max_size=5)
 
 
@@ -101,7 +101,7 @@ def test_a_32_bit_union_has_the_positions_of_both(first: list[tuple[int, int]], 
     assert roaring32.merge_bitmaps32(union, union, function="rbm32") == union
 
 
-# Keys that share prefixes of every length, and many that share all but one byte: all kinds of nodes.
+# Keys with common prefixes of every length, and many that differ in one byte, which gives all kinds of nodes.
 KEYS = st.one_of(
     st.integers(0, 300),
     st.integers(0, 2**48 - 1),
@@ -111,7 +111,7 @@ POSITIONS = st.sets(st.builds(lambda key, low: key << 16 | low, KEYS, st.sampled
 
 
 def java_64(positions: set[int]) -> bytes:
-    """Build a bitmap grown from nothing, its containers in the order of their keys."""
+    """Build a bitmap by additions to an empty one, with containers in key order."""
     grown = roaring64.Bitmap64({}, [], 0)
     lows: dict[int, list[int]] = {}
     for position in sorted(positions):

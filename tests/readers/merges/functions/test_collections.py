@@ -1,4 +1,4 @@
-"""collect, merge_map and merge_map_with_keytime: what is kept, in which order, and what a retraction takes away."""
+"""collect, merge_map and merge_map_with_keytime: kept values, their order, and the effect of retractions."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def entries(of: dict[Any, Any] | None) -> list[dict[str, Any]] | None:
 
 
 def dicts(maps: list[Any]) -> list[dict[Any, Any] | None]:
-    """Map as dicts; a key that is there twice fails."""
+    """Convert maps to dicts, and check that no key is there twice."""
     for one in maps:
         assert one is None or len({repr(entry["key"]) for entry in one}) == len(one)
     return [None if one is None else {entry["key"]: entry["value"] for entry in one} for one in maps]
 
 
 def texts(arrays: list[Any]) -> list[Any]:
-    """Values by their text: tells zeros apart, and NaN is itself."""
+    """Convert values to text, which keeps 0.0 and -0.0 apart and makes NaN equal to itself."""
     return [None if array is None else [repr(value) for value in array] for array in arrays]
 
 
@@ -74,7 +74,7 @@ def test_collect_appends_also_what_is_older(step: str) -> None:
 @pytest.mark.parametrize("step", ["agg", "agg_reversed"])
 def test_distinct_is_a_set(step: str) -> None:
     pairs = [(None, None), ([1, 1], None), (None, [2, None, 2, None]), ([1, None], [None, 2, 1, 2]), ([], [])]
-    # The accumulator's own doubles go, too; the order is that of Java's hash set, in which null comes first.
+    # Duplicates in the accumulator are removed, too; the order is that of Java's hash set, with null first.
     expected = [None, [1], [None, 2], [None, 1, 2], []]
     assert stepped(step, "collect", INTS, pairs, distinct=True) == expected
 
@@ -107,7 +107,7 @@ NESTED: list[tuple[DataType, Any, Any, Any]] = [
 
 @pytest.mark.parametrize(("element", "acc", "new", "expected"), NESTED, ids=lambda value: str(value)[:20])
 def test_distinct_compares_nested_values(element: DataType, acc: Any, new: Any, expected: Any) -> None:
-    """Zeros are equal, entries of maps have no order, and what the accumulator has twice it keeps."""
+    """Zeros are equal, map entries have no order, and duplicates in the accumulator are kept."""
     assert stepped("agg", "collect", ArrayType(True, element), [(acc, new)], distinct=True) == [expected]
 
 
@@ -199,16 +199,16 @@ def at(time: str | None, value: int = 0) -> dict[str, Any]:
         ({"a": at("1")}, {"a": at("2", 7)}, {"a": at("2", 7)}),
         ({"a": at("2")}, {"a": at("1", 7)}, {"a": at("2")}),
         ({"a": at("1")}, {"a": at("1", 7)}, {"a": at("1")}),
-        ({"a": at("9")}, {"a": at("10", 7)}, {"a": at("9")}),  # times are texts
+        ({"a": at("9")}, {"a": at("10", 7)}, {"a": at("9")}),  # times are compared as text
         ({"a": at(None)}, {"a": at("", 7)}, {"a": at("", 7)}),
         ({"a": None}, {"a": at("1", 7)}, {"a": at("1", 7)}),
         ({"a": at("1")}, {"a": at(None, 7)}, {"a": at("1")}),
         ({"a": None}, {"a": at(None)}, {"a": None}),
         ({}, {"a": at(None)}, {}),
         ({"a": at("1"), "b": at("1")}, {"a": None, "c": None}, {"b": at("1")}),
-        ({"a": at("\ue000")}, {"a": at("\U00010000", 7)}, {"a": at("\ue000")}),  # in the order of UTF-16
+        ({"a": at("\ue000")}, {"a": at("\U00010000", 7)}, {"a": at("\ue000")}),  # compared in UTF-16
         ({"a": at("\U00010000")}, {"a": at("\ue000", 7)}, {"a": at("\ue000", 7)}),
-        (None, {"a": None, "b": at(None)}, {"a": None, "b": at(None)}),  # one alone stays as it is
+        (None, {"a": None, "b": at(None)}, {"a": None, "b": at(None)}),  # an only map stays as it is
         ({"a": None}, None, {"a": None}),
         (None, None, None),
     ],
@@ -224,7 +224,7 @@ def test_keytime_has_no_retraction_and_needs_its_time() -> None:
         function("merge_map_with_keytime", TIMED)
 
 
-# nested_update and nested_partial_update: small tables inside a column.
+# nested_update and nested_partial_update: small tables in a column.
 
 ROWS = ArrayType(True, RowType(True, (DataField(0, "id", IntType()), DataField(1, "name", VarCharType()))))
 NUMBERS = ArrayType(True, RowType(True, (DataField(0, "x", DoubleType()), DataField(1, "n", IntType()))))
@@ -245,9 +245,9 @@ A, B, C, D = ((number, text) for number, text in enumerate("abcd"))
     ("acc", "new", "expected"),
     [
         (None, None, None),
-        (rows(A, None), None, rows(A, None)),  # one alone stays as it is
+        (rows(A, None), None, rows(A, None)),  # an only array stays as it is
         (None, rows(None, B), rows(None, B)),
-        (rows(A, None), rows(None, B, A), rows(A, B, A)),  # null rows vanish as soon as two arrays meet
+        (rows(A, None), rows(None, B, A), rows(A, B, A)),  # null rows vanish when two arrays are merged
         (rows(), rows(), rows()),
         (rows(None), rows(), rows()),
     ],
@@ -260,12 +260,12 @@ def test_rows_are_appended(acc: Any, new: Any, expected: Any) -> None:
     ("limit", "acc", "new", "expected"),
     [
         (3, rows(A), rows(None, B, C, D), rows(A, B, C)),
-        (3, rows(A, None), rows(B, C), rows(A, B)),  # a null row takes a place, and then vanishes
-        (3, rows(A, None, B), rows(C), rows(A, None, B)),  # what is full stays as it is
+        (3, rows(A, None), rows(B, C), rows(A, B)),  # a null row counts towards the limit and then vanishes
+        (3, rows(A, None, B), rows(C), rows(A, None, B)),  # a full array stays as it is
         (1, rows(A, B), rows(C), rows(A, B)),
         (0, rows(), rows(A), rows()),
         (-1, rows(A), rows(B), rows(A)),
-        (1, None, rows(A, B), rows(A, B)),  # one alone is not limited
+        (1, None, rows(A, B), rows(A, B)),  # the limit does not apply to an only array
     ],
 )
 def test_the_limit_is_on_what_is_appended(limit: int, acc: Any, new: Any, expected: Any) -> None:
@@ -283,8 +283,8 @@ def by_id(table: list[Any] | None) -> dict[Any, Any] | None:
     ("limit", "acc", "new", "expected"),
     [
         (9, rows(A, B), rows((1, "new"), (1, "newer"), C), {0: "a", 1: "newer", 2: "c"}),
-        (9, rows((None, "x")), rows((None, None), None), {None: None}),  # null is a key, a null row is none
-        (2, rows(A), rows((0, "new"), B), {0: "new"}),  # rows count before they meet their keys
+        (9, rows((None, "x")), rows((None, None), None), {None: None}),  # null is a key, but a null row is dropped
+        (2, rows(A), rows((0, "new"), B), {0: "new"}),  # the limit counts rows before they are merged by key
     ],
 )
 def test_rows_with_the_same_key_are_replaced(limit: int, acc: Any, new: Any, expected: Any) -> None:
@@ -314,7 +314,7 @@ def test_keys_are_equal_as_binary_rows() -> None:
     [
         (None, rows(A), None),
         (rows(A, None), None, rows(A, None)),
-        (rows(A, B, A, None), rows(A, None, D), rows(B)),  # all equal rows go, not one each
+        (rows(A, B, A, None), rows(A, None, D), rows(B)),  # all equal rows are removed, not one for each
         (rows((0, None)), rows((0, None)), rows()),
         (rows((0, None)), rows((0, "a")), rows((0, None))),
     ],
@@ -383,7 +383,7 @@ def test_partial_updates_are_those_of_dicts(pairs: list[Any]) -> None:
         assert by_id(result) == expected
 
 
-# Java's hash codes, and the order in which its HashSet gives elements back. The codes were printed by Java.
+# Java's hash codes, and the order of elements in its HashSet. Java printed the codes.
 
 CODES: list[tuple[t.DataType, list[Any], list[int]]] = [
     (t.VarCharType(), ["a", "abcd", "é", "hello wörld", None], [1485273170, -396302900, 2119106806, -2089953811, 0]),
@@ -412,7 +412,7 @@ def ordered(values: list[int]) -> list[int]:
 
 def test_small_integers_come_out_sorted_and_elements_of_one_bucket_as_they_came() -> None:
     assert ordered([5, 3, 1]) == [1, 3, 5]
-    assert ordered([17, 1, 33, 2]) == [17, 1, 33, 2]  # 17, 1 and 33 share bucket 1 of 16
+    assert ordered([17, 1, 33, 2]) == [17, 1, 33, 2]  # 17, 1 and 33 are in bucket 1 of 16
 
 
 def test_the_table_doubles_when_it_is_three_quarters_full() -> None:

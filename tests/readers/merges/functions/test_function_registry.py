@@ -1,4 +1,4 @@
-"""How a call becomes an aggregator: built-in functions, ignored retractions, functions of other packages."""
+"""Aggregators for calls: built-in functions, ignored retractions, and functions of other packages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.aggregates import folded, function, stepped
 
 
 class Longest(Aggregator):
-    """A user's function: the longest text."""
+    """A user's function that keeps the longest text."""
 
     def agg(self, state: State, new: pl.Expr) -> State:
         longer = new.str.len_chars() > state[VALUE].str.len_chars().fill_null(-1)
@@ -27,7 +27,7 @@ class Longest(Aggregator):
 
 
 class AtLeast(Aggregator):
-    """One that is made for its column, with an option."""
+    """A user's function that is created for its column and an option."""
 
     def __init__(self, call: AggregateCall, dtype: DataType) -> None:
         assert dtype == IntType()

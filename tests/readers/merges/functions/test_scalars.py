@@ -1,4 +1,4 @@
-"""sum, product, count, max and min of integers, FLOAT and DOUBLE, and of what else has an order."""
+"""sum, product, count, max and min of numbers, and of all other types with an order."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_max_and_min_have_nan_last_and_tell_the_zeros_apart(dtype: DataType) -> 
     ("dtype", "less", "greater"),
     [
         (VarCharType(), "a", "aa"),
-        (VarCharType(), "\ue000", "\U00010000"),  # by UTF-8 bytes; UTF-16 has it the other way round
+        (VarCharType(), "\ue000", "\U00010000"),  # by UTF-8 bytes; the order in UTF-16 is the opposite
         (VarBinaryType(), b"\x7f\xff", b"\x80"),
         (DateType(), dt.date(1969, 12, 31), dt.date(1970, 1, 1)),
         (TimestampType(), dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 1, 0, 0, 0, 1)),
@@ -123,7 +123,7 @@ def test_max_and_min_of_other_types(dtype: DataType, less: Any, greater: Any) ->
 
 def test_max_and_min_cannot_be_retracted() -> None:
     for name in ("max", "min"):
-        assert function(name, IntType()).retract({}, None) is None  # type: ignore[arg-type]  # neither is looked at
+        assert function(name, IntType()).retract({}, None) is None  # type: ignore[arg-type]  # both are ignored
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5))
@@ -138,7 +138,7 @@ def test_folds_are_those_of_python(values: list[int]) -> None:
     assert (fold("sum"), fold("product")) == (wrapped(sum(values)), wrapped(math.prod(values)))
 
 
-# sum and product of DECIMAL: where they round, where they become null, where they fail.
+# sum and product of DECIMAL: rounding, results that become null, and errors.
 
 D = Decimal
 MONEY = DecimalType(precision=4, scale=2)
@@ -165,7 +165,7 @@ def test_a_small_sum_may_leave_its_precision_and_come_back() -> None:
 
 def test_a_small_sum_is_null_beyond_a_long() -> None:
     column = decimal(18, 0)
-    # 9 sums of 10**18 - 1 fit a long, 10 do not.
+    # Nine times 10**18 - 1 fits a long, ten times does not.
     most = [("agg", D(10**18 - 1))] * 9
     assert folded("sum", column, *most, *[("retract", D(10**18 - 1))] * 8) == D(10**18 - 1)
     assert folded("sum", column, *most, ("agg", D(10**18 - 1))) is None
@@ -235,7 +235,7 @@ def test_products_are_those_of_python(data: st.DataObject, precision: int) -> No
     assert stepped("agg", "product", decimal(precision, scale), [(left, right)]) == [product if fits else None]
 
 
-# bool_and and bool_or leave nulls out.
+# bool_and and bool_or ignore nulls.
 
 PAIRS_BOOLEANS = [(a, b) for a in (None, False, True) for b in (None, False, True)]
 
@@ -252,7 +252,7 @@ def test_bool_or() -> None:
 
 def test_neither_can_be_retracted() -> None:
     for name in ("bool_and", "bool_or"):
-        assert function(name, BooleanType()).retract({}, None) is None  # type: ignore[arg-type]  # neither is looked at
+        assert function(name, BooleanType()).retract({}, None) is None  # type: ignore[arg-type]  # both are ignored
 
 
 @given(st.lists(st.booleans(), min_size=1))
@@ -262,10 +262,10 @@ def test_folds_are_all_and_any(values: list[bool]) -> None:
     assert folded("bool_or", BooleanType(), *steps) is any(values)
 
 
-# First and last values, null or not: which value stays, and what a retraction or an older record does to it.
+# First and last values, with and without nulls: which value stays, also after retractions and older records.
 
 TEXT = VarCharType()
-# Accumulator and new value: every way in which they can be null.
+# Accumulator and new value: all combinations of nulls.
 PAIRS_PICKS = [(None, None), (None, "new"), ("acc", None), ("acc", "new")]
 
 
@@ -280,7 +280,7 @@ PAIRS_PICKS = [(None, None), (None, "new"), ("acc", None), ("acc", "new")]
         ("last_non_null_value", "retract", [None, None, "acc", None]),
         ("primary-key", "agg", [None, "new", None, "new"]),
         ("primary-key", "retract", [None, "new", None, "new"]),
-        # The first functions begin anew here: their first value is not taken yet.
+        # These functions start without an accumulator here, so the new value is their first.
         ("first_value", "agg", [None, "new", None, "new"]),
         ("first_value", "agg_reversed", [None, None, "acc", "acc"]),
         ("first_non_null_value", "agg", [None, "new", "acc", "new"]),
@@ -309,7 +309,7 @@ def test_an_older_null_replaces_the_first_value_as_in_java() -> None:
 
 
 def test_a_reversed_step_that_finds_nothing_taken_takes_the_accumulator() -> None:
-    # The swapped step sees nothing but the null accumulator: first_value takes that for the first value.
+    # The swapped step sees only the null accumulator, which first_value mistakes for the first value.
     assert folded("first_value", TEXT, ("agg_reversed", "a"), ("agg", "b")) is None
     assert folded("first_non_null_value", TEXT, ("agg_reversed", "a"), ("agg", "b")) == "b"
 
@@ -322,7 +322,7 @@ def test_all_of_them_pick_and_so_take_columns_of_every_type() -> None:
 def test_first_values_cannot_be_retracted() -> None:
     for name in ("first_value", "first_non_null_value"):
         compiled = function(name, TEXT)
-        assert compiled.retract({}, None) is None  # type: ignore[arg-type]  # neither is looked at
+        assert compiled.retract({}, None) is None  # type: ignore[arg-type]  # both are ignored
 
 
 @given(st.lists(st.none() | st.integers(-5, 5), min_size=1))
@@ -336,7 +336,7 @@ def test_folds_pick_what_their_names_say(values: list[int | None]) -> None:
     assert (fold("first_non_null_value"), fold("last_non_null_value")) == (first, last)
 
 
-# listagg: what is appended, and what distinct leaves out.
+# listagg: appended texts, and texts that distinct leaves out.
 
 
 def test_nulls_and_empty_texts_are_left_out() -> None:
@@ -366,11 +366,11 @@ def test_the_delimiter_may_be_any_text() -> None:
     [
         ("a", "a", "a"),
         ("a,b", "b,c", "a,b,c"),
-        ("a", "c,b,c,a", "a,c,b"),  # tokens come in their own order, once
-        ("a", "b,,c,", "a,b,c"),  # empty tokens are left out
-        ("a,a,,", "b", "a,a,,,b"),  # what is there stays as it is
+        ("a", "c,b,c,a", "a,c,b"),  # tokens keep their own order, each once
+        ("a", "b,,c,", "a,b,c"),  # empty tokens are dropped
+        ("a,a,,", "b", "a,a,,,b"),  # the accumulator stays as it is
         ("a", ",", "a"),
-        ("aa", "a", "aa,a"),  # tokens, not parts of them
+        ("aa", "a", "aa,a"),  # only whole tokens are equal
         ("é", "𐀀,é", "é,𐀀"),
     ],
 )
@@ -395,7 +395,7 @@ def test_an_older_text_goes_before() -> None:
 
 
 def test_it_cannot_be_retracted() -> None:
-    assert function("listagg", TEXT).retract({}, None) is None  # type: ignore[arg-type]  # neither is looked at
+    assert function("listagg", TEXT).retract({}, None) is None  # type: ignore[arg-type]  # both are ignored
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "c", "ab", ""])).map(";".join), min_size=1, max_size=5))

@@ -1,4 +1,4 @@
-"""hll_sketch and theta_sketch: unions of DataSketches, byte for byte. The hex literals were written by Java."""
+"""hll_sketch and theta_sketch: unions equal those of DataSketches byte for byte. Java wrote the hex literals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.aggregates import function, stepped
 
 BYTES = VarBinaryType()
 
-# Values 1, 2, 3 and 3, 4, as Paimon's own functions make sketches of them.
+# Sketches of the values 1, 2, 3 and 3, 4, made by Paimon's own functions.
 HLL_123 = "0201070c030803002bf2fb06862ff90d75816607"
 HLL_34 = "0201070c030802007581660781bc5d06"
 HLL_1234 = "0201070c030804007581660781bc5d062bf2fb06862ff90d"
@@ -23,18 +23,18 @@ THETA_123 = "02030300001acc93030000000000803f15f97dcbbd86a105c397fc1281709d1eba4
 THETA_34 = "02030300001acc93020000000000803f40de2ee1c9db3d08ba40b3c1da06695d"
 THETA_1234 = "02030300001acc93040000000000803f15f97dcbbd86a10540de2ee1c9db3d08c397fc1281709d1eba40b3c1da06695d"
 
-# lg k 4, values 0..39 and 30..69: past coupons, so their union is out of order.
+# lg k 4, values 0..39 and 30..69: no longer coupons, so their union is out of order.
 HLL_LOW = "0a01070400080102c65a5653f5be40400000000000f00e40000000000000000005000000000000000300025222141106"
 HLL_HIGH = "0a01070400080002ba5fc3fd7e4a3a400000000000f81640000000000000000002000000000000002371216100252141"
 HLL_BOTH = "0a0107040018010200000000000000000000000000800340000000000000000001000000000000001360125222141136"
 
-# Out of order, and three coupons: Java's union also counts on for an estimate that no longer counts.
+# Out of order, with three coupons: Java's union also updates an estimate that is no longer used.
 HLL_UNORDERED = (
     "0a01070500180002000000000000000000000000001e23400000000000000000040000000000000042701444222250051221168033432215",
     "0201070c0308030802404f0681c9960e30be4c07",
     "0a010705001800029060cb183dc80a4000000000001e22400000000000000000030000000000000042711444222250051221168033432215",
 )
-# Made smaller from lg k 7 to 5 before it takes in two coupons.
+# Reduced from lg k 7 to 5 before two coupons are added.
 HLL_SMALLER = (
     "0a01070700080002ae48574c52606c4000000000401e48400000000000000000160000000000000050025245104111420040210442401312"
     "535124331207101012021231214642220522342012424012332147464301202312190001321323221112242412110220",
@@ -63,7 +63,7 @@ def test_the_bytes_are_those_of_java(name: str, first: str, second: str, union: 
 
 
 def test_update_sketches_are_read() -> None:
-    """Java's form of a theta sketch that still takes values: hashes in the places of a table."""
+    """Java's updatable theta sketch stores its hashes in the slots of a hash table."""
     one, two = "15f97dcbbd86a105", "c397fc1281709d1e"
     head = "c30302040500cc93020000000000803fffffffffffffff7f"
     table = "00" * 24 + two + "00" * 160 + one + "00" * 56

@@ -74,7 +74,7 @@ def _run_file(suite: Path, python: str, file: Path, patience: float) -> FileRun:
                 with Client(f"{folder}/socket", "AF_UNIX") as last:
                     last.send(None)
                 server.join()
-        return FileRun(str(file.relative_to(TESTS)), ended, answers.cases)
+        return FileRun(str(file), ended, answers.cases)
 
 
 def _answer(listener: Listener, answers: Answers) -> None:

@@ -93,9 +93,15 @@ class WriteTarget:
 
     def bucket_folder(self, partition: bytes, bucket: int) -> str:
         """Return the folder of this bucket's data files."""
+        folder = self.partition_folder(partition)
+        return build_bucket_dir(self.metadata.root, folder, bucket, self.options.data_directory)
+
+    def partition_folder(self, partition: bytes) -> str:
+        """Return the folder of a partition, relative to the table; "" for a table without partition keys."""
         if partition not in self._folders:
-            self._folders[partition] = self._partition_folder(partition)
-        return build_bucket_dir(self.metadata.root, self._folders[partition], bucket, self.options.data_directory)
+            values = self.partition_values(partition) if self.partition_fields else None
+            self._folders[partition] = "" if values is None else self._folder_of(values)
+        return self._folders[partition]
 
     def find_folders(self, partitions: Iterable[bytes]) -> None:
         """Decode many partitions at once before their folders are requested."""
@@ -108,9 +114,6 @@ class WriteTarget:
     def _folders(self) -> dict[bytes, str]:
         """Cache of the folders of partitions, each of which is requested several times per file."""
         return {}
-
-    def _partition_folder(self, partition: bytes) -> str:
-        return self._folder_of(self.partition_values(partition)) if self.partition_fields else ""
 
     def _folder_of(self, values: Sequence[Value | None]) -> str:
         return choose_partition_folder(self.metadata, self.schema, self.options, values)

@@ -128,7 +128,7 @@ class TableCommit:
                 last = self._committer.create(common.request(kind, written, check=check))
         if not compaction.is_empty:
             last = self._compact(messages, compaction, last, common)
-        return self._done(last)
+        return self._done(last, messages)
 
     def _create_numbered(
         self, kind: str, messages: Sequence[CommitMessage], common: CommonAttributes, *, check: bool
@@ -197,7 +197,7 @@ class TableCommit:
                 after = {file.file_name for file in message.compact_after}
                 replaced = [f for f in message.compact_before if f.file_name not in after]
                 self._files.remove(message, replaced, message.compact_deleted_index_files)
-        return self._done(last)
+        return self._done(last, messages)
 
     def truncate(self, *, identifier: int = BATCH_COMMIT_IDENTIFIER) -> Snapshot | None:
         """Remove all rows, in an OVERWRITE snapshot. Raises as `overwrite`."""
@@ -305,9 +305,9 @@ class TableCommit:
         self.uncompacted += [Placement.of(m) for m in messages if m.compact_before or m.compact_after]
         self._files.remove_compacted(messages)
 
-    def _done(self, last: Snapshot | None) -> Snapshot | None:
+    def _done(self, last: Snapshot | None, messages: Sequence[CommitMessage] = ()) -> Snapshot | None:
         if last is not None:
-            self._maintenance.after_commit(last)
+            self._maintenance.after_commit(last, messages)
         self._committer.log.settle()
         return last
 
@@ -347,8 +347,8 @@ class Maintenance(Protocol):
     def before_commit(self, newest: Snapshot | None) -> None:
         """Prepare, given the newest known snapshot if there is one."""
 
-    def after_commit(self, snapshot: Snapshot) -> None:
-        """Run after a commit, given its last snapshot. An error raised here does not undo the commit."""
+    def after_commit(self, snapshot: Snapshot, messages: Sequence[CommitMessage]) -> None:
+        """Run after a commit, given its last snapshot and what it committed. An error raised here does not undo it."""
 
 
 class NoMaintenance:
@@ -360,7 +360,7 @@ class NoMaintenance:
     def before_commit(self, newest: Snapshot | None) -> None:
         pass
 
-    def after_commit(self, snapshot: Snapshot) -> None:
+    def after_commit(self, snapshot: Snapshot, messages: Sequence[CommitMessage]) -> None:
         pass
 
 

@@ -1,4 +1,5 @@
-"""Maintenance by writers after commits, as in Java: tags, and expiry of partitions, consumers, snapshots, changelogs.
+"""Maintenance by writers after commits, as in Java: tags, expiry of partitions, consumers, snapshots and changelogs,
+and marks of partitions that are done.
 
 It runs in the thread of the commit, whatever ``snapshot.expire.execution-mode`` says: it is complete when the commit
 returns. The commit is durable by then, so failures are logged, and maintenance is tried again after the next one.
@@ -8,7 +9,7 @@ Inactive consumers expire, so that they no longer pin snapshots.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -18,17 +19,22 @@ from morrow.engine.errors import MorrowError
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.prefetch import start_request
 from morrow.engine.options import Options
+from morrow.engine.options.declared.connectors import PARTITION_END_INPUT_TO_DONE, PARTITION_MARK_DONE_ACTION
 from morrow.engine.options.declared.maintenance import CONSUMER_EXPIRATION_TIME
+from morrow.engine.options.kinds import parse_names
 from morrow.engine.options.retention import Retention, parse_expire_options
 from morrow.engine.plan.changelogs import list_living_changelog_ids, read_changelog_or_none
 from morrow.engine.plan.consumers import CONSUMER_PREFIX
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.redaction import get_logger
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage, make_append_changes
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.history.automatic_tags import find_tag_actions as tags_after_commit
 from morrow.writers.history.automatic_tags import needs_empty_snapshot
 from morrow.writers.history.partition_expiry import PartitionExpiry
 from morrow.writers.history.snapshot_expiry import expire_changelogs, expire_snapshots, read_clock_millis
+from morrow.writers.history.tags import SUCCESS_SUFFIX as SUCCESS_FILE
+from morrow.writers.history.tags import write_success_at
 from morrow.writers.target import WriteTarget
 
 AfterCommit: TypeAlias = Callable[[Snapshot], None]
@@ -69,10 +75,12 @@ class AutomaticMaintenance:
             if isinstance(action, _Quiet) and isinstance(action.action, _Expiry):
                 action.action.begin(newest)
 
-    def after_commit(self, snapshot: Snapshot) -> None:
-        """Run the actions in their order."""
+    def after_commit(self, snapshot: Snapshot, messages: Sequence[CommitMessage]) -> None:
+        """Run the actions in their order, then mark the partitions that a batch has written (``write-only`` or not)."""
         for action in self.actions:
             action(snapshot)
+        if snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER:
+            _Quiet(self._target.where, lambda _: mark_written(self._target, messages))(snapshot)
 
 
 def find_maintenance_actions(target: WriteTarget) -> list[AfterCommit]:
@@ -205,6 +213,40 @@ class _Expiry:
         count = newest.id - earliest.id + 1
         is_old = earliest.time_millis < read_clock_millis() - self._retention.millis
         return count > self._retention.most or (count > self._retention.least and is_old)
+
+
+MARKS = {"success-file"}
+"""The values of ``partition.mark-done-action`` that Morrow supports."""
+
+
+def mark_written(target: WriteTarget, messages: Sequence[CommitMessage]) -> None:
+    """Mark the partitions of written rows as done, if ``partition.end-input-to-done`` is set.
+
+    Compactions mark nothing. Actions that Morrow lacks are logged. Raises as `mark_done`.
+    """
+    if not target.partition_fields or not target.write.given.get(PARTITION_END_INPUT_TO_DONE):
+        return
+    actions = list_mark_actions(target)
+    written = {each.partition for each in messages if not make_append_changes([each]).is_empty}
+    if written and actions - MARKS:
+        names = ", ".join(sorted(actions - MARKS))
+        log.warning("%s: '%s': Morrow lacks %s", target.where, PARTITION_MARK_DONE_ACTION.key, names)
+    if actions & MARKS:
+        mark_done(target, [target.partition_folder(partition) for partition in sorted(written)])
+
+
+def list_mark_actions(target: WriteTarget) -> set[str]:
+    """Return the values of ``partition.mark-done-action``."""
+    return set(parse_names(target.write.given.get(PARTITION_MARK_DONE_ACTION)))
+
+
+def mark_done(target: WriteTarget, folders: Iterable[str]) -> list[str]:
+    """Write a file ``_SUCCESS`` into each folder (relative to the table); return the paths. Raises `StorageError`,
+    and `CorruptFile` for a file that is there and damaged."""
+    paths = [f"{target.metadata.root}/{folder}/{SUCCESS_FILE}" for folder in folders]
+    for path in paths:
+        write_success_at(target.metadata, path, read_clock_millis())
+    return paths
 
 
 def expire_consumers(metadata: TableMetadata, *, older_than_millis: int | None = None) -> list[str]:

@@ -34,7 +34,6 @@ from morrow.engine.format.stats import ColumnFacts, TableStatistics
 from morrow.engine.format.types import DataField, MapType
 from morrow.engine.options.declared.connectors import PARTITION_MARK_DONE_ACTION
 from morrow.engine.options.declared.files import FILE_INDEX_IN_MANIFEST_THRESHOLD
-from morrow.engine.options.kinds import parse_names
 from morrow.engine.plan.data_files import resolve_external_path
 from morrow.engine.plan.entries import read_live_entries as entries_live_entries
 from morrow.engine.plan.filter import Filter, FilterLike
@@ -54,10 +53,12 @@ from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, build_file_path
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
-from morrow.writers.history.commit_maintenance import commit_with_maintenance
-from morrow.writers.history.snapshot_expiry import read_clock_millis
-from morrow.writers.history.tags import SUCCESS_SUFFIX as SUCCESS_FILE
-from morrow.writers.history.tags import write_success_at
+from morrow.writers.history.commit_maintenance import (
+    MARKS,
+    commit_with_maintenance,
+    list_mark_actions,
+    mark_done,
+)
 from morrow.writers.operations.commits import commit_once
 from morrow.writers.operations.isolation import plan_where
 from morrow.writers.operations.partition_filters import (
@@ -315,24 +316,18 @@ def analyze_table(target: WriteTarget, columns: Sequence[str], measure: Measure 
     return commit.analyze(TableStatistics(snapshot.id, target.schema.id, rows, int(size * share), facts))
 
 
-SUCCESS = "success-file"
-
-
 def mark_partitions_done(target: WriteTarget, partitions: Sequence[Mapping[str, object]]) -> list[str]:
     """Mark partitions as done; see `Table.mark_partition_done`."""
-    actions = parse_names(target.write.given.get(PARTITION_MARK_DONE_ACTION))
-    others = [action for action in actions if action != SUCCESS]
+    others = sorted(list_mark_actions(target) - MARKS)
     if others:
+        (known,) = MARKS
         raise Unsupported(
-            f"'{PARTITION_MARK_DONE_ACTION.key}' = {others[0]!r}", where=target.where, hint=f"Morrow has {SUCCESS!r}"
+            f"'{PARTITION_MARK_DONE_ACTION.key}' = {others[0]!r}", where=target.where, hint=f"Morrow has {known!r}"
         )
     if not partitions:
         raise InvalidArgument(f"{target.where}: mark_partition_done: name the partitions that are done")
     folders = [_find_folder(target, partition) for partition in partitions]  # find all folders before the first write
-    paths = [f"{target.metadata.root}/{folder}/{SUCCESS_FILE}" for folder in folders]
-    for path in paths:
-        write_success_at(target.metadata, path, read_clock_millis())
-    return [target.store.url(path) for path in paths]
+    return [target.store.url(path) for path in mark_done(target, folders)]
 
 
 def _find_folder(target: WriteTarget, partition: Mapping[str, object]) -> str:

@@ -95,12 +95,8 @@ METASTORE_TAG_TO_PARTITION_PREVIEW = declare_idle(
     "none",
     "Shows a tag that is yet to be made",
 )
-PARTITION_END_INPUT_TO_DONE = declare_idle(
-    "it is for Paimon's own connectors of Flink and Spark; `Table.mark_partition_done` does it",
-    "partition.end-input-to-done",
-    BOOL,
-    False,
-    "Marks partitions as done at the end of input, or after a batch of Spark",
+PARTITION_END_INPUT_TO_DONE = declare_honoured(
+    "partition.end-input-to-done", BOOL, False, "Marks the partitions that a batch has written as done"
 )
 PARTITION_MARK_DONE_ACTION = declare_honoured(
     "partition.mark-done-action", TEXT, "success-file", "What marks a partition as done; only success files"

@@ -61,7 +61,17 @@ class Answers:
     """The copies that pypaimon must still read, each with the expected rows and the rows that Morrow reads."""
 
     def answer(self, message: Message) -> list[str]:
-        """Process a message of `hook`; return the folders of the copies to read back."""
+        """Process a message of `hook`; return the folders of the copies to read back.
+
+        An error of the campaign itself counts as other rows: the test goes on, and the error is reported.
+        """
+        try:
+            return self._answer(message)
+        except Exception as error:  # noqa: BLE001  # whatever it is, pypaimon waits for an answer
+            self.cases.append(Case(message["test"], READ, WRONG, error=type(error).__name__, text=f"campaign: {error}"))
+            return []
+
+    def _answer(self, message: Message) -> list[str]:
         if message["op"] == "skip":
             self.cases.append(Case(message["test"], READ, SKIPPED, text=message["reason"]))
             return []
@@ -169,9 +179,20 @@ def _rows(message: Message) -> pa.Table:
 
 
 def _alike(rows: pa.Table, other: pa.Table) -> pa.Table:
-    """Cast rows to the types of other rows, with all columns nullable."""
-    schema = pa.schema([each.with_nullable(True) for each in other.schema])
+    """Cast rows to the types of other rows, with all columns and members nullable."""
+    schema = pa.schema(map(_nullable, other.schema))
     return rows.select(schema.names).cast(schema)
+
+
+def _nullable(field: pa.Field) -> pa.Field:
+    kind = field.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct(list(map(_nullable, kind)))
+    elif pa.types.is_map(kind):
+        kind = pa.map_(kind.key_type, _nullable(kind.item_field))
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_nullable(kind.value_field))
+    return field.with_type(kind).with_nullable(True)
 
 
 def _difference(found: list[str], expected: list[str]) -> str:

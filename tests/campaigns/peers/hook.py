@@ -44,6 +44,8 @@ TRAVEL = {
 OTHER_ROWS = ("incremental-between", "scan.creation", "scan.file-creation", "scan.fallback", "search-mode")
 """Parts of the names of options that make a read anything but a scan of one snapshot."""
 LOCAL_SCHEME = "file:"
+MAX_COMPARED_BYTES = 64 * 2**20
+"""Rows of more bytes are not compared: their text would take many times the memory."""
 
 
 class NotCompared(Exception):
@@ -161,6 +163,8 @@ def _send(recorder, read, splits, whole, rows):
         travel = {"snapshot": newest}
     if rows is None:
         rows = whole(read, splits)
+    if rows.nbytes > MAX_COMPARED_BYTES:
+        raise NotCompared("more than 64 MiB of rows")
     predicates = [each for each in (read.predicate, getattr(scan, "partition_predicate", None)) if each is not None]
     trees = [_tree(each) for each in predicates]
     limit = getattr(read, "limit", None)

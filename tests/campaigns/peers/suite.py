@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Client, Listener
@@ -41,7 +41,8 @@ def files_of(suite: Path, patterns: Sequence[str] = PATTERNS) -> list[Path]:
 def run(suite: Path, python: str, files: Sequence[Path], *, workers: int, patience: float) -> Iterator[FileRun]:
     """Run the files, `workers` at a time, each for at most `patience` seconds."""
     with ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(lambda file: _run_file(suite, python, file, patience), files)
+        for done in as_completed(pool.submit(_run_file, suite, python, file, patience) for file in files):
+            yield done.result()
 
 
 def _run_file(suite: Path, python: str, file: Path, patience: float) -> FileRun:
@@ -74,7 +75,7 @@ def _run_file(suite: Path, python: str, file: Path, patience: float) -> FileRun:
                 with Client(f"{folder}/socket", "AF_UNIX") as last:
                     last.send(None)
                 server.join()
-        return FileRun(str(file.relative_to(TESTS)), ended, answers.cases)
+        return FileRun(str(file), ended, answers.cases)
 
 
 def _answer(listener: Listener, answers: Answers) -> None:

@@ -25,10 +25,16 @@ def rows(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([(1, "a", 10), (2, "b", 20)], "id INT, p STRING, v INT")
 
 
-def test_overwrites_replace_what_the_session_says(sql: Sql, spark: SparkSession) -> None:
-    sql("CREATE TABLE pm.db.t (id INT, p STRING) PARTITIONED BY (p)")
+def test_overwrites_replace_what_the_session_says(sql: Sql, spark: SparkSession, tmp_path: Path) -> None:
+    done = "TBLPROPERTIES ('partition.end-input-to-done' = 'true')"
+    sql(f"CREATE TABLE pm.db.t (id INT, p STRING) PARTITIONED BY (p) {done}")
     sql("INSERT INTO pm.db.t VALUES (1, 'a'), (2, 'b'), (3, NULL)")
+    marks = {path.parent.name: path for path in (tmp_path / "db.db" / "t").glob("p=*/_SUCCESS")}
+    assert sorted(marks) == ["p=__DEFAULT_PARTITION__", "p=a", "p=b"]
+    for path in marks.values():
+        path.unlink()
     sql("INSERT OVERWRITE pm.db.t PARTITION (p = 'a') SELECT 4")
+    assert {name for name, path in marks.items() if path.exists()} == {"p=a"}
     assert sorted(sql("SELECT id FROM pm.db.t")) == [(2,), (3,), (4,)]
     sql(f"SET {MODE} = dynamic")
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from morrow.engine.errors import CommitConflict, FileMissing
 from morrow.engine.format.manifest_entries import DataFileMeta
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.manifests import list_manifests
-from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.target import WriteTarget
 from tests.support.commits import add_schema, committer, data_file, live, message, names, partition, table, vectors
@@ -161,7 +162,7 @@ def test_manifest_lists_describe_their_manifests(tmp_path: Path) -> None:
 @dataclass
 class Maintenance:
     wanted: bool = False
-    seen: list[Snapshot] = field(default_factory=list)
+    seen: list[tuple[Snapshot, Sequence[CommitMessage]]] = field(default_factory=list)
 
     def wants_snapshot(self) -> bool:
         return self.wanted
@@ -169,17 +170,18 @@ class Maintenance:
     def before_commit(self, newest: Snapshot | None) -> None:
         pass
 
-    def after_commit(self, snapshot: Snapshot) -> None:
-        self.seen.append(snapshot)
+    def after_commit(self, snapshot: Snapshot, messages: Sequence[CommitMessage]) -> None:
+        self.seen.append((snapshot, messages))
 
 
 def test_maintenance_learns_of_each_commit(tmp_path: Path) -> None:
     maintenance = Maintenance()
     commit = TableCommit(WriteTarget.of(table(tmp_path)), maintenance)
-    last = commit.commit([message(data_file("a"))])
+    messages = [message(data_file("a"))]
+    last = commit.commit(messages)
     commit.commit([message()])
 
-    assert maintenance.seen == [last]
+    assert maintenance.seen == [(last, messages)]
 
 
 def test_maintenance_may_want_an_empty_snapshot_of_a_stream(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -135,6 +137,58 @@ def test_options_that_make_no_sense_stop_nothing_else(tmp_path: Path, caplog: py
     assert len(find_maintenance_actions(replace(target, schema=schema))) == 2  # tags and consumers, but no snapshots
     assert "is left out" in caplog.text
     assert "snapshot.expire.limit" in caplog.text
+
+
+def commit_numbered(table: morrow.Table) -> None:
+    with table.writer(commit_user="stream") as writer:
+        writer.write({"p": ["a"], "id": [3]})
+        writer.commit(1)
+
+
+WRITES: dict[str, tuple[Callable[[morrow.Table], object], set[str]]] = {
+    "append": (lambda t: t.append({"p": ["a", "a", None], "id": [1, 2, 3]}), {"a", "__DEFAULT_PARTITION__"}),
+    "overwrite": (lambda t: t.overwrite({"p": ["new"], "id": [1]}, partition={"p": "new"}), {"new"}),
+    "dynamic overwrite": (lambda t: t.overwrite({"p": ["a"], "id": [1]}, dynamic=True), {"a"}),
+    "delete": (lambda t: t.delete("id = 12"), {"b"}),
+    "update": (lambda t: t.update({"id": "id + 1"}, "id = 1"), {"a"}),
+    "a partition dropped": (lambda t: t.drop_partitions({"p": "a"}), set()),
+    "a partition deleted": (lambda t: t.delete("p = 'a'"), set()),
+    "compaction": (lambda t: t.compact(), set()),
+    "nothing": (lambda t: t.append({"p": [], "id": []}), set()),
+    "a numbered commit": (commit_numbered, set()),
+}
+"""Writes to a table with the rows 1, 2 of partition a and 11, 12 of b, and the partitions that they mark as done."""
+
+
+@pytest.mark.parametrize("actions", ["success-file", "mark-event, success-file", "mark-event"])
+@pytest.mark.parametrize(("write", "marked"), WRITES.values(), ids=list(WRITES))
+def test_a_batch_marks_its_partitions_as_done(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    write: Callable[[morrow.Table], object],
+    marked: set[str],
+    actions: str,
+) -> None:
+    table = new_table(tmp_path, "p STRING, id INT", by=["p"])
+    for number in (1, 2):
+        table.append({"p": ["a", "b"], "id": [number, number + 10]})
+    table.alter.set_options({"partition.end-input-to-done": "true", "partition.mark-done-action": actions})
+    write(table)
+    found = {path.parent.name.removeprefix("p=") for path in Path(table.path).glob("p=*/_SUCCESS")}
+    assert found == (marked if "success-file" in actions else set())
+    assert ("Morrow lacks mark-event" in caplog.text) == (bool(marked) and "mark-event" in actions)
+
+
+@pytest.mark.parametrize("options", [{}, {"write-only": "true"}])
+@pytest.mark.parametrize("by", [["p", "q"], []])
+def test_marks_need_partitions_and_are_made_by_write_only_tables(
+    tmp_path: Path, by: list[str], options: dict[str, str]
+) -> None:
+    options = options | {"partition.end-input-to-done": "true"}
+    table = new_table(tmp_path, "p STRING, q DATE, id INT", keys=["p", "q", "id"], by=by, options=options)
+    table.upsert({"p": ["a"], "q": [dt.date(2024, 1, 2)], "id": [1]})
+    files = [str(path.parent.relative_to(table.path)) for path in Path(table.path).rglob("_SUCCESS")]
+    assert files == (["p=a/q=19724"] if by else [])
 
 
 HOUR = 3600

@@ -32,9 +32,29 @@ class MorrowError(Exception):
     def add_note(self, note: str, /) -> None:
         super().add_note(clean_text(note))
 
+    def _render_traceback_(self) -> list[str]:
+        """Return the traceback as IPython shows it: the user's own lines and the message.
+
+        Python's own traceback, with all lines, is printed by ``traceback.print_exception(error)``.
+        """
+        import traceback  # IPython alone calls this
+
+        frames = [frame for frame in traceback.extract_tb(self.__traceback__) if not _is_library(frame.filename)]
+        lines = traceback.format_list(frames) + traceback.format_exception_only(self)
+        return [line for text in lines for line in text.rstrip("\n").split("\n")]
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Restores by message and members, independent of the constructor's parameters.
         return _restore_error, (type(self), self.args, self.__dict__)
+
+
+def _is_library(file: str) -> bool:
+    """Return whether a file of a traceback belongs to Morrow, to another package, or to Python."""
+    import sysconfig
+    from pathlib import Path
+
+    places = (str(Path(__file__).parents[1]), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
+    return file.startswith("<frozen") or any(Path(file).is_relative_to(place) for place in places)
 
 
 def _restore_error(kind: type[MorrowError], arguments: tuple[Any, ...], members: dict[str, Any]) -> MorrowError:

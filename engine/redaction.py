@@ -190,9 +190,25 @@ def _hide_value(found: re.Match[str]) -> str:
     return f"{found[1]}{mark}{HIDDEN}{mark}"
 
 
+class PrintedText(str):
+    """Text of several lines, which notebooks and IPython show as printed, not quoted."""
+
+    __slots__ = ()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        del cycle
+        printer.text(str(self))
+
+
 def list_public_names(value: object) -> list[str]:
     """Return the attributes that users call, sorted: the result of ``dir`` and completion."""
     return sorted(name for name in object.__dir__(value) if not name.startswith("_"))
+
+
+def explain_missing_name(kind: str, name: str, elsewhere: Mapping[str, str], known: Iterable[str]) -> str:
+    """Return the message of an `AttributeError`: the call of that name in other libraries, or similar names."""
+    hint = f"use {elsewhere[name]}" if name in elsewhere else suggest_name(name, known).strip()
+    return f"{kind!r} object has no attribute {name!r}{'; ' if hint else ''}{hint}"
 
 
 def format_columns(names: Iterable[str]) -> str:

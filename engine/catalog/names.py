@@ -33,6 +33,15 @@ class ObjectName(msgspec.Struct, frozen=True):
         return given if self.branch is None else self.branch
 
 
+def check_new_table_name(name: str) -> None:
+    """Check the name of a new table as users write it. Raises `InvalidArgument` for ``catalog.database.table``."""
+    _database, table = table_name(name)
+    if "." in table:
+        raise InvalidArgument(
+            f"{name!r} has more than two parts: a table of this catalog is named database.table, such as {table!r}"
+        )
+
+
 def table_name(name: str) -> tuple[str, str]:
     """Return database and table of ``database.table``. Raises `InvalidArgument` for another form."""
     check_text(name, "the name of a table")

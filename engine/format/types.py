@@ -288,6 +288,8 @@ class RowType(DataType, frozen=True):
         return pa.struct([field.arrow() for field in self.fields])
 
 
+INTEGER_TYPES = (TinyIntType, SmallIntType, IntType, BigIntType)
+"""The integer types, narrow ones first."""
 NESTED_TYPES = (ArrayType, VectorType, MapType, MultisetType, RowType)
 """The types that are objects in schema files."""
 

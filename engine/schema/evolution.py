@@ -216,7 +216,8 @@ class Draft:
         """Raise `InvalidArgument` if `path` is one of these key columns."""
         if len(path) == 1 and path[0] in keys:
             raise InvalidArgument(
-                f"{self.where}: {format_path(path)} is a {what} column, which cannot be changed this way"
+                f"{self.where}: {format_path(path)} is a {what} column, which cannot be changed this way; create "
+                "a table with other keys, and append `table.scan()` to it"
             )
 
     def refuse_not_null(self, path: c.Path, before: DataType, nullable: bool) -> None:

@@ -39,6 +39,32 @@ TYPE_HINT = "the types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBL
 STRING, BINARY(n), VARBINARY(n), BYTES, DATE, TIME(p), TIMESTAMP(p), TIMESTAMP_LTZ(p), VARIANT, BLOB, ARRAY<t>, \
 MAP<k, v>, MULTISET<t>, VECTOR<t, n> and ROW<name t, ...>"
 
+OTHER_NAMES = {
+    "TIMESTAMPTZ": "TIMESTAMP_LTZ",
+    "DATETIME": "TIMESTAMP",
+    "TIMESTAMP_NTZ": "TIMESTAMP",
+    "TEXT": "STRING",
+    "JSON": "VARIANT, or STRING",
+    "JSONB": "VARIANT, or STRING",
+    "UUID": "STRING, or BINARY(16)",
+    "NUMBER": "DECIMAL(p, s)",
+    "BIGNUMERIC": "DECIMAL(p, s)",
+    "HUGEINT": "DECIMAL(38, 0)",
+    "UINT": "BIGINT",
+    "UINTEGER": "BIGINT",
+    "UBIGINT": "DECIMAL(20, 0)",
+    "INT8": "TINYINT",
+    "INT16": "SMALLINT",
+    "INT32": "INT",
+    "INT64": "BIGINT",
+    "FLOAT32": "FLOAT",
+    "FLOAT64": "DOUBLE",
+    "REAL": "FLOAT",
+    "STRUCT": "ROW<name t, ...>",
+    "LIST": "ARRAY<t>",
+}
+"""Paimon's names of types that other systems name otherwise."""
+
 T = TypeVar("T")
 
 
@@ -207,7 +233,8 @@ class _Parser:
             return parse_atomic(" ".join(words))
         except Unsupported:
             where = f"the column {self.subject!r}" if self.subject else None
-            raise Unsupported(f"the type {' '.join(words)}", where=where, hint=TYPE_HINT) from None
+            hint = f"did you mean {OTHER_NAMES[word]}?" if word in OTHER_NAMES else TYPE_HINT
+            raise Unsupported(f"the type {' '.join(words)}", where=where, hint=hint) from None
 
     def length(self) -> str:
         return self.next_of("number", expected="a number")

@@ -22,7 +22,7 @@ from morrow.engine.io.resolve import Roots, resolve, resolve_roots, to_location
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.folder_table import FORMAT_TABLE, OBJECT_TABLE
 from morrow.engine.plan.time_travel import NOW, Travel, TravelArguments
-from morrow.engine.redaction import clean_text, list_public_names
+from morrow.engine.redaction import clean_text, explain_missing_name, list_public_names
 from morrow.scans.arguments import expose_travel_arguments
 from morrow.scans.system_tables import SystemScan, make_catalog_scan, make_system_scan
 from morrow.scans.table_scan import make_scan
@@ -38,6 +38,30 @@ if TYPE_CHECKING:
     from morrow.scans.changes import Mode
     from morrow.statements.tokens import Parameters
     from morrow.tables.format_table import FormatTable, ObjectTable
+
+
+OTHER_NAMES = {
+    "list_databases": "databases()",
+    "list_namespaces": "databases()",
+    "listDatabases": "databases()",
+    "create_namespace": "create_database(name)",
+    "list_tables": "tables(database)",
+    "listTables": "tables(database)",
+    "list_views": "views(database)",
+    "get_table": "table(name)",
+    "load_table": "table(name)",
+    "open_table": "table(name)",
+    "getTable": "table(name)",
+    "get_database": "database(name)",
+    "table_exists": "`name in catalog`",
+    "tableExists": "`name in catalog`",
+    "scan": "table(name).scan()",
+    "read": "table(name).read()",
+    "register_table": "clone_parquet(folder, name)",
+    "query": "sql(query)",
+    "execute": "sql(query)",
+}
+"""The methods that do what methods of these names do in pypaimon, pyiceberg, DuckDB and PySpark."""
 
 
 class CatalogViews:
@@ -182,9 +206,13 @@ class Catalog(CatalogChanges, CatalogViews):
         """Return the names of all databases, sorted."""
         return self._catalog.databases()
 
-    def tables(self, database: str) -> list[str]:
-        """Return the names of the tables of a database, sorted. Raises `DatabaseNotFound`."""
-        return self._catalog.tables(database)
+    def tables(self, database: str | None = None) -> list[str]:
+        """Return the names of the tables of a database, sorted; without one, ``database.table`` of all tables.
+
+        Raises:
+            DatabaseNotFound.
+        """
+        return list(self) if database is None else self._catalog.tables(database)
 
     def table(self, name: str, *, branch: str | None = None) -> Table:
         """Open the table ``database.table``.
@@ -258,6 +286,7 @@ class Catalog(CatalogChanges, CatalogViews):
         query: str,
         parameters: Parameters = None,
         *,
+        params: Parameters = None,
         database: str | None = None,
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> duckdb.DuckDBPyRelation:
@@ -284,7 +313,7 @@ class Catalog(CatalogChanges, CatalogViews):
 
         Args:
             query: one or more statements, separated by semicolons.
-            parameters: values of ``$name`` by name, or of ``?`` in order.
+            parameters, params: values of ``$name`` by name, or of ``?`` in order; DuckDB names them `params`.
             database: the database of unqualified names. None: the database of the last ``USE``; without it unqualified
                 names are tables and views of the connection.
             connection: the DuckDB connection; None: DuckDB's default one, set to UTC unless its ``TimeZone`` was set.
@@ -305,7 +334,9 @@ class Catalog(CatalogChanges, CatalogViews):
         from morrow.statements.sources import CatalogSources
         from morrow.statements.tokens import bind_parameters
 
-        text, values = bind_parameters(query, parameters)
+        if parameters is not None and params is not None:
+            raise InvalidArgument("parameters and params are two names of one argument; pass one of them")
+        text, values = bind_parameters(query, parameters if params is None else params)
         sources = CatalogSources(self, self._dataset)
         duckdb = default_connection() if connection is None else check_connection(connection)
         context = Context(self, sources, duckdb, database or self._database, values)
@@ -357,6 +388,11 @@ class Catalog(CatalogChanges, CatalogViews):
 
     def _ipython_key_completions_(self) -> list[str]:
         return list(self)
+
+    if not TYPE_CHECKING:  # else mypy would accept any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(explain_missing_name("Catalog", name, OTHER_NAMES, list_public_names(self)))
 
     def __dir__(self) -> list[str]:
         return list_public_names(self)

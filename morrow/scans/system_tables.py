@@ -19,7 +19,7 @@ from morrow.engine.names import cols
 from morrow.engine.plan.filter import Filter, FilterLike, combine_filters, parse_filter
 from morrow.engine.plan.predicate import ALWAYS, combine_predicates, find_columns, split_conjuncts
 from morrow.engine.plan.time_travel import NOW, Travel
-from morrow.engine.redaction import clean_text, suggest_name
+from morrow.engine.redaction import PrintedText, clean_text, suggest_name
 from morrow.engine.structs import replace
 from morrow.scans.arguments import check_batch_rows, check_columns, check_limit
 from morrow.scans.result import Rows
@@ -328,7 +328,7 @@ class RowScan(SystemScan):
     def dataset(self) -> PaimonDataset:
         return self._scan.dataset()
 
-    def explain(self) -> str:
+    def explain(self) -> PrintedText:
         """Explain the read, as `Scan.explain`."""
         return self._scan.explain()
 

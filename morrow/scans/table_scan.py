@@ -25,7 +25,7 @@ from morrow.engine.plan.predicate import find_columns
 from morrow.engine.plan.prefetch import load_newest_state
 from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest
 from morrow.engine.plan.time_travel import NOW, Travel, parse_travel_options, resolve_travel
-from morrow.engine.redaction import clean_lines, clean_text, format_columns, get_logger, suggest_name
+from morrow.engine.redaction import PrintedText, clean_lines, clean_text, format_columns, get_logger, suggest_name
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count, format_size
 from morrow.scans.arguments import check_batch_rows, check_columns, check_limit
@@ -260,13 +260,13 @@ class Scan(Rows):
 
         return verify_plan(self._metadata, self.plan)
 
-    def explain(self) -> str:
+    def explain(self) -> PrintedText:
         """Explain the read: files, sections, masks, bytes, pushed predicates, and the merge as SQL."""
         from morrow.engine.plan.scan_plan import explain_plan
         from morrow.readers.merges.sql_merge import merge_text
 
         texts = [explain_plan(self.plan), *map(merge_text, self.plan.parts)]
-        return clean_lines("\n\n".join(text for text in texts if text))
+        return PrintedText(clean_lines("\n\n".join(text for text in texts if text)))
 
     def __repr__(self) -> str:
         request = self._request

@@ -6,13 +6,13 @@ Importing it imports no writer: operations import what they need when they are c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.prefetch import load_newest_schema
 from morrow.engine.plan.time_travel import Time, TravelArguments, parse_travel
-from morrow.engine.redaction import list_public_names
+from morrow.engine.redaction import explain_missing_name, list_public_names
 from morrow.scans.arguments import check_limit, expose_travel_arguments
 from morrow.scans.table_scan import Scan, choose_engine, make_scan, read_latest_files
 from morrow.tables.history import Branches, SchemaList, SnapshotList, Tags, read_history
@@ -30,6 +30,46 @@ if TYPE_CHECKING:
     from morrow.scans.changes import Changes, ChangeStream, Mode, Start, StreamMode
     from morrow.scans.system_tables import SystemScan
     from morrow.tables.alteration import Alteration
+
+
+OTHER_NAMES = {
+    "read": "to_polars(), to_arrow() or scan()",
+    "to_df": "to_polars()",
+    "to_duckdb": "scan().to_duckdb()",
+    "to_spark": "scan().to_spark(spark)",
+    "to_table": "to_arrow()",
+    "to_pyarrow_table": "to_arrow()",
+    "to_pyarrow_dataset": "dataset()",
+    "new_read_builder": "scan(columns, filter)",
+    "new_batch_write_builder": "append(data), upsert(data) or writer()",
+    "new_stream_write_builder": "writer(commit_user)",
+    "write": "append(data) or upsert(data)",
+    "insert": "append(data)",
+    "add": "append(data)",
+    "merge_into": "merge(source, on)",
+    "update_schema": "alter",
+    "update_spec": "`Catalog.create_table` with other partition keys",
+    "optimize": "compact()",
+    "vacuum": "expire_snapshots() and remove_orphan_files()",
+    "restore": "rollback(to)",
+    "rollback_to": "rollback(to)",
+    "current_snapshot": "snapshots()[-1]",
+    "latest_snapshot": "snapshots()[-1]",
+    "version": "snapshots()[-1].id",
+    "refresh": "the table itself: each read begins at the newest snapshot",
+    "create_tag": "tags.create(name)",
+    "delete_tag": "tags.delete(name)",
+    "create_branch": "branches.create(name)",
+    "delete_branch": "branches.delete(name)",
+    "fast_forward": "branches.fast_forward(name)",
+    "columns": "schema.names",
+    "fields": "schema",
+    "location": "path",
+    "properties": "options",
+    "files": "system('files')",
+    "partitions": "system('partitions')",
+}
+"""The calls that do what attributes of these names do in pypaimon, pyiceberg, deltalake, DuckDB and PySpark."""
 
 
 class Following:
@@ -373,6 +413,11 @@ class Table(RowOperations, Maintenance, Following):
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.scan().__arrow_c_stream__(requested_schema)
+
+    if not TYPE_CHECKING:  # else mypy would accept any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(explain_missing_name("Table", name, OTHER_NAMES, list_public_names(self)))
 
     def __dir__(self) -> list[str]:
         return list_public_names(self)

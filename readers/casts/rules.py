@@ -487,7 +487,6 @@ def cast_binary_to_binary(array: pa.Array, cast: Cast) -> pa.Array:
     return pc.binary_slice(array, 0, length) if length < t.MAX_LENGTH else array
 
 
-INTEGERS = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
 SECONDS = (t.IntType, t.BigIntType)
 APPROXIMATE = (t.FloatType, t.DoubleType)
 BOOLEAN = (t.BooleanType,)
@@ -501,16 +500,16 @@ TIMESTAMPS = (t.TimestampType, t.LocalZonedTimestampType)
 Types = Sequence[type[t.DataType]]
 
 TABLE: tuple[tuple[Types, Types, Rule], ...] = (
-    (INTEGERS, (*INTEGERS, *APPROXIMATE), atomic.cast_integer_to_number),
-    (APPROXIMATE, INTEGERS, atomic.cast_approximate_to_integer),
+    (t.INTEGER_TYPES, (*t.INTEGER_TYPES, *APPROXIMATE), atomic.cast_integer_to_number),
+    (APPROXIMATE, t.INTEGER_TYPES, atomic.cast_approximate_to_integer),
     (APPROXIMATE, APPROXIMATE, atomic.cast_approximate_to_approximate),
-    (INTEGERS, DECIMAL, atomic.cast_integer_to_decimal),
+    (t.INTEGER_TYPES, DECIMAL, atomic.cast_integer_to_decimal),
     (APPROXIMATE, DECIMAL, atomic.cast_approximate_to_decimal),
-    (DECIMAL, INTEGERS, atomic.cast_decimal_to_integer),
+    (DECIMAL, t.INTEGER_TYPES, atomic.cast_decimal_to_integer),
     (DECIMAL, APPROXIMATE, atomic.cast_decimal_to_approximate),
     (DECIMAL, DECIMAL, atomic.rescale_decimal),
-    (BOOLEAN, (*INTEGERS, *APPROXIMATE, *DECIMAL), atomic.cast_boolean_to_number),
-    (INTEGERS, BOOLEAN, atomic.cast_integer_to_boolean),
+    (BOOLEAN, (*t.INTEGER_TYPES, *APPROXIMATE, *DECIMAL), atomic.cast_boolean_to_number),
+    (t.INTEGER_TYPES, BOOLEAN, atomic.cast_integer_to_boolean),
     (SECONDS, TIMESTAMPS, atomic.cast_integer_to_timestamp),
     (TIMESTAMPS, SECONDS, atomic.cast_timestamp_to_integer),
     (TIMESTAMPS, TIMESTAMPS, atomic.cast_timestamp_to_timestamp),
@@ -518,7 +517,7 @@ TABLE: tuple[tuple[Types, Types, Rule], ...] = (
     (TIMESTAMPS, TIME, atomic.cast_timestamp_to_time),
     (DATE, TIMESTAMPS, atomic.cast_date_to_timestamp),
     (TIME, TIMESTAMPS, atomic.cast_time_to_timestamp),
-    (INTEGERS, CHARACTERS, cast_integer_to_text),
+    (t.INTEGER_TYPES, CHARACTERS, cast_integer_to_text),
     (BOOLEAN, CHARACTERS, cast_boolean_to_text),
     ((t.FloatType,), CHARACTERS, cast_float_to_text),
     ((t.DoubleType,), CHARACTERS, cast_double_to_text),
@@ -532,7 +531,7 @@ TABLE: tuple[tuple[Types, Types, Rule], ...] = (
     ((t.MapType,), CHARACTERS, cast_map_to_text),
     ((t.RowType,), CHARACTERS, cast_row_to_text),
     (CHARACTERS, BOOLEAN, cast_text_to_boolean),
-    (CHARACTERS, INTEGERS, cast_text_to_integer),
+    (CHARACTERS, t.INTEGER_TYPES, cast_text_to_integer),
     (CHARACTERS, APPROXIMATE, cast_text_to_approximate),
     (CHARACTERS, DECIMAL, cast_text_to_decimal),
     (CHARACTERS, DATE, cast_text_to_date),

@@ -248,7 +248,6 @@ MAX_SECOND_DIGITS = 6
 """Maximum fractional digits of timestamps; DuckDB reads timestamps with more digits in microseconds."""
 REFUSED_TYPES = (t.VariantType, t.BlobType, t.VectorType, t.MultisetType)
 TEXTS = (t.CharType, t.VarCharType, t.BinaryType, t.VarBinaryType)
-INTEGERS = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
 
 
 def to_duckdb_type(field: DataField) -> str:
@@ -310,8 +309,8 @@ def _hide_statistics(value: str, kind: DataType, tested: str) -> str:
 
 
 def _is_wider(given: DataType, wanted: DataType) -> bool:
-    kinds = [type(kind) for kind in (given, wanted)]
-    return all(kind in INTEGERS for kind in kinds) and INTEGERS.index(kinds[0]) < INTEGERS.index(kinds[1])
+    order, kinds = t.INTEGER_TYPES, [type(kind) for kind in (given, wanted)]
+    return all(kind in order for kind in kinds) and order.index(kinds[0]) < order.index(kinds[1])
 
 
 def _is_longer(given: DataType, wanted: DataType) -> bool:
@@ -332,7 +331,7 @@ CASTS: Sequence[Callable[[DataType, DataType], bool]] = (
     _is_longer,
     _is_more_precise,
     lambda given, wanted: isinstance(given, t.FloatType) and isinstance(wanted, t.DoubleType),
-    lambda given, wanted: type(given) in INTEGERS[:3] and isinstance(wanted, t.DoubleType),
+    lambda given, wanted: type(given) in t.INTEGER_TYPES[:3] and isinstance(wanted, t.DoubleType),
 )
 """Whether DuckDB casts as Paimon does, without an error for any value."""
 

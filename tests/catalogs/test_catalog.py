@@ -37,6 +37,7 @@ def test_databases_and_tables_by_name(catalog: morrow.Catalog) -> None:
     assert catalog.databases() == ["a", "b"]
     assert catalog.tables("a") == ["orders", "people"]
     assert catalog.tables("b") == []
+    assert catalog.tables() == ["a.orders", "a.people"]
 
 
 def test_a_table(catalog: morrow.Catalog) -> None:
@@ -152,3 +153,31 @@ def test_a_warehouse_or_database_in_place_of_a_table(tmp_path: Path, folder: str
     catalog.create_database("c")
     with pytest.raises(TableNotFound, match=listed):
         morrow.open(tmp_path / folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("list_tables", r"use tables\(database\)"),
+        ("load_table", r"use table\(name\)"),
+        ("tabels", "did you mean 'tables'"),
+    ],
+)
+def test_names_of_other_libraries_lead_to_the_right_method(catalog: morrow.Catalog, name: str, instead: str) -> None:
+    with pytest.raises(AttributeError, match=f"'Catalog' object has no attribute '{name}'; {instead}"):
+        getattr(catalog, name)
+
+
+@pytest.mark.parametrize("name", ["lake.shop.orders", "a.b.c"])
+def test_names_of_three_parts_are_refused(catalog: morrow.Catalog, name: str) -> None:
+    with pytest.raises(InvalidArgument, match="more than two parts"):
+        catalog.create_table(name, {"id": "INT"})
+    with pytest.raises(InvalidArgument, match="more than two parts"):
+        catalog.rename_table("a.orders", name)
+    assert catalog.databases() == ["a", "b"]
+
+
+def test_parameters_of_sql_are_also_named_params(catalog: morrow.Catalog) -> None:
+    assert catalog.sql("SELECT $a", params={"a": 1}).fetchall() == [(1,)]
+    with pytest.raises(InvalidArgument, match="two names of one argument"):
+        catalog.sql("SELECT ?", [1], params=[1])

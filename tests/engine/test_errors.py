@@ -1,11 +1,13 @@
-"""Errors can be sent between processes."""
+"""Errors pickle, and IPython shows the user's own lines of their tracebacks."""
 
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 
+import morrow
 from morrow.engine import errors
 
 
@@ -26,3 +28,17 @@ def test_they_come_back_as_they_were(error: errors.MorrowError) -> None:
     assert type(back) is type(error)
     assert str(back) == str(error)
     assert vars(back) == vars(error)
+
+
+def test_ipython_shows_the_lines_of_the_user_and_the_message(tmp_path: Path) -> None:
+    cell = compile("def load(path):\n    return morrow.open(path)\n\nload(path)", "<cell 1>", "exec")
+    with pytest.raises(errors.TableNotFound) as caught:
+        exec(cell, {"morrow": morrow, "path": tmp_path / "none"})
+    caught.value.add_note("a note")
+    shown = [line for line in caught.value._render_traceback_() if __file__ not in line and "exec(cell" not in line]
+    assert shown == [
+        '  File "<cell 1>", line 4, in <module>',
+        '  File "<cell 1>", line 2, in load',
+        *f"morrow.engine.errors.TableNotFound: {caught.value}".split("\n"),
+        "a note",
+    ]

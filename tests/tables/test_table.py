@@ -174,3 +174,11 @@ def test_a_table_is_an_arrow_stream(table: morrow.Table) -> None:
     with duckdb.connect() as connection:
         connection.register("orders", table)
         assert sorted(connection.sql("FROM orders").fetchall()) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"), [("vacuum", r"use expire_snapshots\(\)"), ("apend", "did you mean 'append'")]
+)
+def test_names_of_other_libraries_lead_to_the_right_method(factory: TableFactory, name: str, instead: str) -> None:
+    with pytest.raises(AttributeError, match=f"'Table' object has no attribute '{name}'; {instead}"):
+        getattr(morrow.open(factory.path), name)

@@ -15,6 +15,7 @@ import pyarrow.types as kinds
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import read_validity
+from morrow.engine.format.polars_types import to_polars_dtype
 from morrow.readers.casts.dtypes import make_null_mask
 from morrow.writers.ingest.validation import (
     check_values,
@@ -28,8 +29,20 @@ from morrow.writers.ingest.validation import (
 MAX_DECIMAL_DIGITS = 38
 
 
+PARSERS: dict[type[t.DataType], str] = {
+    t.DateType: "str.to_date()",
+    t.TimeType: "str.to_time()",
+    t.TimestampType: "str.to_datetime()",
+    t.LocalZonedTimestampType: 'str.to_datetime(time_zone="UTC")',
+}
+"""Polars' methods that parse text, by type of the table."""
+
+
 class Misfit(Exception):
-    """Reason why values do not fit the type. The caller names the column and raises `InvalidArgument`."""
+    """Reason why values do not fit the type. The caller names the column and raises `InvalidArgument`.
+
+    Without a text, the caller suggests a cast.
+    """
 
 
 def cast_lossless(
@@ -52,7 +65,11 @@ def cast_lossless(
         try:
             made.append(_cast(decode_array(chunk), field.type))
         except Misfit as misfit:
-            raise InvalidArgument(f"column {field.name!r}: {given} where {field.type} is needed: {misfit}") from None
+            example = _show_first_value(chunk, row_of_chunk)
+            raise InvalidArgument(
+                f"column {field.name!r}: {given} where {field.type} is needed{example}: "
+                f"{str(misfit) or _suggest_cast(given, field)}"
+            ) from None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             row = _find_first_misfit(chunk, field.type)
             raise InvalidArgument(
@@ -64,6 +81,24 @@ def cast_lossless(
     if not stored:
         check_values(column, field, first_row)
     return column
+
+
+def _show_first_value(chunk: pa.Array, first_row: int) -> str:
+    row = pc.index(chunk.is_valid(), pa.scalar(True)).as_py()
+    return "" if row < 0 else f" (row {first_row + row} has {show_value(chunk, row)})"
+
+
+def _suggest_cast(given: pa.DataType, field: t.DataField) -> str:
+    """Return the expression of Polars that converts the column, if one does, or the change of the table's type."""
+    column, dtype = f"pl.col({field.name!r})", to_polars_dtype(field.type)
+    if is_text(given) and type(field.type) in PARSERS:
+        return f"parse the text first, such as by {column}.{PARSERS[type(field.type)]}"
+    if dtype.is_nested():
+        return "convert the column first"
+    cast = f"cast the column first, such as by {column}.cast(pl.{dtype!r})"
+    if kinds.is_floating(given) and isinstance(field.type, t.INTEGER_TYPES):
+        return f"{cast}, or change the table's type: table.alter.set_type({field.name!r}, 'DOUBLE')"
+    return cast
 
 
 def _find_first_misfit(chunk: pa.Array, kind: t.DataType) -> int:
@@ -107,7 +142,7 @@ def _make_cast(*takes: Callable[[pa.DataType], bool], hint: str = "") -> Callabl
 
     def cast(array: pa.Array, kind: t.DataType) -> pa.Array:
         if not any(take(array.type) for take in takes):
-            raise Misfit(hint or "cast the column yourself if that is what you mean")
+            raise Misfit(hint)
         return array.cast(kind.arrow(), safe=True)
 
     return cast
@@ -115,7 +150,7 @@ def _make_cast(*takes: Callable[[pa.DataType], bool], hint: str = "") -> Callabl
 
 def _cast_float(array: pa.Array, kind: t.DataType) -> pa.Array:
     if not (kinds.is_integer(array.type) or kinds.is_floating(array.type)):
-        raise Misfit("cast the column yourself if that is what you mean")
+        raise Misfit
     target = kind.arrow()
     made = array.cast(target, safe=True)
     if kinds.is_floating(array.type) and array.type.bit_width > target.bit_width:
@@ -132,8 +167,7 @@ def _cast_decimal(array: pa.Array, kind: t.DataType) -> pa.Array:
             array.cast(pa.decimal128(MAX_DECIMAL_DIGITS, 0)) if array.type != pa.uint64() else _widen_unsigned(array)
         )
     elif not kinds.is_decimal(array.type):
-        what = "a binary fraction is" if kinds.is_floating(array.type) else f"{array.type} is"
-        raise Misfit(f"{what} not exact as a decimal; cast the column yourself")
+        raise Misfit
     if kind.scale:
         array = array.cast(pa.decimal256(76, max(kind.scale, array.type.scale)), safe=True)
     return array.cast(kind.arrow(), safe=True)
@@ -145,7 +179,7 @@ def _widen_unsigned(array: pa.Array) -> pa.Array:
 
 def _cast_timestamp(array: pa.Array, kind: t.DataType) -> pa.Array:
     if not kinds.is_timestamp(array.type):
-        raise Misfit("give timestamps")
+        raise Misfit
     zoned, wanted = array.type.tz is not None, isinstance(kind, t.LocalZonedTimestampType)
     if zoned and not wanted:
         raise Misfit("a TIMESTAMP has no zone; convert the instants to wall-clock time yourself")
@@ -238,7 +272,7 @@ def _cast_nested(array: pa.Array, kind: t.DataType, name: str, present: pa.Array
     try:
         made = _cast(decode_array(array), kind)
     except Misfit as misfit:
-        raise Misfit(f"{name}: {misfit}") from None
+        raise Misfit(f"{name}: {misfit}" if str(misfit) else f"{name} is {array.type}, not {kind}") from None
     except pa.ArrowInvalid as error:
         raise pa.ArrowInvalid(f"{name}: {error}") from error
     if not kind.nullable and made.null_count:

@@ -97,7 +97,7 @@ def _check_names(
         raise InvalidArgument(f"{target.where}: kinds={kind_column!r} names a column of the table; {hint}")
     extra = [name for name in source.names if name not in target.schema.by_name and name != kind_column]
     if extra:
-        hint = suggest_name(extra[0], known)
+        hint = suggest_name(extra[0], known) or 'append and upsert add them with schema_mode="merge"; '
         raise ColumnNotFound(
             f"{target.where}: the data has columns that the table does not have: {', '.join(map(repr, extra))}; {hint}"
             f"the table's columns are {', '.join(target.schema.by_name)}"

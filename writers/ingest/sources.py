@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -25,7 +26,7 @@ from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.units import NANOS_PER_MICRO, NANOS_PER_MILLI
 from morrow.readers.files.streaming import collect_batches
-from morrow.writers.ingest.validation import check_frame, check_objects, check_table
+from morrow.writers.ingest.validation import check_frame, check_objects, check_table, find_mixed_types
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -39,6 +40,16 @@ MAX_PIECE_ROWS = 1 << 20
 """Maximum rows of a piece (about `MAX_PIECE_BYTES`). Data in memory is also processed in pieces."""
 MAX_PIECE_BYTES = 64 << 20
 
+LIBRARY_CALLS = {
+    "deltalake": "; for a Delta table, pass pl.scan_delta(table)",
+    "pyiceberg": "; for an Iceberg table, pass table.scan().to_arrow_batch_reader()",
+    "pyspark": "; for a DataFrame of Spark, use morrow.spark.write",
+}
+"""How tables of other libraries are passed, by the library's name."""
+PATH_CALLS = {".parquet": "parquet", ".json": "ndjson", ".ndjson": "ndjson", ".arrow": "ipc", ".feather": "ipc"}
+"""The formats of Polars by a file's suffix; others are read as CSV."""
+PANDAS_NULLS = ("NaTType", "NAType")
+"""The types of ``pandas.NaT`` and ``pandas.NA``, which mean null."""
 INDEX_COLUMN = "__index_level_"
 """Prefix of the columns in which pandas passes a frame's index to Arrow. They are not data."""
 
@@ -112,9 +123,17 @@ def _open_source(data: object, types: Mapping[str, t.DataType], first_row: int =
     if isinstance(data, Iterator) or (isinstance(data, Sequence) and not is_text and _is_table(data[0])):
         return _from_tables(iter(data), types)
     raise InvalidArgument(
-        f"a {type(data).__name__} is no table; pass an Arrow table, a Polars or pandas DataFrame, a DuckDB relation or "
+        f"a {type(data).__name__} is not a table; pass an Arrow table, a Polars or pandas DataFrame, DuckDB relation, "
         "anything else with __arrow_c_stream__, an iterator of such tables, a list of dicts, or a dict of columns"
+        f"{_suggest_call(data)}"
     )
+
+
+def _suggest_call(data: object) -> str:
+    """Return the call that makes a table of an object of another library, or of a path."""
+    if isinstance(data, (str, Path)):
+        return f"; for a path, pass pl.scan_{PATH_CALLS.get(Path(data).suffix, 'csv')}({str(data)!r})"
+    return LIBRARY_CALLS.get(type(data).__module__.partition(".")[0], "")
 
 
 def _is_table(data: object) -> bool:
@@ -127,7 +146,7 @@ def _from_tables(tables: Iterator[object], types: Mapping[str, t.DataType]) -> S
         raise InvalidArgument("the iterator has no table, and so no columns; pass at least one, even without rows")
     if not _is_table(first):
         raise InvalidArgument(
-            f"an iterator of {type(first).__name__} is no table; pass one of Arrow tables, or a list of dicts"
+            f"an iterator of {type(first).__name__} is not a table; pass one of Arrow tables, or a list of dicts"
         )
     names = _open_source(first, types).names
 
@@ -170,7 +189,11 @@ def build_column(kind: t.DataType | None, values: Any) -> Any:
         return pa.array(values)
     is_map = isinstance(kind, (t.MapType, t.MultisetType))
     given = [None if value is None else _to_entries(value) for value in values] if is_map else list(values)
-    made = pa.array(given)
+    given = [None if type(value).__name__ in PANDAS_NULLS else value for value in given]
+    try:
+        made = pa.array(given)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise TypeError(find_mixed_types(given) or error) from error
     check_objects(given, made.type)
     if isinstance(kind, t.FloatType):
         return _narrow(made)
@@ -272,7 +295,6 @@ def _slice_table(table: pa.Table, first_row: int) -> Iterator[pa.Table]:
 
 EXACT_INTEGERS = 1 << 53
 """Integers below this are exact in float64."""
-INTEGERS = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
 
 
 def from_pandas(frame: Any, types: Mapping[str, t.DataType]) -> pa.Table:
@@ -285,7 +307,13 @@ def from_pandas(frame: Any, types: Mapping[str, t.DataType]) -> pa.Table:
     Args:
         types: the columns of the table to write, by name.
     """
-    table = pa.Table.from_pandas(frame)
+    try:
+        table = pa.Table.from_pandas(frame)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        for name, column in frame.items():
+            if column.dtype == object and (mixed := find_mixed_types(column.tolist())):
+                raise InvalidArgument(f"column {name!r} of the DataFrame: {mixed}") from None
+        raise
     for name, (_, column) in zip(table.column_names, frame.items()):
         if column.dtype == object:
             _check_object_columns(name, column, table)
@@ -298,7 +326,7 @@ def from_pandas(frame: Any, types: Mapping[str, t.DataType]) -> pa.Table:
 
 def _convert_pandas_column(column: pa.ChunkedArray, kind: t.DataType | None) -> pa.ChunkedArray:
     given = column.type
-    if isinstance(kind, INTEGERS) and pa.types.is_float64(given):
+    if isinstance(kind, t.INTEGER_TYPES) and pa.types.is_float64(given):
         fit = pc.and_(pc.less(pc.abs(column), EXACT_INTEGERS), pc.equal(pc.floor(column), column))
         return column.cast(pa.int64()) if pc.all(fit).as_py() is not False else column
     if isinstance(kind, t.DateType) and pa.types.is_timestamp(given) and given.tz is None:

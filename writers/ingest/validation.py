@@ -452,6 +452,21 @@ def check_objects(values: Sequence[Any], kind: pa.DataType) -> None:
             _check_zones(values, kind)
 
 
+def find_mixed_types(values: Sequence[Any]) -> str | None:
+    """Describe the first value whose Python type differs from that of the first one; None if there is none."""
+    given = [(row, value) for row, value in enumerate(values) if value is not None]
+    other = next(((row, value) for row, value in given if type(value) is not type(given[0][1])), None)
+    if other is None:
+        return None
+    (first_row, first), (row, value) = given[0], other
+    nan = next((at for at, each in (given[0], other) if isinstance(each, float) and each != each), None)
+    hint = "convert all values to one type" if nan is None else "write None for missing values"
+    return (
+        f"row {first_row} is {_shorten(repr(first))} ({type(first).__name__}), row {row} is {_shorten(repr(value))} "
+        f"({type(value).__name__}); {hint}"
+    )
+
+
 def _check_zones(values: Sequence[Any], kind: pa.DataType) -> None:
     zoned = kinds.is_timestamp(kind) and kind.tz is not None
     for value in values:
@@ -479,4 +494,8 @@ def show_value(array: pa.Array, row: int) -> str:
         text = repr(one.cast(pa.large_binary())[0].as_py())
     except (ValueError, OverflowError, pa.ArrowException):  # Python cannot represent this date or time
         text = " ".join(str(one).split()).strip("[] ")
+    return _shorten(text)
+
+
+def _shorten(text: str) -> str:
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."

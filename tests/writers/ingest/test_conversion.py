@@ -106,7 +106,7 @@ def test_tables_whose_columns_have_names_of_patterns(tmp_path: Path, name: str) 
     ("tables", "message"),
     [
         ([], "the iterator has no table, and so no columns"),
-        ([{"id": 1}], "an iterator of dict is no table; pass one of Arrow tables, or a list of dicts"),
+        ([{"id": 1}], "an iterator of dict is not a table; pass one of Arrow tables, or a list of dicts"),
         (
             [pa.table({"id": [1]}), pa.table({"v": ["a"]})],
             r"table 1 .* has the columns \['v'\], the first one \['id'\]",
@@ -152,7 +152,11 @@ def test_default_values_stand_for_missing_columns_and_for_nulls(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("data", "error", "message"),
     [
-        ({"id": [1], "w": [1]}, ColumnNotFound, r"columns that the table does not have: 'w'; .*are id, v, n"),
+        (
+            {"id": [1], "w": [1]},
+            ColumnNotFound,
+            r"the table does not have: 'w'; append and upsert add .*are id, v, n",
+        ),
         (
             {"v": ["a"]},
             InvalidArgument,
@@ -172,9 +176,15 @@ def test_default_values_stand_for_missing_columns_and_for_nulls(tmp_path: Path) 
         ),
         (pa.table([[1], [2]], ["id", "id"]), InvalidArgument, r"several columns 'id'"),
         ({"id": [1], "v": [{"a": 1}], "n": [1]}, InvalidArgument, r"'v': struct<a: int64> where STRING is needed"),
-        (5, InvalidArgument, r"a int is no table"),
-        ("rows.csv", InvalidArgument, r"a str is no table"),
-        ([{"id": 1}, {"id": "x"}], InvalidArgument, r"values of column 'id' do not make one"),
+        (5, InvalidArgument, r"a int is not a table"),
+        ("rows.csv", InvalidArgument, r"a str is not a table"),
+        (
+            [{"id": 1}, {"id": "x"}],
+            InvalidArgument,
+            r"values of column 'id' do not make one: row 0 is 1 \(int\), row 1 is 'x' \(str\); convert all",
+        ),
+        ([{"v": "a"}, {"v": float("nan")}], InvalidArgument, r"row 1 is nan \(float\); write None for missing values"),
+        ("rows.parquet", InvalidArgument, r"for a path, pass pl.scan_parquet\('rows.parquet'\)"),
         ({"id": 5}, InvalidArgument, r"column 'id' is one value"),
     ],
     ids=str,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack
 from morrow.engine.catalog.names import parse_object_name
 from morrow.engine.io import cache
 from morrow.engine.io.resolve import Roots, resolve, resolve_roots, to_location
-from morrow.engine.plan import prefetch
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.engine.plan.time_travel import TravelArguments, parse_travel
@@ -146,17 +145,10 @@ def clear_caches(*, folder: bool = False) -> None:
     The cache folder stays, and may speed up the next read. With `folder` it is emptied, too, for all processes.
     """
     from morrow.readers.files.page_checksums import PAGE_CACHE
-    from morrow.readers.masks import clear_mask_cache
-    from morrow.readers.merges.merge_cache import MERGED_CACHE
-    from morrow.readers.merges.version_masks import SHARED_KEYS
-    from morrow.scans import table_scan
+    from morrow.readers.masks.section_cache import SECTIONS
 
     METADATA_CACHE.clear()
-    prefetch.forget_prefetched()
-    table_scan.forget_scans()
-    clear_mask_cache()
-    MERGED_CACHE.clear()
-    SHARED_KEYS.clear()
+    SECTIONS.clear()
     PAGE_CACHE.clear()
     if folder and (kept := cache.find_cache_folder()) is not None:
         cache.wait_for_writes()

@@ -13,7 +13,7 @@ import pytest
 import morrow
 from morrow.engine.errors import BranchNotFound, ColumnNotFound, CorruptFile, InvalidArgument, TableNotFound
 from morrow.engine.plan.metadata import METADATA_CACHE
-from morrow.readers.masks import MASK_CACHE
+from morrow.readers.masks.section_cache import SECTIONS
 from tests.support.table_factory import TableFactory
 
 
@@ -73,10 +73,10 @@ def test_a_schema_that_cannot_be_read(path: Path) -> None:
 
 def test_clear_caches_drops_masks_and_metadata(path: Path) -> None:
     assert morrow.open(path).scan().count() == 3
-    assert MASK_CACHE.held > 0
+    assert SECTIONS.held > 0
     assert METADATA_CACHE.held > 0
     morrow.clear_caches()
-    assert (MASK_CACHE.held, METADATA_CACHE.held) == (0, 0)
+    assert (SECTIONS.held, METADATA_CACHE.held) == (0, 0)
     assert morrow.open(path).scan().count() == 3
 
 

@@ -45,17 +45,20 @@ def plan_with_fallback(metadata: TableMetadata, request: ScanRequest, outlines: 
     shared = replace(request, columns=(), limit=None)
     key = (metadata.store.url(metadata.root), metadata.branch, metadata.allowed_roots, shared)
     of = None if request.snapshot is None else request.snapshot.delta_manifest_list
-    plan = METADATA_CACHE.get_or_make(key, lambda: _measure_plan(_plan_branches(metadata, shared, outlines)), of=of)
-    assert isinstance(plan, ScanPlan)
+    plan = METADATA_CACHE.get(key)
+    if not isinstance(plan, ScanPlan):
+        plan = _plan_branches(metadata, shared, outlines)
+        METADATA_CACHE.put(key, plan, estimate_plan_bytes(plan), of=of)
     return replace(plan, columns=request.columns, limit=request.limit)
 
 
-def _measure_plan(plan: ScanPlan) -> tuple[ScanPlan, int]:
+def estimate_plan_bytes(plan: ScanPlan) -> int:
+    """Return the approximate memory of a plan."""
     filter = plan.filter
     files = sum(len(section.files) for section in plan.sections)
     literals = sum(len(leaf.literals) for leaf in iterate_leaves(filter.predicate))
     texts = len(filter.text) + sum(len(residual.identity or b"") for residual in filter.residuals)
-    return plan, PLAN_BYTES + PLAN_BYTES_PER_FILE * files + PLAN_BYTES_PER_LITERAL * literals + texts
+    return PLAN_BYTES + PLAN_BYTES_PER_FILE * files + PLAN_BYTES_PER_LITERAL * literals + texts
 
 
 def derive_readable_schema(

@@ -66,7 +66,8 @@ FRAME_BYTES, COLUMN_BYTES = 512, 1280
 """The memory that a frame and each of its columns take in addition to their values."""
 
 METADATA_CACHE: ByteCache[object] = ByteCache(256 << 20, max_entries=MAX_CACHED_ENTRIES)
-"""Decoded metadata files (manifests, schemas) of all tables; dropped by ``morrow.clear_caches()``."""
+"""Decoded metadata files (manifests, schemas) of all tables, their plans, and where the next search for the newest
+snapshot begins; dropped by ``morrow.clear_caches()``."""
 
 
 def estimate_frame_bytes(frame: pl.DataFrame) -> int:
@@ -339,16 +340,10 @@ class TableMetadata(MetadataFiles):
         )
 
 
-_SEARCH_STARTS: ByteCache[Snapshot | int] = ByteCache(1 << 24)
 _SNAPSHOT_BYTES = 2048
 """The approximate memory of a cached snapshot in bytes."""
 SEARCH_STEPS = (4, 16, 64)
 """The numbers of snapshots read at once above one that is not the newest. If all exist, the folder is listed."""
-
-
-def forget_searches() -> None:
-    """Forget where searches begin."""
-    _SEARCH_STARTS.clear()
 
 
 def find_newest_schema(metadata: MetadataFiles) -> TableSchema | None:
@@ -356,13 +351,13 @@ def find_newest_schema(metadata: MetadataFiles) -> TableSchema | None:
     if metadata.store.is_local:
         ids = metadata.schema_ids()
         return metadata.schema(ids[-1]) if ids else None
-    key = ("schema", metadata.store.url(metadata.paths.schema_dir))
-    known = _SEARCH_STARTS.get(key)
+    key = ("newest schema", metadata.store.url(metadata.paths.schema_dir))
+    known = METADATA_CACHE.get(key)
     guessed = start_request(metadata.store, partial(metadata.schema, known)) if isinstance(known, int) else None
     ids = metadata.schema_ids()
     if not ids:
         return None
-    _SEARCH_STARTS.put(key, ids[-1], _SNAPSHOT_BYTES)
+    METADATA_CACHE.put(key, ids[-1], _SNAPSHOT_BYTES)
     return guessed() if guessed is not None and ids[-1] == known else metadata.schema(ids[-1])
 
 
@@ -373,28 +368,28 @@ def find_newest_snapshot(metadata: MetadataFiles) -> Snapshot | None:
     if metadata.store.is_local:
         return _search_by_hint(metadata, metadata.hint(LATEST))
     key = _make_snapshot_key(metadata)
-    known = _SEARCH_STARTS.get(key)
+    known = METADATA_CACHE.get(key)
     found = _search_from(metadata, known) if isinstance(known, Snapshot) else None
     found = found or _search_by_hint(metadata, metadata.hint(LATEST))
     if found is not None:
-        _SEARCH_STARTS.put(key, found, _SNAPSHOT_BYTES)
+        METADATA_CACHE.put(key, found, _SNAPSHOT_BYTES)
     return found
 
 
 def remember_snapshot(metadata: MetadataFiles, snapshot: Snapshot) -> None:
     """Let the next search begin at this snapshot."""
     if not metadata.store.is_local:
-        _SEARCH_STARTS.put(_make_snapshot_key(metadata), snapshot, _SNAPSHOT_BYTES)
+        METADATA_CACHE.put(_make_snapshot_key(metadata), snapshot, _SNAPSHOT_BYTES)
 
 
 def get_last_seen(metadata: MetadataFiles) -> Snapshot | None:
     """Return the snapshot at which the next search in a remote store begins; it may no longer be the newest."""
-    known = _SEARCH_STARTS.get(_make_snapshot_key(metadata))
+    known = METADATA_CACHE.get(_make_snapshot_key(metadata))
     return known if isinstance(known, Snapshot) else None
 
 
 def _make_snapshot_key(metadata: MetadataFiles) -> tuple[str, str]:
-    return "snapshot", metadata.store.url(metadata.paths.snapshot_dir)
+    return "newest snapshot", metadata.store.url(metadata.paths.snapshot_dir)
 
 
 def _search_from(metadata: MetadataFiles, known: Snapshot) -> Snapshot | None:

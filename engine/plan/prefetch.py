@@ -16,7 +16,6 @@ from morrow.engine.errors import MorrowError
 from morrow.engine.format.manifest import decode_manifest_lists, decode_manifests
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.prefetch import start_request
 from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, has_urls
 from morrow.engine.plan import metadata as newest
@@ -24,8 +23,6 @@ from morrow.engine.plan.manifests import decode_files, list_manifests, read_inde
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 
-_PENDING: ByteCache[Callable[[], object]] = ByteCache(1 << 20)
-"""Functions that wait for the requests begun by `AtFirst`, by table."""
 _TASK_BYTES = 2048
 """The approximate memory in bytes of a pending function."""
 
@@ -33,12 +30,6 @@ Beforehand: TypeAlias = Callable[[TableMetadata, Snapshot], object]
 """Called with the probable newest snapshot while the newest is being requested; its errors are ignored."""
 AtFirst: TypeAlias = Callable[[TableMetadata], object]
 """Called if no probable snapshot is known. Opening a table does not wait for it, and its errors are ignored."""
-
-
-def forget_prefetched() -> None:
-    """Forget where searches begin, and all pending requests."""
-    newest.forget_searches()
-    _PENDING.clear()
 
 
 def load_newest_schema(
@@ -77,20 +68,20 @@ def _begin_reading(
     metadata: TableMetadata, beforehand: Beforehand | None, at_first: AtFirst | None
 ) -> Callable[[], None]:
     """Begin the work that is possible before the newest snapshot is certain; return the function that waits for it."""
-    key = metadata.store.url(metadata.paths.snapshot_dir)
+    key = "pending request", metadata.store.url(metadata.paths.snapshot_dir)
     known = newest.get_last_seen(metadata)
     if known is None:
         if at_first is None or Owned.SNAPSHOTS in metadata.owner.owns:
             return lambda: None
         reading = start_request(metadata.store, partial(at_first, metadata))
-        _PENDING.put(key, reading, _TASK_BYTES)
+        newest.METADATA_CACHE.put(key, reading, _TASK_BYTES)
         return partial(_wait, reading)
     if beforehand is None:
         return lambda: None
-    begun = _PENDING.get(key)
+    begun = newest.METADATA_CACHE.get(key)
 
     def read() -> None:
-        if begun is not None:
+        if callable(begun):
             _wait(begun)
         beforehand(metadata, known)
 

@@ -16,10 +16,9 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError, U
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import refuse_unreadable
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.io.cache import ByteCache
-from morrow.engine.plan.fallback_branch import derive_readable_schema, plan_with_fallback
+from morrow.engine.plan.fallback_branch import derive_readable_schema, estimate_plan_bytes, plan_with_fallback
 from morrow.engine.plan.filter import Filter, FilterLike, combine_filters, parse_filter
-from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.engine.plan.planner import Outlines
 from morrow.engine.plan.predicate import find_columns
 from morrow.engine.plan.prefetch import load_newest_state
@@ -393,23 +392,13 @@ def choose_engine(scan: Scan, engine: str | None) -> Scan:
     raise InvalidArgument(f"engine is 'polars' or 'duckdb', not {engine!r}")
 
 
-MAX_CACHED_SCANS = 32
-_CACHE: ByteCache[Scan] = ByteCache(MAX_CACHED_SCANS)
-"""A cache of scans with their plans; every scan counts as one entry."""
-
-
-def forget_scans() -> None:
-    """Clear the cache of scans."""
-    _CACHE.clear()
-
-
 def find_cached_scan(key: Hashable) -> Scan | None:
     """Return a cached scan; None if it is missing, or the table has a newer schema or snapshot.
 
     Reads the newest schema and snapshot from the table. Raises as `load_newest_state`.
     """
-    scan = _CACHE.get(key)
-    if scan is None:
+    scan = METADATA_CACHE.get(key)
+    if not isinstance(scan, Scan):
         return None
     request = scan.request
     return scan if load_newest_state(scan._metadata) == (request.schema, request.snapshot) else None
@@ -417,11 +406,12 @@ def find_cached_scan(key: Hashable) -> Scan | None:
 
 def cache_scan(key: Hashable, scan: Scan) -> None:
     """Cache a scan of the newest snapshot, if it depends on nothing else: on the main branch, on a local disk."""
-    options, metadata = scan.request.options, scan._metadata
-    is_newest = scan.request.travel == NOW and parse_travel_options(options.travel).is_latest
+    request, options, metadata = scan.request, scan.request.options, scan._metadata
+    is_newest = request.travel == NOW and parse_travel_options(options.travel).is_latest
     is_alone = metadata.branch == MAIN_BRANCH and options.other_branch is None
     if is_newest and is_alone and metadata.store.is_local:
-        _CACHE.put(key, scan, 1)
+        of = None if request.snapshot is None else request.snapshot.delta_manifest_list
+        METADATA_CACHE.put(key, scan, estimate_plan_bytes(scan.plan), of=of)
 
 
 log = get_logger(__name__)

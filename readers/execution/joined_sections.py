@@ -38,7 +38,13 @@ from morrow.readers.files.registry import find_file_reader, is_scanned
 from morrow.readers.files.streaming import translate_file_errors
 from morrow.readers.masks import Mask, concat_masks
 from morrow.readers.masks.bitmasks import make_uniform_mask
-from morrow.readers.masks.live_rows import compute_live_masks, find_cached_masks, find_winners, keep_merged, to_masks
+from morrow.readers.masks.live_rows import (
+    compute_live_masks,
+    find_cached_masks,
+    find_winners,
+    keep_live_masks,
+    to_masks,
+)
 from morrow.readers.masks.packed_keys import INTEGERS, KeyPacking
 from morrow.readers.masks.section_keys import BOUNDED_TYPES, SectionKeys, order_by_age
 from morrow.readers.merges.version_masks import is_folded
@@ -341,7 +347,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
             start += height
         for number, masks in pieces.items():
             found = to_masks([masks[file] for file in sorted(masks)])
-            keep_merged(self.plan, self.sections[number], self.store, found)
+            keep_live_masks(self.plan, self.sections[number], self.store, found)
         return pl.Series(live)
 
     def _check_bounds(self, keys: pl.DataFrame) -> None:

@@ -35,7 +35,7 @@ from morrow.readers.masks.live_rows import (
     Live,
     find_known_masks,
     find_live_rows,
-    keep_merged,
+    keep_live_masks,
     read_first,
     split_rows,
     to_masks,
@@ -174,7 +174,7 @@ def _read_newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataF
     masks = to_masks([np.concatenate(pieces) for pieces in zip(*parts)])
     (found,) = split_rows(keys, [(plan.read_columns, masks)], read)
     by_file = dict(zip(order_by_age(section), masks))
-    keep_merged(plan, section, store, [by_file[i] for i in range(len(section.files))])
+    keep_live_masks(plan, section, store, [by_file[i] for i in range(len(section.files))])
     return found
 
 

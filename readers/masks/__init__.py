@@ -6,6 +6,6 @@ positions too, but are not stored: they are computed from the key columns. Eithe
 
 from __future__ import annotations
 
-from morrow.readers.masks.live_rows import MASK_CACHE, Mask, clear_mask_cache, compute_live_masks, concat_masks
+from morrow.readers.masks.live_rows import Mask, compute_live_masks, concat_masks
 
-__all__ = ["MASK_CACHE", "Mask", "clear_mask_cache", "compute_live_masks", "concat_masks"]
+__all__ = ["Mask", "compute_live_masks", "concat_masks"]

@@ -10,10 +10,9 @@ row has a fingerprint, which is equal for equal keys. The fingerprint of a singl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -22,7 +21,6 @@ import polars as pl
 
 from morrow.engine.errors import MorrowError
 from morrow.engine.format.types import DataField
-from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import clear_pattern_name, cols
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
@@ -30,23 +28,11 @@ from morrow.readers.files.file_frames import scan_files
 from morrow.readers.files.streaming import collect_frames, translate_file_errors
 from morrow.readers.masks.bitmasks import make_uniform_mask
 from morrow.readers.masks.ordering import to_comparable, to_sortable
-from morrow.readers.masks.section_cache import Entry, find_files_entry
+from morrow.readers.masks.section_cache import SECTIONS, find_entry, make_cache_key
 from morrow.readers.masks.section_keys import SectionKeys, order_by_age
 
-_Value = TypeVar("_Value")
-
-MIN_ROWS_PER_CHANGE = 8
-"""Refresh a section only if at most 1/8 of its rows are in added or removed files. Beyond that, reading all of it again
-is as fast."""
-ROWS_PER_SAVED_CHANGE = 64
-"""Save values to the cache folder again once 1/64 of the rows are in files added or removed since the last save."""
-MAX_SECTIONS_PER_BUCKET = 4
-"""Maximum number of remembered sections per bucket, the most recently read."""
-FILE_BYTES = 400
-"""Approximate memory of one file of a remembered section."""
-
-KNOWN_SECTIONS: ByteCache[tuple[Section, ...]] = ByteCache(32 << 20)
-"""Sections with masks in the cache, by bucket, the most recently read first."""
+MAX_KEY_BYTES = 256 << 20
+"""Approximate maximum memory of a section's keys to derive its masks."""
 
 
 class Changed(msgspec.Struct, frozen=True, dict=True):
@@ -104,106 +90,6 @@ class Changed(msgspec.Struct, frozen=True, dict=True):
         return sum(each.nbytes for each in held) + sum(int(frame.estimated_size()) for frame in self.frames)
 
 
-_KEPT: ByteCache[Section] = ByteCache(8 << 20)
-"""The section of each bucket whose values were last saved to the cache folder."""
-
-CHANGES: ByteCache[Changed] = ByteCache(32 << 20)
-"""Differences between two sections, from which several queries derive masks and merged rows."""
-
-
-def remember(place: Hashable, section: Section, entry: Entry | None = None) -> None:
-    """Remember that a cache has values of this section under `place`, and record it in the cache folder as `entry`."""
-    if section.cut is not None:
-        return
-    key = _get_bucket_key(place, section)
-    others = tuple(known for known in KNOWN_SECTIONS.get(key) or () if known != section)
-    kept = (section, *others)[:MAX_SECTIONS_PER_BUCKET]
-    KNOWN_SECTIONS.put(key, kept, FILE_BYTES * sum(len(each.files) for each in kept))
-    if entry is not None:
-        entry.keep_sections([tuple(each.files) for each in kept])
-
-
-def forget_kept() -> None:
-    """Forget which sections were saved to the cache folder, since the folder may have lost them."""
-    _KEPT.clear()
-
-
-def is_worth_keeping(place: Hashable, section: Section) -> bool:
-    """Return whether to save values of this section: it differs much from the last one saved to the cache folder."""
-    key = _get_bucket_key(place, section)
-    last = _KEPT.get(key)
-    if last is not None and _count_differing_rows(last, section) * ROWS_PER_SAVED_CHANGE < section.row_count:
-        return False
-    _KEPT.put(key, section, FILE_BYTES * len(section.files))
-    return True
-
-
-def _get_bucket_key(place: Hashable, section: Section) -> Hashable:
-    return place, section.partition_row, section.bucket
-
-
-def find_in_caches(
-    place: Hashable,
-    section: Section,
-    cache: ByteCache[_Value],
-    kept: Callable[[], _Value | None],
-    size: Callable[[_Value], int],
-) -> _Value | None:
-    """Return the values of a section from a cache whose keys are place and section, or from the cache folder.
-
-    Args:
-        kept: reads the values from the folder. It is not called if the cache has values of a similar section, since
-            deriving the values from that section is faster.
-        size: their bytes in memory.
-    """
-    found = cache.get((place, section))
-    if found is None and not _is_near(place, section, cache) and (found := kept()) is not None:
-        cache.put((place, section), found, size(found))
-        remember(place, section)
-    return found
-
-
-def _is_near(place: Hashable, section: Section, cache: ByteCache[_Value]) -> bool:
-    """Return whether the cache has values of a section from which few rows differ."""
-    return section.cut is None and any(
-        _count_differing_rows(base, section) * MIN_ROWS_PER_CHANGE <= section.row_count
-        and cache.get((place, base)) is not None
-        for base in KNOWN_SECTIONS.get(_get_bucket_key(place, section)) or ()
-        if base != section
-    )
-
-
-def find_nearest(
-    place: Hashable,
-    section: Section,
-    entry: Callable[[], Entry | None],
-    values: Callable[[Section], _Value | None],
-) -> tuple[Section, _Value] | None:
-    """Return the known section with `values` from which the fewest rows differ, and its values.
-
-    Returns None if too many rows differ. Sections that this process has not seen may be found in the cache folder under
-    `entry`. Sections that are cut are never remembered, since each read may cut them elsewhere.
-    """
-    if section.cut is not None:
-        return None
-    known = KNOWN_SECTIONS.get(_get_bucket_key(place, section))
-    if known is None:
-        told = entry()
-        kept = [] if told is None else told.sections()
-        known = tuple(msgspec.structs.replace(section, files=files) for files in kept)
-    for rows, number in sorted((_count_differing_rows(base, section), number) for number, base in enumerate(known)):
-        if rows * MIN_ROWS_PER_CHANGE > section.row_count:
-            break
-        found = values(known[number]) if known[number] != section else None
-        if found is not None:
-            return known[number], found
-    return None
-
-
-def _count_differing_rows(base: Section, section: Section) -> int:
-    return sum(file.row_count for file in {*base.files} ^ {*section.files})
-
-
 def find_changed(plan: ScanPlan, section: Section, base: Section, store: FileStore) -> Changed | None:
     """Find the rows of `section` whose keys have rows in files that the base or the section alone has.
 
@@ -213,19 +99,16 @@ def find_changed(plan: ScanPlan, section: Section, base: Section, store: FileSto
         CorruptFile, FileMissing, StorageError: a file of the section cannot be read.
     """
     keys = SectionKeys.of(plan, section, store)
-    place = store.url(plan.table), store.checks_pages, plan.merge, plan.schema.layout, base, section
-    known = CHANGES.get(place)
-    if known is not None:
-        return known
-    found = _compare_keys(keys, base)
-    if found is not None:
-        CHANGES.put(place, found, found.size)
+    place = make_cache_key("changes", plan, store, plan.merge, base, section)
+    found: Changed | None = SECTIONS.get(place)
+    if found is None and (found := _compare_keys(keys, base)) is not None:
+        SECTIONS.put(place, found, found.size)
     return found
 
 
 def _compare_keys(keys: SectionKeys, base: Section) -> Changed | None:
     plan, section, store, fields = keys.plan, keys.section, keys.store, keys.deciding_fields
-    if section.row_count * ROW_BYTES * len(fields) > KEY_CACHE.capacity:
+    if section.row_count * ROW_BYTES * len(fields) > min(MAX_KEY_BYTES, SECTIONS.capacity):
         return None
     gone = _find_removed(keys, [file for file in base.files if file not in {*section.files}])
     if gone is None:
@@ -365,10 +248,6 @@ class FileKeys(msgspec.Struct, frozen=True, dict=True):
         return int(self.frame.estimated_size()) + self.fingerprints.nbytes + beside + 256
 
 
-KEY_CACHE: ByteCache[FileKeys] = ByteCache(256 << 20)
-"""Deciding columns of files in sections that have changed; `capacity` can be set, in bytes."""
-
-
 def compute_fingerprints(keys: pl.DataFrame) -> Fingerprints:
     """Return a number for each row: equal for equal keys, and rarely equal for different keys."""
     if keys.width == 1 and (column := clear_pattern_name(keys.to_series()).to_physical()).dtype in NUMBERS:
@@ -396,17 +275,16 @@ def read_file_keys(
     Raises:
         CorruptFile, FileMissing, StorageError: as reading does; heights are not checked.
     """
-    place = store.url(plan.table), store.checks_pages, plan.schema.layout, section.partition_row, tuple(fields)
-    found = [KEY_CACHE.get((*place, file)) for file in files]
+    places = [make_cache_key("keys", plan, store, section.partition_row, tuple(fields), file) for file in files]
+    found: list[FileKeys | None] = [SECTIONS.get(place) for place in places]
     entries = [
-        None if known else find_files_entry(plan, section, [file], store, "keys", fields)
-        for known, file in zip(found, files)
+        None if known else find_entry(plan, section, [file], store, "keys", fields) for known, file in zip(found, files)
     ]
 
     def keep(number: int, frame: pl.DataFrame) -> None:
         whole = frame.rechunk()
         made = FileKeys(whole, compute_fingerprints(whole.select(cols(key))))
-        KEY_CACHE.put((*place, files[number]), made, made.size)
+        SECTIONS.put(places[number], made, made.size)
         found[number] = made
 
     for number, entry in enumerate(entries):

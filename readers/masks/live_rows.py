@@ -9,7 +9,7 @@ columns of the files, and are not read again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TypeAlias, TypeVar
@@ -23,7 +23,6 @@ from morrow.engine.format.arrow_buffers import make_series
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import DataField
-from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
@@ -31,21 +30,10 @@ from morrow.readers.files.file_frames import is_file_dependent, scan_files
 from morrow.readers.files.registry import is_scanned
 from morrow.readers.files.streaming import translate_file_errors
 from morrow.readers.masks.bitmasks import MaskBuilder, make_uniform_mask, to_mask
-from morrow.readers.masks.incremental import (
-    CHANGES,
-    KEY_CACHE,
-    KNOWN_SECTIONS,
-    find_changed,
-    find_in_caches,
-    find_nearest,
-    forget_kept,
-    is_worth_keeping,
-    patch_masks,
-    remember,
-)
+from morrow.readers.masks.incremental import find_changed, patch_masks
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.ordering import find_newest_of_each_key, find_unseen, is_number, sort_by_key, to_comparable
-from morrow.readers.masks.section_cache import find_bucket_entry, find_files_entry, is_kept
+from morrow.readers.masks.section_cache import SECTIONS, Entry, SectionValues
 from morrow.readers.masks.section_keys import RANGE_WORKERS, SectionKeys, order_by_age
 
 Mask: TypeAlias = pl.Series | None
@@ -53,15 +41,8 @@ Mask: TypeAlias = pl.Series | None
 
 REQUESTS = 16
 """Maximum number of deletion vectors requested at once from a remote store."""
-
-MERGE = "merge"
-"""The name of masks of MERGE sections in cache keys."""
-
-MASK_CACHE: ByteCache[tuple[pl.Series | None, ...]] = ByteCache(256 << 20)
-"""Masks by the file set of a section, one bit per row; `capacity` can be set, in bytes.
-
-Files are immutable, so a mask is never stale.
-"""
+ROWS_PER_SAVED_CHANGE = 64
+"""Save masks to the cache folder again once 1/64 of the rows are in files added or removed since the last save."""
 
 
 def compute_live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...]:
@@ -73,11 +54,8 @@ def compute_live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tu
         CorruptFile: a deletion vector or data file contradicts its metadata.
     """
     if section.kind is SectionKind.MERGE:
-        found = find_known_masks(plan, section, store)
-        return (
-            _cache_masks(plan, section, store, compute_superseded_masks(plan, section, store))
-            if found is None
-            else found
+        return find_known_masks(plan, section, store) or keep_live_masks(
+            plan, section, store, compute_superseded_masks(plan, section, store)
         )
     deleted = [file for file in section.files if file.deletion is not None]
     if store.is_local or len(deleted) < 2:
@@ -96,61 +74,48 @@ def find_known_masks(plan: ScanPlan, section: Section, store: FileStore) -> tupl
 
 def find_cached_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
     """Return the masks of a section from memory, or from the cache folder."""
-
-    def kept() -> tuple[Mask, ...] | None:
-        entry = find_files_entry(plan, section, section.files, store, MERGE)
-        return None if entry is None else entry.masks([file.row_count for file in section.files])
-
-    return find_in_caches(_place(plan, store), section, MASK_CACHE, kept, mask_bytes)
+    return _open_cache(plan, store).find(section)
 
 
-def keep_merged(plan: ScanPlan, section: Section, store: FileStore, masks: Sequence[Mask]) -> None:
-    """Cache the masks of a MERGE section that a read computed, one for each file."""
-    _cache_masks(plan, section, store, tuple(masks))
-
-
-def _cache_masks(plan: ScanPlan, section: Section, store: FileStore, masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
-    place = _place(plan, store)
-    MASK_CACHE.put((place, section), *_measure_masks(masks))
-    worth = is_kept(section, store) and is_worth_keeping(place, section)
-    remember(place, section, find_bucket_entry(plan, section, store, MERGE) if worth else None)
-    if worth and (entry := find_files_entry(plan, section, section.files, store, MERGE)) is not None:
-        entry.keep_masks(masks)
-    return masks
+def keep_live_masks(plan: ScanPlan, section: Section, store: FileStore, masks: Sequence[Mask]) -> tuple[Mask, ...]:
+    """Cache and return the masks of a MERGE section that a read computed, one for each file."""
+    return _open_cache(plan, store).keep(section, tuple(masks))
 
 
 def _refresh_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
-    near = find_nearest(
-        _place(plan, store),
-        section,
-        lambda: find_bucket_entry(plan, section, store, MERGE),
-        lambda base: find_cached_masks(plan, base, store),
-    )
-    if near is None:
-        return None
-    base, known = near
-    found = find_changed(plan, section, base, store)
-    if found is None:
+    near = _open_cache(plan, store).find_nearest(section)
+    found = None if near is None else find_changed(plan, section, near[0], store)
+    if near is None or found is None:
         return None
     live = found.newest() or find_live_rows(found.keys, found.deciding, lambda: found.frames)
-    return _cache_masks(plan, section, store, patch_masks(found, known, live, blank=True))
+    return keep_live_masks(plan, section, store, patch_masks(found, near[1], live, blank=True))
 
 
-def _place(plan: ScanPlan, store: FileStore) -> Hashable:
-    assert plan.merge is not None
-    # Masks from keys whose checksums were not checked must not serve reads that require the check.
-    return MERGE, store.url(plan.table), store.checks_pages, plan.merge, plan.schema.layout
-
-
-def _measure_masks(masks: tuple[Mask, ...]) -> tuple[tuple[Mask, ...], int]:
-    return masks, mask_bytes(masks)
+def _open_cache(plan: ScanPlan, store: FileStore) -> SectionValues[tuple[Mask, ...]]:
+    return SectionValues(
+        "merge",
+        plan,
+        store,
+        parts=(plan.merge,),
+        stored=(),
+        rows_per_save=ROWS_PER_SAVED_CHANGE,
+        measure=mask_bytes,
+        load=lambda entry, section: entry.masks([file.row_count for file in section.files]),
+        save=Entry.keep_masks,
+    )
 
 
 def _read_deletion_mask(file: DataFile, store: FileStore) -> Mask:
     if file.deletion is None:
         return None
-    key: Hashable = ("deletion", store.url(file.deletion.path), file.deletion.offset, file.row_count)
-    return MASK_CACHE.get_or_make(key, lambda: _measure_masks((read_deletion(file, store),)))[0]
+
+    def read() -> tuple[Mask, int]:
+        mask = read_deletion(file, store)
+        return mask, mask_bytes((mask,))
+
+    key = "deletion", store.url(file.deletion.path), file.deletion.offset, file.row_count
+    mask: Mask = SECTIONS.get_or_make(key, read)
+    return mask
 
 
 def read_deletion(file: DataFile, store: FileStore) -> pl.Series:
@@ -183,15 +148,6 @@ def concat_masks(files: Sequence[DataFile], masks: Sequence[Mask]) -> Mask:
         return None
     pieces = [make_uniform_mask(True, f.row_count) if m is None else m for f, m in zip(files, masks)]
     return pl.concat([piece.rename("") for piece in pieces])
-
-
-def clear_mask_cache() -> None:
-    """Drop all masks, and the keys they are refreshed from; the next read computes them again."""
-    MASK_CACHE.clear()
-    KEY_CACHE.clear()
-    KNOWN_SECTIONS.clear()
-    CHANGES.clear()
-    forget_kept()
 
 
 def mask_bytes(masks: tuple[pl.Series | None, ...]) -> int:

@@ -1,30 +1,45 @@
-"""Entries of the cache folder for sections: masks, merged rows, keys of files, and the list of known sections.
+"""The cache of sections: masks, merged rows, keys of files and what commits changed, in memory and in a folder.
 
-The name of an entry covers everything that its value depends on: the merge, the schema and the files. Files are
-identified by their metadata and, on a local disk, by their file system attributes. Reads that check pages do not use
-the folder.
+All values in memory share the bound of `SECTIONS`. Those of large sections are in the cache folder, too, where other
+processes find them. `SectionValues` looks up one kind of values in both places, and the section of an earlier snapshot
+from which they can be derived.
+
+The name of an entry of the folder covers everything that its value depends on: the merge, the schema and the files.
+Files are identified by their metadata and, on a local disk, by their file system attributes. Reads that check pages do
+not use the folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import polars as pl
 
 from morrow.engine.format import arrow_buffers
-from morrow.engine.io.cache import CacheFolder, compute_digest, find_cache_folder, store_entry
+from morrow.engine.io.cache import ByteCache, CacheFolder, compute_digest, find_cache_folder, store_entry
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.masks.bitmasks import pack_mask, unpack_mask
 
+SECTIONS: ByteCache[Any] = ByteCache(768 << 20)
+"""Values of sections of all tables, under the kind of value and all that it depends on; `capacity` can be set, in
+bytes. Data files are immutable, so a value is never stale."""
+
 MIN_CACHED_ROWS = 1 << 17
-"""Minimum rows of a cached section or file; reading smaller ones is as fast as reading the folder."""
+"""Minimum rows of a section or file in the folder; reading smaller ones is as fast as reading the folder."""
 MAX_FRAME_BYTES = 96 << 20
-"""Maximum memory of a cached frame; larger frames are not saved."""
+"""Maximum memory of a frame in the folder; larger frames are not saved."""
+MIN_ROWS_PER_CHANGE = 8
+"""Derive values only if at most 1/8 of a section's rows are in added or removed files. Beyond that, reading all of it
+again is as fast."""
+MAX_SECTIONS_PER_BUCKET = 4
+"""Maximum number of remembered sections per bucket, the most recently read."""
+FILE_BYTES = 400
+"""Approximate memory of one file of a remembered section."""
 
 FAILURES = (*arrow_buffers.IPC_ERRORS, msgspec.MsgspecError)
 """Errors raised by intact values that another version has written."""
@@ -83,7 +98,137 @@ class Entry(msgspec.Struct, frozen=True):
             return None
 
 
-def find_files_entry(
+class _Known(msgspec.Struct, frozen=True):
+    """The sections of a bucket with cached values, the latest read first, and the one saved to the folder last."""
+
+    sections: tuple[Section, ...]
+    saved: Section | None
+
+
+class SectionValues(msgspec.Struct, Generic[_Value], frozen=True):
+    """One kind of values of the sections of a table, in memory and in the cache folder.
+
+    `parts` is what a value depends on, in addition to the table's place, the columns of its schema and the section.
+    `stored` is what distinguishes values of this kind in the folder; None if they are not stored there. Values are
+    saved again once 1/`rows_per_save` of the rows are in files added or removed since the last save.
+    """
+
+    kind: str
+    plan: ScanPlan
+    store: FileStore
+    parts: tuple[object, ...]
+    stored: tuple[object, ...] | None
+    rows_per_save: int
+    measure: Callable[[_Value], int]
+    load: Callable[[Entry, Section], _Value | None]
+    save: Callable[[Entry, _Value], None]
+
+    def find(self, section: Section) -> _Value | None:
+        """Return the value of a section from memory, or from the folder; None if it is in neither.
+
+        The folder is not asked if memory has the value of a similar section, since deriving it is faster.
+        """
+        found: _Value | None = SECTIONS.get(self._key(section))
+        if found is None and not self._is_near(section):
+            entry = self._find_entry(section)
+            found = None if entry is None else self.load(entry, section)
+            if found is not None:
+                SECTIONS.put(self._key(section), found, self.measure(found))
+                self._remember(section, saved=False)
+        return found
+
+    def keep(self, section: Section, value: _Value) -> _Value:
+        """Cache the value of a section; save it if it differs much from the last one saved."""
+        SECTIONS.put(self._key(section), value, self.measure(value))
+        entry = self._find_entry(section) if self._is_worth_saving(section) else None
+        self._remember(section, saved=entry is not None)
+        if entry is not None:
+            self.save(entry, value)
+        return value
+
+    def find_nearest(self, section: Section) -> tuple[Section, _Value] | None:
+        """Return the section with a cached value from which the fewest rows differ, and its value.
+
+        Returns None if too many rows differ. The folder names sections that this process has not seen. Sections that
+        are cut are never remembered, since each read may cut them elsewhere.
+        """
+        if section.cut is not None:
+            return None
+        known = SECTIONS.get(self._bucket(section))
+        sections = self._load_known(section) if known is None else known.sections
+        differing = ((_count_differing_rows(base, section), number) for number, base in enumerate(sections))
+        for rows, number in sorted(differing):
+            if rows * MIN_ROWS_PER_CHANGE > section.row_count:
+                break
+            found = self.find(sections[number]) if sections[number] != section else None
+            if found is not None:
+                return sections[number], found
+        return None
+
+    def _key(self, section: Section) -> Hashable:
+        return make_cache_key(self.kind, self.plan, self.store, *self.parts, section)
+
+    def _bucket(self, section: Section) -> Hashable:
+        return make_cache_key(self.kind, self.plan, self.store, *self.parts, section.partition_row, section.bucket)
+
+    def _is_near(self, section: Section) -> bool:
+        """Return whether memory has the value of a section from which few rows differ."""
+        known = None if section.cut is not None else SECTIONS.get(self._bucket(section))
+        return known is not None and any(
+            _count_differing_rows(base, section) * MIN_ROWS_PER_CHANGE <= section.row_count
+            and SECTIONS.get(self._key(base)) is not None
+            for base in known.sections
+            if base != section
+        )
+
+    def _is_worth_saving(self, section: Section) -> bool:
+        known = SECTIONS.get(self._bucket(section))
+        if known is None or known.saved is None:
+            return True
+        return _count_differing_rows(known.saved, section) * self.rows_per_save >= section.row_count
+
+    def _remember(self, section: Section, *, saved: bool) -> None:
+        if section.cut is not None:
+            return
+        key = self._bucket(section)
+        known = SECTIONS.get(key) or _Known((), None)
+        others = (other for other in known.sections if other != section)
+        kept = (section, *others)[:MAX_SECTIONS_PER_BUCKET]
+        files = sum(len(each.files) for each in (*kept, known.saved or section))
+        SECTIONS.put(key, _Known(kept, section if saved else known.saved), FILE_BYTES * files)
+        if saved and (entry := self._find_bucket_entry(section)) is not None:
+            entry.keep_sections([tuple(each.files) for each in kept])
+
+    def _find_entry(self, section: Section) -> Entry | None:
+        if self.stored is None:
+            return None
+        return find_entry(self.plan, section, section.files, self.store, self.kind, *self.stored)
+
+    def _find_bucket_entry(self, section: Section) -> Entry | None:
+        folder = None if self.stored is None else _open_folder(section, self.store, section.row_count)
+        if folder is None:
+            return None
+        place = _identify_table(self.plan, section, self.store)
+        return Entry(folder, compute_digest(*place, "bucket", self.kind, *(self.stored or ())))
+
+    def _load_known(self, section: Section) -> list[Section]:
+        entry = self._find_bucket_entry(section)
+        return [msgspec.structs.replace(section, files=files) for files in ([] if entry is None else entry.sections())]
+
+
+def make_cache_key(kind: str, plan: ScanPlan, store: FileStore, *parts: object) -> Hashable:
+    """Return the key of a value in `SECTIONS` that depends on `parts`, on the table's place and on its columns.
+
+    Values from files whose checksums were not checked must not serve reads that require the check.
+    """
+    return kind, store.url(plan.table), store.checks_pages, plan.schema.layout, *parts
+
+
+def _count_differing_rows(base: Section, section: Section) -> int:
+    return sum(file.row_count for file in {*base.files} ^ {*section.files})
+
+
+def find_entry(
     plan: ScanPlan, section: Section, files: Sequence[DataFile], store: FileStore, *parts: object
 ) -> Entry | None:
     """Return the entry of a value made from these files of a section and from `parts`; None if it is not cached."""
@@ -94,21 +239,6 @@ def find_files_entry(
     if any(each is None for each in identities):
         return None
     return Entry(folder, compute_digest(*_identify_table(plan, section, store), identities, *parts))
-
-
-def find_bucket_entry(plan: ScanPlan, section: Section, store: FileStore, *parts: object) -> Entry | None:
-    """Return the entry of a bucket's known sections; None if sections like this one are not cached."""
-    folder = _open_folder(section, store, section.row_count)
-    return (
-        None
-        if folder is None
-        else Entry(folder, compute_digest(*_identify_table(plan, section, store), "bucket", *parts))
-    )
-
-
-def is_kept(section: Section, store: FileStore) -> bool:
-    """Return whether values of a section like this one are cached."""
-    return _open_folder(section, store, section.row_count) is not None
 
 
 def _open_folder(section: Section, store: FileStore, rows: int) -> CacheFolder | None:

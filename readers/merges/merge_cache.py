@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
-from morrow.engine.io.cache import ByteCache
 from morrow.engine.names import FINGERPRINT, cols
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import Section
-from morrow.engine.structs import replace
 from morrow.readers.masks.bitmasks import make_uniform_mask
-from morrow.readers.masks.incremental import (
-    FileKeys,
-    Fingerprints,
-    Positions,
-    compute_fingerprints,
-    find_in_caches,
-    find_nearest,
-    find_positions,
-    remember,
-)
-from morrow.readers.masks.section_cache import Entry, find_bucket_entry, find_files_entry
+from morrow.readers.masks.incremental import FileKeys, Fingerprints, Positions, compute_fingerprints, find_positions
+from morrow.readers.masks.section_cache import Entry, SectionValues
 from morrow.readers.merges.section_merge import SectionMerge
 
 MAX_BLOCKS = 6
@@ -61,8 +50,6 @@ class Merged:
 
     blocks: tuple[Block, ...]
     live: tuple[pl.Series | None, ...]
-    since: int = 0
-    """Number of keys that have changed since the section was last saved to the cache folder."""
 
     @classmethod
     def of(cls, rows: pl.DataFrame, fingerprints: Fingerprints) -> Merged:
@@ -94,7 +81,7 @@ class Merged:
         live = tuple(_remove_rows(mask, block, wanted) for block, mask in zip(self.blocks, self.live))
         blocks = (*self.blocks, *(block for each in new for block in each.blocks))
         both = (*live, *(mask for each in new for mask in each.live))
-        return Merged(*_compact_blocks(blocks, both), self.since + len(wanted))
+        return Merged(*_compact_blocks(blocks, both))
 
     @property
     def framed(self) -> pl.DataFrame:
@@ -132,45 +119,30 @@ def _remove_rows(mask: pl.Series | None, block: Block, wanted: Fingerprints) -> 
     return whole.scatter(pl.Series(dead), False)  # copies the bits, which the earlier version shares
 
 
-MERGED_CACHE: ByteCache[Merged] = ByteCache(256 << 20)
-"""Merged rows of recently read sections, by file set; `capacity` can be set, in bytes."""
-
-MERGED = "merged"
-"""The name of merged rows in cache keys."""
-
-ROWS_PER_SAVED_CHANGE = 4
-"""Save merged rows to the cache folder again once 1/4 of them have changed.
+ROWS_PER_SAVED_CHANGE = 16
+"""Save merged rows to the cache folder again once 1/16 of the section's rows are in files added or removed.
 
 Saving after each of many commits would be expensive; other processes merge the keys that have changed since.
 """
 
 
-def find_known(merge: SectionMerge, section: Section) -> Merged | None:
-    """Return the cached merged rows of a section, either the merge's own section or an earlier version; else None."""
+def open_cache(merge: SectionMerge) -> SectionValues[Merged]:
+    """Return the cache of merged rows like these; with a filter on keys, they are in memory only."""
 
-    def kept() -> Merged | None:
-        entry = _find_entry(merge, section)
-        frame = None if entry is None else entry.frame()
+    def load(entry: Entry, _: Section) -> Merged | None:
+        frame = entry.frame()
         return None if frame is None else Merged.of_frame(frame, merge.schema)
 
-    return find_in_caches(_place(merge), section, MERGED_CACHE, kept, lambda merged: merged.size)
-
-
-def keep(merge: SectionMerge, merged: Merged) -> Merged:
-    """Cache merged rows in memory, and in the cache folder if many have changed since the last save."""
-    place, worth = _place(merge), not merged.since or merged.since * ROWS_PER_SAVED_CHANGE > merged.rows.height
-    if worth and (entry := _find_entry(merge, merge.section)) is not None:
-        entry.keep_frame(merged.framed)
-        merged = replace(merged, since=0)
-    MERGED_CACHE.put((place, merge.section), merged, merged.size)
-    remember(place, merge.section, _find_bucket_entry(merge) if worth else None)
-    return merged
-
-
-def find_nearest_known(merge: SectionMerge) -> tuple[Section, Merged] | None:
-    """Return the cached version of the section from which the fewest rows differ, with its merged rows, if any."""
-    return find_nearest(
-        _place(merge), merge.section, lambda: _find_bucket_entry(merge), lambda base: find_known(merge, base)
+    return SectionValues(
+        "merged",
+        merge.plan,
+        merge.store,
+        parts=(merge.spec, merge.names, merge.key_filter),
+        stored=(merge.names,) if merge.key_filter == ALWAYS else None,
+        rows_per_save=ROWS_PER_SAVED_CHANGE,
+        measure=lambda merged: merged.size,
+        load=load,
+        save=lambda entry, merged: entry.keep_frame(merged.framed),
     )
 
 
@@ -184,20 +156,3 @@ def concat_merged(merge: SectionMerge, frames: Iterable[pl.DataFrame]) -> Merged
     parts = [to_merged(merge, rows) for rows in frames]
     empty = to_merged(merge, pl.DataFrame(schema={**merge.key_schema, **merge.schema}))
     return empty.changed(empty.fingerprints, parts) if parts else empty
-
-
-def _place(merge: SectionMerge) -> Hashable:
-    place = merge.store.url(merge.plan.table), merge.plan.schema.layout
-    return MERGED, *place, merge.store.checks_pages, merge.spec, merge.names, merge.key_filter
-
-
-def _find_entry(merge: SectionMerge, section: Section) -> Entry | None:
-    if merge.key_filter != ALWAYS:
-        return None
-    return find_files_entry(merge.plan, section, section.files, merge.store, MERGED, merge.names)
-
-
-def _find_bucket_entry(merge: SectionMerge) -> Entry | None:
-    if merge.key_filter != ALWAYS:
-        return None
-    return find_bucket_entry(merge.plan, merge.section, merge.store, MERGED, merge.names)

@@ -29,14 +29,13 @@ from morrow.readers.masks.incremental import Changed, find_changed, read_file_ke
 from morrow.readers.masks.live_rows import read_first, split_rows
 from morrow.readers.masks.packed_keys import find_cuts, slice_frames
 from morrow.readers.masks.section_keys import SectionKeys, order_by_age
-from morrow.readers.merges.merge_cache import Merged, concat_merged, find_known, find_nearest_known, keep, to_merged
+from morrow.readers.merges.merge_cache import Merged, concat_merged, open_cache, to_merged
 from morrow.readers.merges.section_merge import SectionMerge
 from morrow.readers.merges.version_masks import (
     ChangedVersions,
     Rows,
     VersionMasks,
     compute_version_masks,
-    count_shared_keys,
     derive_masks,
     find_known_version_masks,
     keep_masks,
@@ -63,7 +62,8 @@ def scan_merged(plan: ScanPlan, section: Section, names: Sequence[str], store: F
     """
     merge = SectionMerge(plan, section, tuple(names), store)
     if _is_cached(merge):
-        found = find_known(merge, section) or keep(merge, refold(merge) or concat_merged(merge, merge.complete()))
+        cache = open_cache(merge)
+        found = cache.find(section) or cache.keep(section, refold(merge) or concat_merged(merge, merge.complete()))
         return found.rows.lazy()
     return pl.io.plugins.register_io_source(merge.streamed, schema=merge.schema, is_pure=True)
 
@@ -88,7 +88,8 @@ def _is_cached(merge: SectionMerge) -> bool:
 def is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
     """Return whether merged rows or masks of the section, or of an earlier version of it, are cached."""
     merge = SectionMerge(plan, section, plan.read_columns, store)
-    if find_known(merge, section) is not None or find_nearest_known(merge) is not None:
+    cache = open_cache(merge)
+    if cache.find(section) is not None or cache.find_nearest(section) is not None:
         return True
     return find_known_version_masks(plan, section, store) is not None
 
@@ -97,8 +98,7 @@ def count_merged(plan: ScanPlan, section: Section, store: FileStore) -> int:
     """Count the rows of `scan_merged`; reads keys, ages and kinds only, and the columns that kinds depend on."""
     counted = section.cut is None and plan.filter.predicate == ALWAYS
     if counted and not SectionKeys.of(plan, section, store).with_kind:
-        compute_version_masks(plan, section, store)
-        keys = count_shared_keys(plan, section, store)
+        keys = compute_version_masks(plan, section, store).keys
         if keys is not None:
             return keys  # without retractions every key has a row
     merge = SectionMerge(plan, section, (), store)
@@ -121,7 +121,7 @@ def fold_whole(
     returns the store from which whole files are best read.
     """
     merge = SectionMerge(plan, section, plan.read_columns, store)
-    if find_known(merge, section) is not None:
+    if open_cache(merge).find(section) is not None:
         return None
     rows = refold_rows(merge)
     if rows is not None:
@@ -141,7 +141,7 @@ def _fold_masked(merge: SectionMerge, masks: VersionMasks) -> pl.DataFrame:
     )
     heights = [0 if mask is None else int(mask.sum()) for mask in shared]
     merged = merge.merged_runs(keys, together.rechunk(), heights)
-    return pl.concat([alone, keep(merge, concat_merged(merge, merged)).rows])
+    return pl.concat([alone, open_cache(merge).keep(merge.section, concat_merged(merge, merged)).rows])
 
 
 def _fill_masks(keys: SectionKeys, masks: Sequence[Mask]) -> list[Mask]:
@@ -175,7 +175,7 @@ def fold_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataF
 
         first, *others = pool.map(merged, _join_rounds(parts))
     keep_masks(plan, section, store, single, shared, sum(part.rounds.keys for part in parts))
-    found = keep(merge, first.changed(np.empty(0, np.int64), others) if others else first)
+    found = open_cache(merge).keep(merge.section, first.changed(np.empty(0, np.int64), others) if others else first)
     return pl.concat([alone, found.rows])
 
 
@@ -261,12 +261,12 @@ def refold_rows(merge: SectionMerge) -> pl.DataFrame | None:
         values = picked.select(cols(name for name in picked.columns if name not in deciding.columns))
         rows = pl.concat([deciding, values], how="horizontal")
         new.append(to_merged(merge, merge.merged(found.keys, rows, changes.versions.among(changes.shared))))
-    return pl.concat([single, keep(merge, before.changed(found.wanted, new)).rows])
+    return pl.concat([single, open_cache(merge).keep(merge.section, before.changed(found.wanted, new)).rows])
 
 
 def _find_changed(merge: SectionMerge) -> tuple[Merged, Changed] | None:
     """Return the merged rows of an earlier version of the section, and the changes since."""
-    near = find_nearest_known(merge)
+    near = open_cache(merge).find_nearest(merge.section)
     if near is None:
         return None
     base, before = near

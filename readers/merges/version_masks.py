@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -12,34 +12,18 @@ import polars as pl
 
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
-from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
-from morrow.readers.masks import MASK_CACHE, Mask, compute_live_masks
+from morrow.readers.masks import Mask, compute_live_masks
 from morrow.readers.masks.bitmasks import MaskBuilder
-from morrow.readers.masks.incremental import (
-    Changed,
-    find_changed,
-    find_in_caches,
-    find_nearest,
-    is_worth_keeping,
-    patch_masks,
-    remember,
-)
+from morrow.readers.masks.incremental import Changed, find_changed, patch_masks
 from morrow.readers.masks.key_ranges import KeyRange
-from morrow.readers.masks.live_rows import Unpacked, find_places, mask_bytes, process_in_parts
+from morrow.readers.masks.live_rows import ROWS_PER_SAVED_CHANGE, Unpacked, find_places, mask_bytes, process_in_parts
 from morrow.readers.masks.ordering import find_unshared, is_number, to_comparable
-from morrow.readers.masks.section_cache import find_bucket_entry, find_files_entry, is_kept
+from morrow.readers.masks.section_cache import Entry, SectionValues
 from morrow.readers.masks.section_keys import SectionKeys, order_by_age
 from morrow.readers.merges.versions import Versions, find_numbered_versions, find_versions
-
-VERSIONS = "versions"
-"""The name of these masks in cache keys."""
-
-SHARED_KEYS: ByteCache[int] = ByteCache(1 << 20)
-"""The number of keys with several versions, by the file set of a section."""
-NUMBER_BYTES = 64
 
 Rows: TypeAlias = npt.NDArray[np.bool_]
 
@@ -65,6 +49,8 @@ class VersionMasks(msgspec.Struct, frozen=True):
 
     single: tuple[Mask, ...]
     shared: tuple[Mask, ...]
+    keys: int | None = None
+    """The number of keys with several versions, if they were counted when the masks were made."""
 
 
 def compute_version_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks:
@@ -77,37 +63,25 @@ def compute_version_masks(plan: ScanPlan, section: Section, store: FileStore) ->
     return found or keep_masks(plan, section, store, *_make_masks(SectionKeys.of(plan, section, store)))
 
 
-def count_shared_keys(plan: ScanPlan, section: Section, store: FileStore) -> int | None:
-    """Return the number of keys with several versions; None if it was not counted when the masks were made."""
-    return SHARED_KEYS.get(_cache_key(plan, section, store))
-
-
 def find_known_version_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
     """Return the masks if they are cached or can be derived from cached masks of most of the section's files."""
-    return _find_cached(plan, section, store) or _refresh_masks(plan, section, store)
+    return _open_cache(plan, store).find(section) or _refresh_masks(plan, section, store)
 
 
 def _refresh_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
-    near = find_nearest(
-        _place(plan, store),
-        section,
-        lambda: find_bucket_entry(plan, section, store, VERSIONS),
-        lambda base: _find_cached(plan, base, store),
-    )
-    if near is None:
-        return None
-    base, known = near
-    found = find_changed(plan, section, base, store)
-    return None if found is None else _patch_version_masks(found, known, ChangedVersions.of(found))
+    near = _open_cache(plan, store).find_nearest(section)
+    found = None if near is None else find_changed(plan, section, near[0], store)
+    return None if near is None or found is None else _patch_version_masks(found, near[1], ChangedVersions.of(found))
 
 
 def derive_masks(found: Changed, versions: ChangedVersions) -> VersionMasks:
     """Return the masks of a changed section from the versions of its changed keys."""
     plan, section, store = found.keys.plan, found.keys.section, found.keys.store
-    before = _find_cached(plan, section, store)
+    masks = _open_cache(plan, store)
+    before = masks.find(section)
     if before is not None:
         return before
-    known = _find_cached(plan, found.base, store)
+    known = masks.find(found.base)
     return (
         compute_version_masks(plan, section, store) if known is None else _patch_version_masks(found, known, versions)
     )
@@ -140,8 +114,7 @@ def _patch_version_masks(found: Changed, known: VersionMasks, changes: ChangedVe
     masks = VersionMasks(
         patch_masks(found, known.single, single, blank=True), patch_masks(found, known.shared, shared, blank=False)
     )
-    _keep(found.keys.plan, found.keys.section, found.keys.store, masks)
-    return masks
+    return _open_cache(found.keys.plan, found.keys.store).keep(found.keys.section, masks)
 
 
 def keep_masks(
@@ -150,42 +123,29 @@ def keep_masks(
     """Cache masks, given for the files oldest first, and the number of keys with several versions."""
     by_file = {file: number for number, file in enumerate(order_by_age(section))}
     places = [by_file[i] for i in range(len(section.files))]
-    masks = VersionMasks(tuple(single[i] for i in places), tuple(shared[i] for i in places))
-    _keep(plan, section, store, masks)
-    SHARED_KEYS.put(_cache_key(plan, section, store), keys, NUMBER_BYTES)
-    return masks
+    masks = VersionMasks(tuple(single[i] for i in places), tuple(shared[i] for i in places), keys)
+    return _open_cache(plan, store).keep(section, masks)
 
 
-def _keep(plan: ScanPlan, section: Section, store: FileStore, masks: VersionMasks) -> None:
-    both = (*masks.single, *masks.shared)
-    place = _place(plan, store)
-    MASK_CACHE.put((place, section), both, mask_bytes(both))
-    worth = is_kept(section, store) and is_worth_keeping(place, section)
-    remember(place, section, find_bucket_entry(plan, section, store, VERSIONS) if worth else None)
-    if worth and (entry := find_files_entry(plan, section, section.files, store, VERSIONS)) is not None:
-        entry.keep_masks(both)
+def _open_cache(plan: ScanPlan, store: FileStore) -> SectionValues[VersionMasks]:
+    assert plan.merge is not None
+    return SectionValues(
+        "versions",
+        plan,
+        store,
+        parts=(plan.merge.key, plan.merge.looks_up, plan.merge.keeps_retractions),
+        stored=(),
+        rows_per_save=ROWS_PER_SAVED_CHANGE,
+        measure=lambda masks: mask_bytes((*masks.single, *masks.shared)),
+        load=_load_masks,
+        save=lambda entry, masks: entry.keep_masks((*masks.single, *masks.shared)),
+    )
 
 
-def _find_cached(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
-    """Return the masks of a section from memory, or from the cache folder."""
-
-    def kept() -> tuple[Mask, ...] | None:
-        entry = find_files_entry(plan, section, section.files, store, VERSIONS)
-        return None if entry is None else entry.masks([file.row_count for file in (*section.files, *section.files)])
-
-    masks = find_in_caches(_place(plan, store), section, MASK_CACHE, kept, mask_bytes)
+def _load_masks(entry: Entry, section: Section) -> VersionMasks | None:
+    masks = entry.masks([file.row_count for file in (*section.files, *section.files)])
     files = len(section.files)
     return None if masks is None else VersionMasks(masks[:files], masks[files:])
-
-
-def _place(plan: ScanPlan, store: FileStore) -> Hashable:
-    assert plan.merge is not None
-    rules = plan.merge.key, plan.merge.looks_up, plan.merge.keeps_retractions
-    return VERSIONS, store.url(plan.table), store.checks_pages, *rules, plan.schema.layout
-
-
-def _cache_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
-    return _place(plan, store), section
 
 
 def _make_masks(keys: SectionKeys) -> tuple[list[Mask], list[Mask], int]:

@@ -75,12 +75,7 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
     "readers.files.formats.orc": {"MAX_FREE_RUNS": (0, 1)},
     "readers.files.page_checksums": {"MIN_THREADED_BYTES": (0,)},
     "readers.files.streaming": {"MAX_FRAMES_AT_ONCE": (1, 2)},
-    "readers.masks.incremental": {
-        "MIN_STEPPED_ROWS": (2,),
-        "ROWS_PER_SAVED_CHANGE": (1, 10**6),
-        "MAX_SECTIONS_PER_BUCKET": (1, 2),
-        "MIN_ROWS_PER_CHANGE": (0, 1),
-    },
+    "readers.masks.incremental": {"MIN_STEPPED_ROWS": (2,), "MAX_KEY_BYTES": (0, 100)},
     "readers.masks.key_ranges": {
         "MAX_FEW_ROWS": (0,),
         "NUMBER_ROWS_FACTOR": (1,),
@@ -89,7 +84,7 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MAX_MERGED_SHARE": (0.1, 5),
         "MIN_DENSE_ROWS": (0,),
     },
-    "readers.masks.live_rows": {"MIN_SPLIT_ROWS": (0,)},
+    "readers.masks.live_rows": {"MIN_SPLIT_ROWS": (0,), "ROWS_PER_SAVED_CHANGE": (1, 10**6)},
     "readers.masks.ordering": {
         "HASH_BLOCK_ROWS": (1, 2),
         "MIN_TABLE_BITS": (1,),
@@ -110,7 +105,11 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "WORD_BLOCK_ROWS": (1, 2),
         "MIN_REPEATS": (1,),
     },
-    "readers.masks.section_cache": {"MIN_CACHED_ROWS": (0,)},
+    "readers.masks.section_cache": {
+        "MIN_CACHED_ROWS": (0,),
+        "MAX_SECTIONS_PER_BUCKET": (1, 2),
+        "MIN_ROWS_PER_CHANGE": (0, 1),
+    },
     "readers.merges.merge_cache": {
         "ROWS_PER_SAVED_CHANGE": (1, 10**6),
         "MAX_BLOCKS": (1, 2),

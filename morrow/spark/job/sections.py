@@ -21,7 +21,6 @@ from morrow.engine.errors import MorrowError
 from morrow.engine.format.binary_row import Value, decode_row
 from morrow.engine.format.binary_row_encoder import encode_row
 from morrow.engine.format.types import BinaryType, DataField, DataType, DecimalType, VarBinaryType
-from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import get_series
 from morrow.engine.plan.filter import Filter, combine_filters
@@ -31,6 +30,7 @@ from morrow.engine.structs import replace
 from morrow.readers.files.file_frames import scan_files
 from morrow.readers.files.streaming import translate_file_errors
 from morrow.readers.masks.key_ranges import RANGED_TYPES, read_row_groups
+from morrow.readers.masks.section_cache import SECTIONS, make_cache_key
 from morrow.readers.masks.section_keys import SectionKeys
 from morrow.spark.job import wire
 from morrow.spark.job.execution import run_tasks
@@ -164,9 +164,8 @@ SAMPLES_PER_PIECE = 64
 CUT_TYPES: tuple[type[DataType], ...] = (*RANGED_TYPES, DecimalType, BinaryType, VarBinaryType)
 """Types of key columns to cut at: their literals compare exactly as the keys do."""
 
-_CUT_CACHE: ByteCache[list[Section]] = ByteCache(64 << 20)
-"""A cache of the pieces of sections, of about this many bytes: the same query is often planned repeatedly."""
 PIECE_BYTES = 1 << 9
+"""Approximate memory of a cached piece of a section, and of each of its files; the same query is planned repeatedly."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +200,8 @@ def cut(plan: ScanPlan, section: Section, store: FileStore, limit: int) -> Seque
         return found, sum(PIECE_BYTES * (len(piece.files) + 1) for piece in found)
 
     try:
-        return _CUT_CACHE.get_or_make((store.url(plan.table), plan.schema.layout, section, pieces), make)
+        cut: list[Section] = SECTIONS.get_or_make(make_cache_key("pieces", plan, store, section, pieces), make)
+        return cut
     except MorrowError:
         return [section]
 

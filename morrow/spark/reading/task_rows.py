@@ -34,7 +34,7 @@ from morrow.readers.execution.execute import MASK_WORKERS
 from morrow.readers.execution.section_frames import filter_frame
 from morrow.readers.files.file_frames import list_virtual_columns
 from morrow.readers.files.streaming import translate_file_errors
-from morrow.readers.merges.version_masks import compute_version_masks, count_shared_keys
+from morrow.readers.merges.version_masks import compute_version_masks
 from morrow.spark.expressions import make_literal, parse_predicates, quote_name
 from morrow.spark.job.execution import INLINE_LOCK, is_local
 from morrow.spark.job.sections import run_sections
@@ -161,8 +161,8 @@ def _count_keys(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -
     most = 0
     for section in sections:
         masks = compute_version_masks(plan, section, store)
-        keys = count_shared_keys(plan, section, store)
-        most += sum(int(mask.sum()) for mask in masks.shared if mask is not None) if keys is None else keys
+        shared = (int(mask.sum()) for mask in masks.shared if mask is not None)
+        most += sum(shared) if masks.keys is None else masks.keys
     return most
 
 

@@ -5,7 +5,7 @@ The driver makes the masks of small sections. Tasks make the masks of large sect
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -26,9 +26,10 @@ from morrow.readers.execution.execute import MASK_WORKERS
 from morrow.readers.execution.section_frames import filter_frame
 from morrow.readers.files.file_frames import scan_files
 from morrow.readers.files.streaming import collect_batches, translate_file_errors
-from morrow.readers.masks import MASK_CACHE, Mask, compute_live_masks
+from morrow.readers.masks import Mask, compute_live_masks
 from morrow.readers.masks.bitmasks import pack_mask, unpack_mask
 from morrow.readers.masks.live_rows import find_known_masks, mask_bytes
+from morrow.readers.masks.section_cache import SECTIONS, make_cache_key
 from morrow.readers.merges.version_masks import find_known_version_masks, is_folded, scan_masks
 from morrow.spark.job.execution import is_local
 from morrow.spark.job.sections import ScanJob, run_sections
@@ -200,11 +201,8 @@ def _is_cached(plan: ScanPlan, section: Section, store: FileStore) -> bool:
 
 def _find_cached(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
     """Return cached masks that tasks made for an earlier read."""
-    return MASK_CACHE.get(_make_key(plan, section, store))
-
-
-def _make_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
-    return "by tasks", store.url(plan.table), store.checks_pages, plan.merge, plan.schema.layout, section
+    found: tuple[Mask, ...] | None = SECTIONS.get(make_cache_key("by tasks", plan, store, plan.merge, section))
+    return found
 
 
 def _make_by_tasks(
@@ -219,6 +217,6 @@ def _make_by_tasks(
     for section in sections:
         # Files without rows are in no piece.
         masks = tuple(unpack_mask(found.get(file.path), file.row_count) for file in section.files)
-        MASK_CACHE.put(_make_key(plan, section, store), masks, mask_bytes(masks))
+        SECTIONS.put(make_cache_key("by tasks", plan, store, plan.merge, section), masks, mask_bytes(masks))
         made[section] = masks
     return made

@@ -14,7 +14,8 @@ from morrow.engine.errors import CorruptFile, FileMissing
 from morrow.engine.io.local import LocalStore
 from morrow.readers.execution import strategy
 from morrow.readers.files import prefetch
-from morrow.readers.masks import clear_mask_cache, compute_live_masks, live_rows, packed_keys
+from morrow.readers.masks import compute_live_masks, live_rows, packed_keys
+from morrow.readers.masks.section_cache import SECTIONS
 from morrow.readers.masks.section_keys import SectionKeys
 from morrow.readers.merges import sections
 from tests.support.s3_server import BUCKET, S3Server, running
@@ -64,10 +65,10 @@ def test_the_masks_that_are_kept_are_those_that_would_be_computed(tmp_path: Path
     factory.write_file(rows(range(5), "old"), level=5)
     factory.write_file(rows(range(3, 8), "new"), kinds=["+I", "-D", "+I", "-D", "+I"])
     factory.commit()
-    clear_mask_cache()
+    SECTIONS.clear()
     plan, store = morrow.open(factory.path).scan().plan, LocalStore()
     computed = compute_live_masks(plan, plan.sections[0], store)
-    clear_mask_cache()
+    SECTIONS.clear()
     assert strategy.read_whole_section(plan, plan.sections[0], store) is not None
     kept = compute_live_masks(plan, plan.sections[0], store)
     assert [None if m is None else m.to_list() for m in kept] == [None if m is None else m.to_list() for m in computed]
@@ -101,7 +102,7 @@ def test_masks_are_worked_out_in_parts_also_for_text(
     factory.write_file(pa.table({"k": keys, "v": ["old"] * 20}), level=5)
     factory.write_file(pa.table({"k": keys[::3], "v": ["new"] * len(keys[::3])}))
     factory.commit()
-    clear_mask_cache()
+    SECTIONS.clear()
     found = dict(morrow.open(factory.path).scan().lazy().collect().rows())
     assert found == {key: "new" if key in keys[::3] else "old" for key in keys}
 

@@ -17,10 +17,8 @@ import morrow
 from morrow.engine.io import cache
 from morrow.engine.structs import replace
 from morrow.readers.execution.execute import to_polars
-from morrow.readers.masks import incremental
-from morrow.readers.masks import section_cache as masks_folder
+from morrow.readers.masks import incremental, section_cache
 from morrow.readers.masks.incremental import (
-    KEY_CACHE,
     FileKeys,
     compute_fingerprints,
     find_all_positions,
@@ -43,8 +41,8 @@ def test_every_state_reads_the_same_after_every_other(table: RandomTable, data: 
     morrow.clear_caches()
     try:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(incremental, "MIN_ROWS_PER_CHANGE", 0)
-            patched.setattr(masks_folder, "MIN_CACHED_ROWS", 0)
+            patched.setattr(section_cache, "MIN_ROWS_PER_CHANGE", 0)
+            patched.setattr(section_cache, "MIN_CACHED_ROWS", 0)
             patched.setattr(merge_cache, "ROWS_PER_SAVED_CHANGE", data.draw(st.sampled_from((0, 1 << 30)), "often"))
             patched.setenv(cache.SWITCH, data.draw(st.sampled_from(("on", "off")), "folder"))
             patched.setenv(cache.FOLDER, str(folder / "cache"))
@@ -106,7 +104,7 @@ def test_only_the_new_file_is_looked_at_for_masks(engine: str, tmp_path: Path, m
         assert keys_read() == read
     found = dict(morrow.open(factory.path).scan(["id", "n"]).to_polars().rows())
     assert found == {**dict.fromkeys(range(100), 0), 5: 1, 6: 1, 2: 2, 3: 3, 4: 4, 50: 4, 102: 2, 103: 3, 104: 4}
-    monkeypatch.setattr(KEY_CACHE, "capacity", 0)  # a cache without room means full computation
+    monkeypatch.setattr(incremental, "MAX_KEY_BYTES", 0)  # keys that do not fit are computed again
     factory.write_file(rows([7], 5), format="orc")
     factory.commit()
     assert keys_read() == 6

@@ -20,8 +20,9 @@ from morrow.engine.errors import CorruptFile, FileMissing
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
-from morrow.readers.masks import clear_mask_cache, compute_live_masks, key_ranges, live_rows
+from morrow.readers.masks import compute_live_masks, key_ranges, live_rows
 from morrow.readers.masks.live_rows import compute_superseded_masks, split_rows
+from morrow.readers.masks.section_cache import SECTIONS
 from morrow.readers.masks.section_keys import SectionKeys
 from tests.oracle import File, Record, read_bucket
 from tests.support.table_factory import TableFactory
@@ -39,7 +40,7 @@ def with_vectors(path: Path, *, wide: bool = False) -> TableFactory:
 
 def planned(table: TableFactory) -> tuple[ScanPlan, Section]:
     """Plan the section of the file that has a deletion vector."""
-    clear_mask_cache()
+    SECTIONS.clear()
     plan = morrow.open(table.path).scan().plan
     return plan, next(section for section in plan.sections if any(f.deletion for f in section.files))
 
@@ -125,7 +126,7 @@ def rows(*values: tuple[Any, ...]) -> pa.Table:
 
 
 def read(table: TableFactory) -> dict[int, str]:
-    clear_mask_cache()
+    SECTIONS.clear()
     found = morrow.open(table.path).scan(["id", "v"]).to_arrow().to_pylist()
     assert len({row["id"] for row in found}) == len(found)
     return {row["id"]: row["v"] for row in found}
@@ -330,7 +331,7 @@ def test_texts_that_end_alike_are_different_keys(tmp_path: Path) -> None:
     table.write_file(pa.table({"k": keys, "v": ["old"] * len(keys)}), level=5)
     table.write_file(pa.table({"k": keys[:30:2], "v": ["new"] * 15}))
     table.commit()
-    clear_mask_cache()
+    SECTIONS.clear()
     found = dict(morrow.open(table.path).scan().lazy().collect().rows())
     assert found == {key: "new" if key in keys[:30:2] else "old" for key in keys}
 

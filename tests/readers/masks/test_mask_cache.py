@@ -11,15 +11,16 @@ import pytest
 
 import morrow
 from morrow.readers.execution import execute
-from morrow.readers.masks import MASK_CACHE, clear_mask_cache, incremental
+from morrow.readers.masks import section_cache
 from morrow.readers.masks.live_rows import mask_bytes
+from morrow.readers.masks.section_cache import SECTIONS
 from tests.support.recording_store import RecordingStore
 from tests.support.table_factory import TableFactory
 
 
 @pytest.fixture(autouse=True)
 def _empty_cache() -> None:
-    clear_mask_cache()
+    SECTIONS.clear()
 
 
 @pytest.fixture
@@ -47,9 +48,9 @@ def test_the_second_read_computes_nothing(merged: TableFactory) -> None:
 
 def test_clear_caches_starts_cold(merged: TableFactory) -> None:
     first = reads(merged)
-    assert MASK_CACHE.held > 0
+    assert SECTIONS.held > 0
     morrow.clear_caches()
-    assert MASK_CACHE.held == 0
+    assert SECTIONS.held == 0
     assert reads(merged) == first
 
 
@@ -76,12 +77,12 @@ def test_a_mask_costs_a_bit_for_each_row() -> None:
 
 def test_old_masks_make_room(merged: TableFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     reads(merged)
-    monkeypatch.setattr(MASK_CACHE, "capacity", MASK_CACHE.held)
-    monkeypatch.setattr(incremental, "MIN_ROWS_PER_CHANGE", sys.maxsize)  # never derive masks from cached ones
-    snapshot_of_all = MASK_CACHE.held
+    monkeypatch.setattr(SECTIONS, "capacity", SECTIONS.held)
+    monkeypatch.setattr(section_cache, "MIN_ROWS_PER_CHANGE", sys.maxsize)  # never derive masks from cached ones
+    snapshot_of_all = SECTIONS.held
     merged.write_file(pa.table({"id": [3], "v": ["c"]}), format="orc")
     merged.commit()
     reads(merged)
-    assert 0 <= MASK_CACHE.held <= snapshot_of_all
+    assert 0 <= SECTIONS.held <= snapshot_of_all
     assert execute.count(morrow.open(merged.path).scan(snapshot=1).plan, store := RecordingStore()) == 3
     assert len(store.reads) == 2

@@ -14,8 +14,10 @@ import morrow
 from morrow.engine.errors import CorruptFile
 from morrow.readers.execution import strategy
 from morrow.readers.masks import key_ranges
+from morrow.readers.masks.section_cache import SECTIONS
 from morrow.readers.merges import engines, section_merge, sections
-from morrow.readers.merges.merge_cache import MERGED_CACHE
+from morrow.readers.merges.merge_cache import open_cache
+from morrow.readers.merges.section_merge import SectionMerge
 from tests.support.table_factory import TableFactory
 
 FIELDS = [("id", "INT"), ("a", "INT"), ("b", "STRING"), ("n", "BIGINT")]
@@ -49,6 +51,13 @@ def read(scan: morrow.Scan) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in scan.to_arrow().to_pylist())
 
 
+def is_cached(scan: morrow.Scan) -> bool:
+    """Return whether the merged rows of a scan are cached."""
+    plan = scan.plan
+    (section,) = plan.sections
+    return open_cache(SectionMerge(plan, section, plan.read_columns, scan.store)).find(section) is not None
+
+
 def test_first_and_second_read_are_alike_and_the_second_merges_nothing(
     table: morrow.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,12 +68,12 @@ def test_first_and_second_read_are_alike_and_the_second_merges_nothing(
 
 def test_merged_rows_are_kept_within_a_bound_of_bytes(table: morrow.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     read(table.scan())
-    assert MERGED_CACHE.held > 0
+    assert is_cached(table.scan())
     morrow.clear_caches()
-    assert MERGED_CACHE.held == 0
-    monkeypatch.setattr(MERGED_CACHE, "capacity", 1)
+    assert not is_cached(table.scan())
+    monkeypatch.setattr(SECTIONS, "capacity", 1)
     assert read(table.scan()) == MERGED
-    assert MERGED_CACHE.held == 0
+    assert not is_cached(table.scan()) and SECTIONS.held == 0
 
 
 @pytest.mark.parametrize(
@@ -105,20 +114,20 @@ def test_a_large_section_is_merged_by_key_range(table: morrow.Table, monkeypatch
     assert sorted(table.scan().lazy().collect().rows()) == MERGED
     assert table.scan(limit=2).to_arrow().num_rows == 2
     assert sum(batch.num_rows for batch in table.scan().to_batches(1)) == len(MERGED)
-    assert MERGED_CACHE.held == 0
+    assert not is_cached(table.scan())
 
 
 def test_few_merged_rows_of_a_large_section_are_cached(table: morrow.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sections, "MAX_SMALL_SECTION_ROWS", 0)
     monkeypatch.setattr(strategy, "MAX_WHOLE_ROWS", 0)
 
-    assert table.scan(limit=2).to_arrow().num_rows == 2 and MERGED_CACHE.held == 0
-    assert read(table.scan()) == MERGED and MERGED_CACHE.held > 0
+    assert table.scan(limit=2).to_arrow().num_rows == 2 and not is_cached(table.scan())
+    assert read(table.scan()) == MERGED and is_cached(table.scan())
     assert read(table.scan()) == MERGED
 
-    MERGED_CACHE.clear()
+    morrow.clear_caches()
     monkeypatch.setattr(sections, "MAX_CACHED_ROWS", 1)
-    assert read(table.scan()) == MERGED and MERGED_CACHE.held == 0
+    assert read(table.scan()) == MERGED and not is_cached(table.scan())
 
 
 def test_a_file_with_other_rows_than_its_manifest_says_is_corrupt(table: morrow.Table) -> None:

@@ -17,7 +17,7 @@ import pytest
 import morrow
 from morrow.engine.errors import BranchNotFound, ColumnNotFound, CorruptFile, FileMissing, TableNotFound
 from morrow.engine.format.types import DataField, LocalZonedTimestampType, parse_atomic
-from morrow.readers.masks import clear_mask_cache
+from morrow.readers.masks.section_cache import SECTIONS
 from morrow.spark.expressions import make_literal
 from morrow.spark.job import execution, sections
 from morrow.spark.reading import choice, distributed, task_rows, tasks
@@ -248,7 +248,7 @@ def test_masks_of_large_sections_are_made_by_tasks(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
     table = keyed(tmp_path, engine)
-    clear_mask_cache()
+    SECTIONS.clear()
     monkeypatch.setattr(tasks, "DRIVER_ROWS", 3)
     monkeypatch.setattr(tasks, "ALONE_ROWS", 3)
     # The driver must not read the files.

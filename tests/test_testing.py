@@ -1,4 +1,4 @@
-"""Morrow's catalogs follow the contract of `Catalog`, and so does one that commits itself and whose names are not paths."""
+"""Morrow's catalogs follow the contract of `Catalog`, as does one that commits itself and whose names are not paths."""
 
 from __future__ import annotations
 

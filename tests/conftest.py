@@ -167,7 +167,7 @@ def process_state() -> Iterator[None]:
         setattr(module, name, value)
     found = environment_of_test()
     # Only changed variables are set: threads of Polars and others read the environment at any time, against which the C
-    # library has no lock, and a process whose whole environment is replaced may crash.
+    # library does not protect itself, and a process whose whole environment is replaced may crash.
     for name in found.keys() - environment.keys():
         del os.environb[name]
     for name, value in environment.items() if found != environment else ():

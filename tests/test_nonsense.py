@@ -1,4 +1,4 @@
-"""Wrong arguments to every public callable either work or raise one of Morrow's errors."""
+"""Wrong arguments to every public callable either work or raise a MorrowError."""
 
 from __future__ import annotations
 

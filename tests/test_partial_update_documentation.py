@@ -1,4 +1,4 @@
-"""The examples of Paimon's partial-update documentation: INSERTs, SELECTs and their output."""
+"""The examples in Paimon's partial-update documentation: INSERTs, SELECTs and their output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random tables and conditions through every face: the rows are those of plain DuckDB, Polars and pyarrow.
+"""Random tables and conditions through every face: plain DuckDB, Polars and pyarrow return the same rows.
 
 A failure names its seed; `python -m tests.campaigns.faces --seed SEED --tables 1` checks that table again.
 """

@@ -80,7 +80,7 @@ def read(id: str, scan: dict[str, Any], schema: int, source: dict[str, Any], cas
 
 
 def followed(read: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Replace the rows of a read by those that 1.4.2 reads, if they are known to differ."""
+    """Use the rows that 1.4.2 reads, if they are known to differ."""
     file = f"{FOLLOWED}/{read['id']}.jsonl"
     if not (folder / file).exists():
         return read

@@ -1,6 +1,6 @@
 """`partial-update`: later non-null values overwrite, unless sequence groups and their functions decide.
 
-A sequence group has fields that order it, which are compared with those of the merged row. A record that is as new or
+A sequence group has fields that order it, which are compared with the merged row's. A record that is as new or
 newer overwrites the protected columns, also with nulls, or is aggregated; an older one is aggregated in reverse, or
 skipped. A record whose sequence fields are all null does not change the group.
 

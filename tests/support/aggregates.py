@@ -28,7 +28,7 @@ def stepped(step: str, name: str, dtype: DataType, pairs: Sequence[tuple[Any, An
     own = {name: pl.lit(value, dtype=kind) for name, (kind, value) in compiled.extra_state.items()}
     state = getattr(compiled, step)({VALUE: pl.col("acc"), **own}, pl.col("new"))
     result = frame.select(value=state[VALUE]).to_series()
-    # A null literal has no dtype of its own, and a fold casts it to the column's.
+    # A null literal lacks a dtype, and a fold casts it to the column's.
     assert result.dtype in (column, pl.Null())
     return result.to_list()
 

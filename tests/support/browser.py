@@ -49,7 +49,7 @@ os.dup2(reads, 3)
 os.dup2(writes, 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
-"""A script that becomes the browser, with two pipes at the descriptors 3 and 4, where the browser expects them."""
+"""A script that becomes the browser, with two pipes at the descriptors 3 and 4, as the browser expects."""
 
 
 @dataclass(frozen=True)

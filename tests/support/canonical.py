@@ -220,7 +220,7 @@ def _list(array: pa.Array, kind: t.DataType) -> Values:
 
 
 def _map(array: pa.Array, kind: t.DataType) -> Values:
-    """Convert a map, also if it is a list of key-value structs, since Polars has no map type."""
+    """Convert a map, also if it is a list of key-value structs, since Polars lacks a map type."""
     key, value = (kind.key, kind.value) if isinstance(kind, t.MapType) else (_element(kind), t.IntType())
     if pa.types.is_map(array.type):
         keys, items = array.keys, array.items

@@ -73,7 +73,7 @@ def write_parquet(table: pa.Table, fields: Sequence[t.DataField], path: Path, ro
 
 
 def write_orc(table: pa.Table, fields: Sequence[t.DataField], path: Path, row_group_size: int | None) -> None:  # noqa: ARG001
-    """Write ORC; times are stored as integers, since ORC has no time of day and Java writes milliseconds."""
+    """Write ORC; times are stored as integers, since ORC lacks a time of day and Java writes milliseconds."""
     plain = pa.schema([f.with_type(pa.int32()) if pa.types.is_time(f.type) else f for f in table.schema])
     pyarrow.orc.write_table(table.cast(plain), path, compression="zstd")
 

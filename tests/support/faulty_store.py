@@ -142,7 +142,7 @@ class FaultyStore:
                 yield pieces  # type: ignore[misc]  # typeshed does not call a BufferedWriter a BinaryIO
             self._do("end output", path, lambda: manager.__exit__(None, None, None))
         except BaseException as error:
-            # As the inner store tidies up after an error in its block; what is closed came to its end.
+            # Like the cleanup of the inner store after an error in its block; a closed stream has ended normally.
             if stream.closed:
                 self.inner.delete(path)
             else:

@@ -42,7 +42,7 @@ class ColumnStats:
 
 
 def column_stats(table: pa.Table, fields: Sequence[t.DataField]) -> ColumnStats:
-    """Compute the statistics that Paimon collects from a written file; binary and nested types have no bounds."""
+    """Compute the statistics that Paimon collects from a written file; binary and nested types lack bounds."""
     bounds = {f.name: _bounds(table.column(f.name), f.type) for f in fields}
     return ColumnStats(
         types={f.name: f.type for f in fields},

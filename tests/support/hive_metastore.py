@@ -76,7 +76,7 @@ def hive_metastore() -> Iterator[str]:
 
 def _started(gateway: object) -> str:
     """Start the metastore in the JVM, and return its address when it listens."""
-    java = gateway.jvm  # type: ignore[attr-defined]  # py4j has no types
+    java = gateway.jvm  # type: ignore[attr-defined]  # py4j is untyped
     hive = java.org.apache.hadoop.hive
     configuration = hive.conf.HiveConf()
     hive.metastore.txn.TxnDbUtil.prepDb(configuration)

@@ -83,7 +83,7 @@ class MergedTable:
         return self._sorted(row for row in merged if row is not None)
 
     def comparable(self, rows: Sequence[Row]) -> list[Row]:
-        """Make rows comparable: drop the order of Java's hash sets and hash maps, and round FLOAT to 32 bits."""
+        """Make rows comparable: drop the order of hash sets and hash maps, and round FLOAT to 32 bits."""
         sets = set_columns(self.names, self.options)
 
         def column(field: t.DataField, value: Any) -> Any:

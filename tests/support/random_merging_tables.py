@@ -1,7 +1,7 @@
 """Random tables of the engines that combine records: partial-update and aggregation.
 
 They contain retractions only if the table defines their effect. With late records, the result of `nested_update` with
-a key and a count limit depends on the order of Java's hash maps, so sequence groups do not use it.
+a key and a count limit depends on the order in Java's hash maps, so sequence groups do not use it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random primary-key tables for Hypothesis: a history of records, split into files and levels of a possible LSM tree.
 
-Values come from small pools, so that keys collide and sequence fields tie. ORC files have no fractions of seconds,
-which Java and other readers read differently before 1970.
+Values come from small pools, so that keys collide and sequence fields tie. ORC files do not contain fractions
+of seconds, which Java and other readers read differently before 1970.
 
 Tables are drawn with plain names, and `with_hostile_names` renames a finished one.
 """

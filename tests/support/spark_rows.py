@@ -55,7 +55,7 @@ def assert_reads_alike(frame: DataFrame, scan: Scan | SystemScan, set_columns: t
 
 
 def handed_over(scan: Scan, spark: SparkSession) -> DataFrame:
-    """Read with Morrow in this process, with the nullability of Spark's reads."""
+    """Read with Morrow in this process, with the same nullability as Spark."""
     return to_spark(scan.to_batches(), drop_not_null(scan.fields), spark, where="what is expected")
 
 

@@ -77,7 +77,7 @@ class TableFactory:
         path: the table's folder, created here.
         fields: columns; ``(name, type text)`` for plain types, ids count from 0.
         options: table options; a primary-key table gets ``bucket=1``, unless given.
-        manifest_codec: block codec of the Avro metadata: null, deflate, or zstandard where that module is installed.
+        manifest_codec: block codec of the Avro metadata: null, deflate, or zstandard if that module is installed.
         spelling: how another writer spells schemas and manifests.
     """
 

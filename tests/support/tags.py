@@ -1,4 +1,4 @@
-"""Snapshots with given times for tests of tags: they have no data, since no committer could set the times."""
+"""Snapshots with given times for tests of tags: they are empty, since no committer could set the times."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def tags(metadata: TableMetadata) -> dict[str, int]:
 
 
 def moment(text: str) -> dt.datetime:
-    """Parse ISO text as an instant, in UTC if it has no zone."""
+    """Parse ISO text as an instant, in UTC if it lacks a zone."""
     time = dt.datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=dt.UTC)
 

@@ -235,7 +235,7 @@ def lowered(patch: pytest.MonkeyPatch, chance: random.Random, share: float) -> d
 
 
 def _holders(home: str, name: str) -> list[ModuleType]:
-    """Return the modules that hold a threshold: its own module, and those that import it by name."""
+    """Return the modules that hold a threshold: its own module, and modules that import it by name."""
     users = [module for module, imported in _imports().items() if (home, name) in imported]
     return [sys.modules[home], *users]
 

@@ -366,7 +366,7 @@ def test_a_table_that_is_renamed_while_others_write_loses_no_row(options: dict[s
             for name in names:
                 try:
                     catalog.table(name).upsert({"id": [row], "v": ["x"]})
-                except (NotFound, StorageError):  # it has just got its other name
+                except (NotFound, StorageError):  # another process has just renamed it
                     continue
                 done.append(row)
                 break
@@ -430,7 +430,7 @@ def test_a_connection_that_has_ended_is_made_again(options: dict[str, str], serv
         other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
     assert catalog.databases() == ["db"]
     pid = os.fork()
-    if pid == 0:  # a fork has its parent's connection, and must not use it
+    if pid == 0:  # a fork inherits its parent's connection, and must not use it
         os._exit(0 if catalog.databases() == ["db"] else 1)
     assert os.waitpid(pid, 0)[1] == 0
     assert catalog.databases() == ["db"]

@@ -1,4 +1,4 @@
-"""Encoded manifests: decoders read all containers, and the bytes are those of Java."""
+"""Encoded manifests: decoders read all containers, and Java would write the same bytes."""
 
 from __future__ import annotations
 

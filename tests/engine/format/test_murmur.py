@@ -1,4 +1,4 @@
-"""Iteration over ragged lists in parallel, and the Murmur hash of Paimon's rows."""
+"""Iteration over ragged lists in parallel, and the Murmur hash of rows."""
 
 from __future__ import annotations
 

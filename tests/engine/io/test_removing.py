@@ -21,7 +21,7 @@ Files: TypeAlias = Callable[..., tuple[FileStore, str]]
 
 @pytest.fixture(params=["disk", "memory"])
 def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
-    """Return a store with a folder of files, each of which holds its name."""
+    """Return a store with a folder of files that hold their own names."""
 
     def make(*names: str) -> tuple[FileStore, str]:
         store: FileStore = LocalStore() if request.param == "disk" else ObjectStore(MemoryStore(), "memory://", {})

@@ -252,7 +252,7 @@ def test_a_filesystem_of_fsspec_is_handed_in(tmp_path: Path) -> None:
             morrow.open(place, filesystem=wrong, storage_options=given or None)
 
 
-# Options of Hadoop's file systems, in the spellings of Paimon and Hadoop.
+# Options of Hadoop file systems, as Paimon and Hadoop spell them.
 
 
 def test_a_prefix_is_left_out_and_tuning_has_no_effect() -> None:

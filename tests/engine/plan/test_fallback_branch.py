@@ -22,7 +22,7 @@ MAIN, BRANCH = "main", "stream"
 
 
 class Branched:
-    """A table with a branch whose data files and manifests are in the same folders as those of main."""
+    """A table with a branch; data files and manifests of both are in the same folders."""
 
     def __init__(self, path: Path, fields: list[tuple[str, str]] = FIELDS) -> None:
         options = {"bucket": "-1", "scan.fallback-branch": BRANCH}

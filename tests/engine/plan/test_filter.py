@@ -235,7 +235,7 @@ def test_what_polars_alone_can_say_follows_the_predicate() -> None:
 )
 def test_expressions_that_are_refused(expression: object, message: str) -> None:
     with pytest.raises(InvalidArgument, match="filter: ") as error:
-        parse_filter(expression, ALL)  # type: ignore[arg-type]  # the last case is no filter at all
+        parse_filter(expression, ALL)  # type: ignore[arg-type]  # the last case is not a filter
     assert message in str(error.value)
 
 

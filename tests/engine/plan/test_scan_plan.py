@@ -62,7 +62,7 @@ def test_what_a_plan_says(table: morrow.Table) -> None:
     assert found.parts == (found,)
 
 
-# Packed files of large plans are the same files as those of a plan that holds them as objects.
+# Packed plans of many files list the same files as plans with objects.
 
 FILES = (
     DataFile("a/1.orc", "orc", 10, 100, 0, 0, 1, 2, None, None, None, None, ("d",)),

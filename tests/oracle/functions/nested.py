@@ -1,7 +1,7 @@
 """Functions of texts, arrays, maps and nested tables.
 
 Java keeps distinct values in hash sets and hash maps, so arrays of `collect` with ``distinct`` and of nested tables
-have no particular order, and neither do maps. Here the order is that of first appearance.
+come in any order, and so do maps. Here the order is that of first appearance.
 """
 
 from __future__ import annotations

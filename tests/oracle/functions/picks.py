@@ -64,7 +64,7 @@ class Min(NullsAside):
 
 @functools.singledispatch
 def java_order(value: Any) -> Any:
-    """Return a sort key for the order of Java's ``compare``."""
+    """Return a sort key with the order of ``compare`` in Java."""
     return value
 
 

@@ -209,7 +209,7 @@ VALUES: dict[str, list[Any]] = {
     "TIMESTAMP(3) WITH LOCAL TIME ZONE": [NOON.replace(microsecond=123000, tzinfo=dt.UTC), None, None],
     "TIMESTAMP(6) WITH LOCAL TIME ZONE": [NOON.replace(tzinfo=dt.UTC), None, None],
 }
-"""Type -> values of a column, one of which is null."""
+"""Type -> values of a column, including a null."""
 
 NESTED: dict[t.DataType, list[Any]] = {
     t.ArrayType(element=t.VarCharType()): [["a", None], None, []],

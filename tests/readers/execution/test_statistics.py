@@ -1,4 +1,4 @@
-"""Counts and bounds from metadata equal those of the rows, and inexact ones are not used."""
+"""Counts and bounds from metadata equal the rows' own, and inexact ones are not used."""
 
 from __future__ import annotations
 

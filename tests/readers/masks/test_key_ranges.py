@@ -195,7 +195,7 @@ def written(path: Path, files: list[list[int]], engine: str = "deduplicate") -> 
     ("ids", "told"),
     [
         (range(-4, 6), True),
-        ([1, 2, 3, 7, 8, 9], True),  # each row group has no gaps
+        ([1, 2, 3, 7, 8, 9], True),  # no gaps within row groups
         ([1, 2, 4, 5], False),
         ([7], True),
     ],

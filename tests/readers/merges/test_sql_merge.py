@@ -286,7 +286,7 @@ def test_a_sum_that_exceeds_its_type_fails_the_query() -> None:
 
 
 def test_columns_may_have_any_name() -> None:
-    """Names of helper columns avoid those of the table, and no name is ever interpreted as SQL."""
+    """Helper columns avoid the table's column names, and names are never interpreted as SQL."""
     names = ['version"; DROP TABLE t', "version", "retracts", "ordered", "g_rank", "select", "state", "row", "a\n'b"]
     options = {"fields.g.sequence-group": "row,version", "fields.version.aggregate-function": "last_non_null_value"}
     table = MergedTable.of("partial-update", {"g": "INT", **dict.fromkeys(names, "INT")}, options)

@@ -72,7 +72,7 @@ def served(folder: Path, *, tls: bool, framed: bool = False, compact: bool = Fal
     from thrift.server.TServer import TThreadedServer
     from thrift.transport import TSocket, TTransport
 
-    class Socket(TSocket.TServerSocket):  # type: ignore[misc]  # thrift has no types
+    class Socket(TSocket.TServerSocket):  # type: ignore[misc]  # thrift is untyped
         def listen(self) -> None:
             super().listen()
             self.port = self.handle.getsockname()[1]

@@ -1,4 +1,4 @@
-"""DLF signatures: the examples of Java's tests, and requests whose signature a server checks."""
+"""DLF signatures: the examples in Java's tests, and requests whose signature a server checks."""
 
 from __future__ import annotations
 

@@ -342,7 +342,7 @@ def test_a_server_that_was_there_is_waited_for(tmp_path: Path, monkeypatch: pyte
     with rest_server(tmp_path) as gone:
         catalog = opened(gone)
         assert catalog.databases() == []
-    gone.faults = [CUT_BEFORE]  # the connection that is open
+    gone.faults = [CUT_BEFORE]  # cuts the open connection
     waits: list[float] = []
     monkeypatch.setattr(client_module.time, "sleep", waits.append)
     with pytest.raises(StorageError, match="check the option 'uri' and the server"):

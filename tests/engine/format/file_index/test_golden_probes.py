@@ -1,4 +1,4 @@
-"""Answers of Java's file index reader for the golden tables, compared with ours for the same data files."""
+"""Answers by Java's file index reader for the golden tables, compared with ours for the same data files."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ JAVA_JSON = r"""
 {"id":"0","c":"ab","s":"plain","d":"-12.50","dt":"2024-02-29","tm":"12:34:56.789","ts":"2024-02-29 12:30:00.123456","t0":"1969-12-31 23:59:59","by":"AAH/","bo":"true","f":"NaN","x":"-Infinity","i8":"-7","ar":["1",null,"3"],"m":{"k":"1970-01-04","z":null},"r":{"p":"5","q":null}}
 {"id":"1","c":null,"s":null,"d":null,"dt":null,"tm":null,"ts":null,"t0":null,"by":null,"bo":null,"f":null,"x":null,"i8":null,"ar":null,"m":null,"r":null}
 {"id":"2","c":"ab","s":"q\"uo,te\\back","d":"-12.50","dt":"2024-02-29","tm":"12:34:56.789","ts":"2024-02-29 12:30:00.123456","t0":"1969-12-31 23:59:59","by":"AAH/","bo":"false","f":"1.1","x":"1.0E300","i8":"-7","ar":["1",null,"3"],"m":{"k":"1970-01-04","z":null},"r":{"p":"5","q":"in"}}
-""".lstrip()  # noqa: E501  # the lines are those of the file
+""".lstrip()  # noqa: E501  # the file has these lines
 JAVA_CSV = r"""
 0,ab,plain,-12.50,2024-02-29,12:34:56.789,2024-02-29 12:30:00.123456,1969-12-31 23:59:59,AAH/,true,NaN,-Infinity,-7
 1,,,,,,,,,,,,

@@ -1,4 +1,4 @@
-"""rbm32 and rbm64: unions equal those of Java's roaring bitmaps byte for byte. Java wrote the hex literals."""
+"""rbm32 and rbm64: unions have the same bytes as Java's roaring bitmaps. Java wrote the hex literals."""
 
 from __future__ import annotations
 

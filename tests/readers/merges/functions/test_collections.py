@@ -74,7 +74,7 @@ def test_collect_appends_also_what_is_older(step: str) -> None:
 @pytest.mark.parametrize("step", ["agg", "agg_reversed"])
 def test_distinct_is_a_set(step: str) -> None:
     pairs = [(None, None), ([1, 1], None), (None, [2, None, 2, None]), ([1, None], [None, 2, 1, 2]), ([], [])]
-    # Duplicates in the accumulator are removed, too; the order is that of Java's hash set, with null first.
+    # Duplicates in the accumulator are removed, too; the order is as in Java's hash set, with null first.
     expected = [None, [1], [None, 2], [None, 1, 2], []]
     assert stepped(step, "collect", INTS, pairs, distinct=True) == expected
 
@@ -107,7 +107,7 @@ NESTED: list[tuple[DataType, Any, Any, Any]] = [
 
 @pytest.mark.parametrize(("element", "acc", "new", "expected"), NESTED, ids=lambda value: str(value)[:20])
 def test_distinct_compares_nested_values(element: DataType, acc: Any, new: Any, expected: Any) -> None:
-    """Zeros are equal, map entries have no order, and duplicates in the accumulator are kept."""
+    """Zeros are equal, the order of map entries does not matter, and duplicates in the accumulator are kept."""
     assert stepped("agg", "collect", ArrayType(True, element), [(acc, new)], distinct=True) == [expected]
 
 

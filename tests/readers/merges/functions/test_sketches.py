@@ -1,4 +1,4 @@
-"""hll_sketch and theta_sketch: unions equal those of DataSketches byte for byte. Java wrote the hex literals."""
+"""hll_sketch and theta_sketch: unions have the same bytes as DataSketches. Java wrote the hex literals."""
 
 from __future__ import annotations
 

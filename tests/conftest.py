@@ -37,13 +37,15 @@ SPARK_WITHOUT_FIXTURE = tuple(f"tests/spark/test_{name}.py" for name in ("cluste
 # `make check` tries only the first of them.
 settings.register_profile(
     "default",
-    max_examples=30,
+    max_examples=12,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("long", settings.get_profile("default"), max_examples=2_000, derandomize=False)
-settings.register_profile("check", settings.get_profile("default"), max_examples=20)
+LONG_EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "2000"))
+"""Examples of `make test-long`; CI sets fewer, since a job may take six hours."""
+settings.register_profile("long", settings.get_profile("default"), max_examples=LONG_EXAMPLES, derandomize=False)
+settings.register_profile("check", settings.get_profile("default"), max_examples=6)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 

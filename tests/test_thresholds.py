@@ -60,7 +60,7 @@ def check(opened: morrow.Table, table: RandomTable, rows: Sequence[Row], data: s
 
 
 @pytest.mark.parametrize("share", SHARES)
-@settings(max_examples=settings().max_examples // 7, phases=[Phase.generate])
+@settings(max_examples=max(settings().max_examples // 7, 1), phases=[Phase.generate])
 @given(table=random_tables() | random_merging_tables(), data=st.data())
 def test_reads_of_each_state_equal_the_oracle(share: float, table: RandomTable, data: st.DataObject) -> None:
     with low(data.draw(st.randoms(use_true_random=False), "sizes"), share) as folder:
@@ -71,7 +71,7 @@ def test_reads_of_each_state_equal_the_oracle(share: float, table: RandomTable, 
 
 
 @pytest.mark.parametrize("share", SHARES)
-@settings(max_examples=settings().max_examples // 7, phases=[Phase.generate])
+@settings(max_examples=max(settings().max_examples // 7, 1), phases=[Phase.generate])
 @given(table=random_tables().filter(lambda table: table.options.get("merge-engine") != "first-row"), data=st.data())
 def test_tables_that_are_written_equal_the_oracle(share: float, table: RandomTable, data: st.DataObject) -> None:
     """Rows of several versions of a key, spilled or not; compacted or not; whose metadata say of files what is true."""

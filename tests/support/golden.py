@@ -9,13 +9,14 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from morrow.engine.format.types import DataField, from_json_field
+from tests.support.profile import IS_LONG
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ARCHIVE = GOLDEN / "tables.tar.xz"
@@ -77,6 +78,8 @@ class Case:
     name: str
     engine: str
     reads: tuple[Read, ...] = field(default=())
+    traits: frozenset[str] = frozenset()
+    """What it exercises: options, types, formats, operations."""
 
 
 @functools.cache
@@ -89,10 +92,29 @@ def reads() -> list[Read]:
     return [read for case in cases() for read in case.reads]
 
 
+def sample_cases(among: Iterable[str]) -> frozenset[str]:
+    """Choose few cases that together have each trait of all given ones: the case with the most new traits goes first.
+
+    `make test-long` takes all.
+    """
+    traits = {case.name: case.traits for case in cases()}
+    left = {name: traits[name] for name in sorted(among)}
+    if IS_LONG:
+        return frozenset(left)
+    chosen, missing = set(), set().union(*left.values())
+    while missing:
+        chosen.add(richest := max(left, key=lambda name: len(left[name] & missing)))
+        missing -= left[richest]
+    return frozenset(chosen)
+
+
 def _case(entry: dict[str, Any]) -> Case:
     name, engine = entry["case"], entry["engine"]
     return Case(
-        name, engine, tuple(_read(name, engine, tuple(entry.get("set_columns", ())), r) for r in entry["reads"])
+        name,
+        engine,
+        tuple(_read(name, engine, tuple(entry.get("set_columns", ())), r) for r in entry["reads"]),
+        frozenset(entry["traits"]),
     )
 
 

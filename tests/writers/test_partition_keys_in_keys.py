@@ -99,7 +99,7 @@ def _sortable(row: Row) -> list[tuple[bool, Any]]:
 
 @pytest.mark.parametrize("buckets", BUCKETS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=settings().max_examples // 30)
+@settings(max_examples=max(settings().max_examples // 30, 1))
 @example(steps=ALL_TWICE, engine="deduplicate", mode=VECTORS)
 @example(steps=ALL_TWICE, engine="partial-update", mode={"changelog-producer": "lookup"})
 @example(steps=ALL_TWICE, engine="aggregation", mode={})

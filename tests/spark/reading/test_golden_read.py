@@ -24,7 +24,7 @@ from morrow.scans.table_scan import Scan
 from morrow.spark.reading.choice import choose_readers
 from morrow.spark.reading.distributed import to_dataframe
 from tests.spark.conftest import INTERPRETED, settings
-from tests.support.golden import Read, reads
+from tests.support.golden import Read, reads, sample_cases
 from tests.support.spark_rows import assert_same_lines, handed_over, lines_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.golden
 
 IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-"""Whether to read everything, as `make test-long` does, or samples besides the newest rows of each table."""
+"""Whether to read everything, as `make test-long` does, or samples."""
 
 SAMPLES = {"latest": 30, "branch": 8, "tag": 12, "snapshot": 400}
 """Among the reads of each kind besides `LATEST`, every n-th is tested."""
@@ -49,9 +49,12 @@ TOGETHER = 20
 """Number of reads whose rows are fetched by one or two jobs."""
 
 KNOWN = {str(read): read for read in reads() if read.error is None}
-LATEST = [name for name, read in KNOWN.items() if read.id == "latest" and name.startswith("public/")]
+NEWEST = [name for name, read in KNOWN.items() if read.id == "latest" and name.startswith("public/")]
+SAMPLE = sample_cases({KNOWN[name].case for name in NEWEST})
+LATEST = [name for name in NEWEST if KNOWN[name].case in SAMPLE]
+"""The newest rows of tables that together have all options, types, formats and operations of the golden tables."""
 OTHERS = {
-    kind: [name for name, read in KNOWN.items() if read.id.startswith(kind) and name not in LATEST] for kind in SAMPLES
+    kind: [name for name, read in KNOWN.items() if read.id.startswith(kind) and name not in NEWEST] for kind in SAMPLES
 }
 STEPS = dict.fromkeys(SAMPLES, 1) if IS_LONG else SAMPLES
 NAMES = [*LATEST, *(name for kind, names in OTHERS.items() for name in names[:: STEPS[kind]])]

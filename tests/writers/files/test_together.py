@@ -40,7 +40,7 @@ def check(table: WriteTarget, frames: list[pl.DataFrame]) -> None:
         same(kind, describe(), kind.describe(rows))
 
 
-@settings(max_examples=max(settings().max_examples // 4, 10))
+@settings(max_examples=max(settings().max_examples // 4, 3))
 @given(data=st.data())
 def test_any_rows(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     format_ = data.draw(st.sampled_from(["parquet", "parquet", "orc", "avro"]))
@@ -55,7 +55,7 @@ def test_any_rows(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory)
     check(table, data.draw(st.lists(random_rows(fields), min_size=1, max_size=5)))
 
 
-@settings(max_examples=max(settings().max_examples // 4, 10))
+@settings(max_examples=max(settings().max_examples // 4, 3))
 @given(data=st.data())
 def test_any_versions_of_any_keys(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Also with the bounds of keys, sequence numbers and retractions, which no order of rows is needed for."""

@@ -76,7 +76,7 @@ CASES = [(engine, bucket) for engine in ENGINES for bucket in BUCKETS if (engine
 
 
 @pytest.mark.parametrize(("engine", "bucket"), CASES)
-@settings(max_examples=settings().max_examples // 15)
+@settings(max_examples=max(settings().max_examples // 15, 1))
 @given(steps=st.lists(operations, min_size=1, max_size=6), data=st.data())
 def test_keyed_tables(
     tmp_path_factory: pytest.TempPathFactory,
@@ -157,7 +157,7 @@ def _data(names: Names, given: list[Row]) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("vectors", [False, True])
 @pytest.mark.parametrize("bucket", [-1, 2])
-@settings(max_examples=settings().max_examples // 10)
+@settings(max_examples=max(settings().max_examples // 10, 1))
 @given(steps=st.lists(operations, min_size=1, max_size=6), names=renamings(COLUMNS, in_options))
 def test_append_tables(
     tmp_path_factory: pytest.TempPathFactory, vectors: bool, bucket: int, steps: list[tuple[str, Any]], names: Names

@@ -197,7 +197,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 
 @given(data=st.data())
-@settings(max_examples=settings().max_examples // 10)
+@settings(max_examples=max(settings().max_examples // 10, 1))
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("type_text", VALUES)
 def test_values_of_every_type_are_found(kind: str, type_text: str, data: st.DataObject) -> None:

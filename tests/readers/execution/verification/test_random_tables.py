@@ -71,7 +71,7 @@ def tables(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @settings(
-    max_examples=max(settings().max_examples // 8, 10),
+    max_examples=max(settings().max_examples // 8, 3),
     phases=(Phase.generate,),
     suppress_health_check=list(HealthCheck),
 )

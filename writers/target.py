@@ -5,11 +5,17 @@ An operation can override options of the table, which gives it a target with the
 
 from __future__ import annotations
 
+import getpass
+import re
+import socket
+import sys
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 
+from morrow.engine.arguments import check_mapping, check_text
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.binary_row import Value, decode_row, decode_rows
 from morrow.engine.format.paths import build_bucket_dir
@@ -30,12 +36,18 @@ from morrow.engine.plan.prefetch import load_newest_schema
 from morrow.engine.schema.evolution import check_set_option
 from morrow.engine.structs import replace
 
+NO_PROGRAM = ("", "-", "-c", "-m")
+"""First arguments of Python without a script."""
+MAX_PART = 32
+"""Maximum characters of the user, host and program in the name of a commit user."""
+
 
 @dataclass(frozen=True)
 class WriteTarget:
     """A table at one schema, as writers see it. `commit_user` names the writer in snapshots.
 
     `begun` is the newest snapshot when the target was created, to save the first request for it; None: unknown.
+    `properties` are stored in all snapshots that the writer commits.
     """
 
     metadata: TableMetadata
@@ -44,20 +56,25 @@ class WriteTarget:
     write: WriteOptions
     commit_user: str = field(default_factory=lambda: str(uuid.uuid4()))
     begun: Snapshot | None = field(default=None, compare=False, repr=False)
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, metadata: TableMetadata, commit_user: str | None = None) -> WriteTarget:
+    def of(
+        cls, metadata: TableMetadata, commit_user: str | None = None, properties: Mapping[str, str] | None = None
+    ) -> WriteTarget:
         """Return the target at the newest schema of the table.
 
         Raises:
-            TableNotFound, CorruptFile. Unsupported, InvalidArgument: options that Morrow cannot apply.
+            InvalidArgument: properties that do not map text to text. TableNotFound, CorruptFile.
+            Unsupported, InvalidArgument: options that Morrow cannot apply.
         """
+        named = check_properties(properties)
         schema, begun = load_newest_schema(metadata, list_manifests)
         refuse_unreadable(schema, metadata.where)
         options = metadata.options(schema)
         write = parse_write_options(schema.options, keyed=bool(schema.primary_keys), where=metadata.where)
         user = commit_user or _generate_user(write)
-        return cls(metadata, schema, options, write, user, begun)
+        return cls(metadata, schema, options, write, user, begun, named)
 
     @property
     def store(self) -> FileStore:
@@ -120,8 +137,28 @@ class WriteTarget:
 
 
 def _generate_user(write: WriteOptions) -> str:
-    name = str(uuid.uuid4())
-    return f"{write.commit_user_prefix}_{name}" if write.commit_user_prefix else name
+    """Return a new commit user: it begins with ``commit.user-prefix``, or with the user, host and program."""
+    return f"{write.commit_user_prefix or _describe_process()}_{uuid.uuid4()}"
+
+
+@cache
+def _describe_process() -> str:
+    """Return ``user@host-program``, in characters that are valid in names of files."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError, ImportError):  # the user has no name, as in many containers
+        user = "unknown"
+    program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] not in NO_PROGRAM else "python"
+    text = f"{user[:MAX_PART]}@{socket.gethostname()[:MAX_PART]}-{program[:MAX_PART]}"
+    return re.sub(r"[^A-Za-z0-9@._-]", "-", text)
+
+
+def check_properties(properties: Mapping[str, str] | None) -> Mapping[str, str]:
+    """Return the properties of a snapshot. Raises `InvalidArgument` unless they map text to text."""
+    return {
+        check_text(name, "the name of a property"): check_text(value, f"the property {name!r}")
+        for name, value in check_mapping(properties, "properties").items()
+    }
 
 
 WRITE_OPTION_KEYS = frozenset(

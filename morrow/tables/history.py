@@ -7,12 +7,21 @@ from __future__ import annotations
 
 import builtins
 import datetime as dt
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.snapshot import DURATION, ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED, Snapshot, Tag
+from morrow.engine.format.snapshot import (
+    DURATION,
+    OF_OPERATIONS,
+    ROWS_DELETED,
+    ROWS_INSERTED,
+    ROWS_UPDATED,
+    Snapshot,
+    Tag,
+)
 from morrow.engine.options.retention import parse_time_span
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Time, find_at_time, to_millis
@@ -153,10 +162,11 @@ def read_history(metadata: TableMetadata, limit: int | None = None) -> pl.DataFr
             "schema_id": s.schema_id,
             "watermark": s.watermark,
             "commit_user": s.commit_user,
+            "properties": _format_properties(s),
         }
         for s, entries in zip(snapshots, _read_entries(metadata, snapshots), strict=True)
     ]
-    texts = ("kind", "operation", "commit_user")
+    texts = ("kind", "operation", "commit_user", "properties")
     order = (
         "snapshot_id",
         "time",
@@ -167,6 +177,7 @@ def read_history(metadata: TableMetadata, limit: int | None = None) -> pl.DataFr
         "schema_id",
         "watermark",
         "commit_user",
+        "properties",
     )
     types = {**dict.fromkeys(order, pl.Int64()), **dict.fromkeys(texts, pl.String()), "time": pl.Datetime("ms", "UTC")}
     return pl.DataFrame(rows, schema={name: types[name] for name in order})
@@ -211,6 +222,12 @@ def _read_recorded(snapshot: Snapshot) -> Mapping[str, int]:
     """Return the row counts that the operation recorded, if any. They are exact."""
     counts = {name: _number(snapshot, key) for name, key in RECORDED.items()}
     return {} if all(rows is None for rows in counts.values()) else {name: rows or 0 for name, rows in counts.items()}
+
+
+def _format_properties(snapshot: Snapshot) -> str | None:
+    """Return the properties that the writer gave, as JSON."""
+    given = {key: value for key, value in snapshot.properties.items() if key not in OF_OPERATIONS}
+    return json.dumps(given, ensure_ascii=False) if given else None
 
 
 def _number(snapshot: Snapshot, key: str) -> int | None:

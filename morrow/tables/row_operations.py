@@ -1,12 +1,13 @@
 """Operations on the rows of a table, and rewrites of its files; each call is one commit.
 
-A rewrite (compaction, rescale, file indexes, statistics) changes no row.
+A rewrite (compaction, rescale, file indexes, statistics) changes no row. The argument `properties` of every operation
+is stored in its snapshots, and `Table.history` shows it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from morrow.writers.target import WriteTarget
 
 
+Properties: TypeAlias = Mapping[str, str] | None
+
+
 class Rewriting:
     """The methods of `Table` that reorganize its files. Writers are imported on first use."""
 
@@ -37,6 +41,7 @@ class Rewriting:
         where: FilterLike | None = None,
         order_by: str | Sequence[str] | None = None,
         strategy: str | None = None,
+        properties: Properties = None,
     ) -> Snapshot | None:
         """Compact files, in one commit, even if the table is ``write-only``.
 
@@ -57,12 +62,17 @@ class Rewriting:
         from morrow.writers.operations.compaction import compact_table
 
         return compact_table(
-            self._target(), full=full, partition=partition, where=where, order_by=order_by, strategy=strategy
+            self._target(properties), full=full, partition=partition, where=where, order_by=order_by, strategy=strategy
         )
 
     @track_calls("rescaling")
     def rescale(
-        self, buckets: int | None = None, *, partition: AnyOf = None, where: FilterLike | None = None
+        self,
+        buckets: int | None = None,
+        *,
+        partition: AnyOf = None,
+        where: FilterLike | None = None,
+        properties: Properties = None,
     ) -> Snapshot | None:
         """Rewrite partitions with another number of buckets, in one commit.
 
@@ -83,10 +93,12 @@ class Rewriting:
         """
         from morrow.writers.operations.compaction import rescale_buckets
 
-        return rescale_buckets(self._target(), buckets, partition, where)
+        return rescale_buckets(self._target(properties), buckets, partition, where)
 
     @track_calls("indexing")
-    def rewrite_file_index(self, *, partition: AnyOf = None, where: FilterLike | None = None) -> RewrittenIndexes:
+    def rewrite_file_index(
+        self, *, partition: AnyOf = None, where: FilterLike | None = None, properties: Properties = None
+    ) -> RewrittenIndexes:
         """Rebuild the indexes of data files to match the current options ``file-index.*``, in one commit.
 
         New files are indexed when they are written. This adds indexes to files written before the options changed, and
@@ -101,9 +113,9 @@ class Rewriting:
         """
         from morrow.writers.operations.table_maintenance import rewrite_file_index
 
-        return rewrite_file_index(self._target(), partition, where)
+        return rewrite_file_index(self._target(properties), partition, where)
 
-    def compact_manifests(self) -> Snapshot | None:
+    def compact_manifests(self, *, properties: Properties = None) -> Snapshot | None:
         """Merge small manifests and manifests with deletions, in one commit. Changes no rows.
 
         Returns: the snapshot, None if there was nothing to merge.
@@ -113,10 +125,10 @@ class Rewriting:
         """
         from morrow.writers.commit.committer import compact_manifests
 
-        return compact_manifests(self._target())
+        return compact_manifests(self._target(properties))
 
     @track_calls("analyzing")
-    def analyze(self, columns: Sequence[str] | None = ()) -> Snapshot | None:
+    def analyze(self, columns: Sequence[str] | None = (), *, properties: Properties = None) -> Snapshot | None:
         """Compute statistics of the rows and these columns in the newest snapshot, and commit them for query planners.
 
         The system table ``$statistics`` shows the result. Later snapshots keep it until the schema changes.
@@ -134,13 +146,13 @@ class Rewriting:
         from morrow.scans.arguments import check_columns
         from morrow.writers.operations.table_maintenance import analyze_table
 
-        target = self._target()
+        target = self._target(properties)
         return analyze_table(target, tuple(target.schema.by_name) if columns is None else check_columns(columns))
 
-    def _target(self) -> WriteTarget:
+    def _target(self, properties: Mapping[str, str] | None) -> WriteTarget:
         from morrow.writers.target import WriteTarget
 
-        return WriteTarget.of(self._metadata)
+        return WriteTarget.of(self._metadata, properties=properties)
 
 
 class RowOperations(Rewriting):
@@ -152,7 +164,7 @@ class RowOperations(Rewriting):
         data: object,
         *,
         kinds: Kinds = None,
-        properties: Mapping[str, str] | None = None,
+        properties: Properties = None,
         missing: Missing = "null",
         schema_mode: SchemaMode = None,
     ) -> Snapshot | None:
@@ -175,7 +187,7 @@ class RowOperations(Rewriting):
         """
         from morrow.writers.operations.append import append_rows
 
-        return append_rows(self._target(), data, kinds, properties, missing=missing, schema_mode=schema_mode)
+        return append_rows(self._target(properties), data, kinds, missing=missing, schema_mode=schema_mode)
 
     @track_calls("writing")
     def upsert(
@@ -183,7 +195,7 @@ class RowOperations(Rewriting):
         data: object,
         *,
         kinds: Kinds = None,
-        properties: Mapping[str, str] | None = None,
+        properties: Properties = None,
         missing: Missing = "null",
         schema_mode: SchemaMode = None,
     ) -> Snapshot | None:
@@ -195,10 +207,10 @@ class RowOperations(Rewriting):
         """
         from morrow.writers.operations.append import upsert_rows
 
-        return upsert_rows(self._target(), data, kinds, properties, missing=missing, schema_mode=schema_mode)
+        return upsert_rows(self._target(properties), data, kinds, missing=missing, schema_mode=schema_mode)
 
     @track_calls("deleting")
-    def delete(self, keys_or_filter: object) -> Snapshot | None:
+    def delete(self, keys_or_filter: object, *, properties: Properties = None) -> Snapshot | None:
         """Delete rows, in one commit.
 
         Args:
@@ -216,11 +228,13 @@ class RowOperations(Rewriting):
         from morrow.writers.operations.delete import delete_keys, delete_matching, is_condition
 
         if is_condition(keys_or_filter):
-            return delete_matching(self._target(), keys_or_filter)
-        return delete_keys(self._target(), keys_or_filter)
+            return delete_matching(self._target(properties), keys_or_filter)
+        return delete_keys(self._target(properties), keys_or_filter)
 
     @track_calls("updating")
-    def update(self, set: Mapping[str, object], where: FilterLike | None = None) -> Snapshot | None:
+    def update(
+        self, set: Mapping[str, object], where: FilterLike | None = None, *, properties: Properties = None
+    ) -> Snapshot | None:
         """Update columns of rows, in one commit.
 
         Args:
@@ -238,9 +252,9 @@ class RowOperations(Rewriting):
         """
         from morrow.writers.operations.update import update_rows
 
-        return update_rows(self._target(), set, where)
+        return update_rows(self._target(properties), set, where)
 
-    def merge(self, source: object, on: str | Sequence[str]) -> Merge:
+    def merge(self, source: object, on: str | Sequence[str], *, properties: Properties = None) -> Merge:
         """Begin a MERGE INTO: match rows of a source with rows of the table. Clauses are methods of `Merge`.
 
         Args:
@@ -249,7 +263,7 @@ class RowOperations(Rewriting):
         """
         from morrow.writers.operations.merge import Merge
 
-        return Merge(self._target(), source, on)
+        return Merge(self._target(properties), source, on)
 
     @track_calls("writing")
     def overwrite(
@@ -259,6 +273,7 @@ class RowOperations(Rewriting):
         partition: Mapping[str, object] | None = None,
         dynamic: bool | None = None,
         replace_where: FilterLike | None = None,
+        properties: Properties = None,
         missing: Missing = "null",
         schema_mode: SchemaMode = None,
     ) -> Snapshot | None:
@@ -281,7 +296,7 @@ class RowOperations(Rewriting):
         from morrow.writers.operations.overwrite import overwrite_rows
 
         return overwrite_rows(
-            self._target(),
+            self._target(properties),
             data,
             partition,
             dynamic,
@@ -290,13 +305,13 @@ class RowOperations(Rewriting):
             schema_mode=schema_mode,
         )
 
-    def truncate(self) -> Snapshot | None:
+    def truncate(self, *, properties: Properties = None) -> Snapshot | None:
         """Delete all rows, in one commit; older snapshots keep them."""
         from morrow.writers.operations.overwrite import truncate_table
 
-        return truncate_table(self._target())
+        return truncate_table(self._target(properties))
 
-    def drop_partition(self, *partitions: Mapping[str, object]) -> Snapshot | None:
+    def drop_partition(self, *partitions: Mapping[str, object], properties: Properties = None) -> Snapshot | None:
         """Drop one or more partitions, in one commit: ``t.drop_partition({"dt": "2024-05-14"})``.
 
         Raises:
@@ -304,7 +319,7 @@ class RowOperations(Rewriting):
         """
         from morrow.writers.operations.overwrite import drop_partitions
 
-        return drop_partitions(self._target(), partitions)
+        return drop_partitions(self._target(properties), partitions)
 
     drop_partitions = drop_partition
 

@@ -261,8 +261,9 @@ class Table(RowOperations, Maintenance, Following):
         counts all rows passed to writers except deletions (``deletions_written``); compactions write none.
         ``files_added``, ``files_removed`` and ``bytes_added`` count data files, including compacted ones.
         ``stored_rows`` counts rows before merging and deletion vectors, ``stored_rows_change`` its net change by the
-        commit, and ``changelog_rows`` the recorded changes. Values are null if the writer did not record them or the
-        manifest is missing.
+        commit, and ``changelog_rows`` the recorded changes. ``commit_user`` names the writer, by default as
+        ``user@host-program_<uuid>``; ``properties`` are what the writer gave, as JSON. Values are null if the writer
+        did not record them or the manifest is missing.
 
         Args:
             limit: maximum number of snapshots, the newest ones.

@@ -165,7 +165,7 @@ class Preparer:
             changelog_record_count=sum(entry.file.row_count for entry in changelog) if changelog else None,
             watermark=_choose_later(request.watermark, latest.watermark if latest else None),
             statistics=request.statistics or self._statistics(latest, schema_id),
-            properties=_build_properties(request, latest),
+            properties={**_build_properties(request, latest), **self._target.properties, **request.properties},
             operation=None if done is None else done.operation,
             # A delta written once for all tries does not assign row ids.
             next_row_id=delta.next_row_id if self._target.options.row_tracking else _read_next_row_id(latest),
@@ -220,10 +220,11 @@ def _find_operation(request: SnapshotRequest) -> Tally | None:
 
 
 def _build_properties(request: SnapshotRequest, latest: Snapshot | None) -> dict[str, str]:
+    """Return the properties that the running operation records; a merge of manifests keeps those of the newest one."""
     if request.only_manifests and latest is not None:
         return {key: value for key, value in latest.properties.items() if key not in OF_OPERATIONS}
     done = _find_operation(request)
-    return {**({} if done is None or done.operation is None else done.properties()), **request.properties}
+    return {} if done is None or done.operation is None else done.properties()
 
 
 def _choose_later(one: int | None, other: int | None) -> int | None:

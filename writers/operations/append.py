@@ -34,7 +34,6 @@ def append_rows(
     target: WriteTarget,
     data: object,
     kinds: Kinds = None,
-    properties: Mapping[str, str] | None = None,
     *,
     missing: Missing = NULL,
     schema_mode: SchemaMode = None,
@@ -48,7 +47,7 @@ def append_rows(
     target = replace(target, begun=None)
 
     def once() -> Snapshot | None:
-        return _write_rows(target, next(begun, None), data, kinds, properties, missing)
+        return _write_rows(target, next(begun, None), data, kinds, missing)
 
     if not isinstance(data, READ_AGAIN) or isinstance(kinds, Iterator):  # streams can only be read once
         return once()
@@ -70,13 +69,12 @@ def _write_rows(
     begun: Snapshot | None,
     data: object,
     kinds: Kinds,
-    properties: Mapping[str, str] | None,
     missing: Missing,
 ) -> Snapshot | None:
     session = WriteSession(target, base=begun)
     try:
         session.write(data, kinds, missing)
-        return session.commit(properties=properties)
+        return session.commit()
     finally:
         session.abort()
 
@@ -85,7 +83,6 @@ def upsert_rows(
     target: WriteTarget,
     data: object,
     kinds: Kinds = None,
-    properties: Mapping[str, str] | None = None,
     *,
     missing: Missing = NULL,
     schema_mode: SchemaMode = None,
@@ -97,7 +94,7 @@ def upsert_rows(
     """
     if not target.keyed:
         raise InvalidArgument(f"{target.where}: it has no primary key to upsert by; use Table.append or Table.merge")
-    return append_rows(target, data, kinds, properties, missing=missing, schema_mode=schema_mode)
+    return append_rows(target, data, kinds, missing=missing, schema_mode=schema_mode)
 
 
 SchemaMode: TypeAlias = Literal["merge"] | None
@@ -127,7 +124,7 @@ def add_missing_columns(
     first = next(source.pieces, None)
     if new and first is not None:
         add_columns(target.metadata, _read_schema(first, new))
-        target = WriteTarget.of(target.metadata, target.commit_user)
+        target = WriteTarget.of(target.metadata, target.commit_user, target.properties)
     if first is None:
         return target, Source(tuple(name for name in source.names if name not in new), iter(()))
     return target, data if isinstance(data, READ_AGAIN) else Source(source.names, chain((first,), source.pieces))

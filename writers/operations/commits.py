@@ -18,7 +18,6 @@ from functools import partial
 
 import polars as pl
 
-from morrow.engine.arguments import check_mapping, check_text
 from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, MorrowError, UnclearOutcome
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.schema import SEQUENCE_NUMBER
@@ -37,7 +36,7 @@ from morrow.writers.files.data_files import Placement
 from morrow.writers.keyed.key_lookup import LookupStrategy
 from morrow.writers.keyed.writer import compact_bucket
 from morrow.writers.operations.table_writer import TableWriter
-from morrow.writers.target import WriteTarget
+from morrow.writers.target import WriteTarget, check_properties
 
 
 def commit_once(
@@ -119,14 +118,6 @@ def _commit(
                 premise=premise,
             )
     return recompact_messages(commits, messages, done, identifier)
-
-
-def check_properties(properties: Mapping[str, str] | None) -> Mapping[str, str]:
-    """Return the properties of a snapshot. Raises `InvalidArgument` unless they map text to text."""
-    return {
-        check_text(name, "the name of a property"): check_text(value, f"the property {name!r}")
-        for name, value in check_mapping(properties, "properties").items()
-    }
 
 
 def check_identifier(identifier: object) -> None:

@@ -14,9 +14,9 @@ from morrow.writers.commit.premise import Premise, is_living
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.ingest.conversion import NULL, Kinds, Missing
 from morrow.writers.keyed.key_lookup import LookupStrategy
-from morrow.writers.operations.commits import check_identifier, check_properties, commit_once
+from morrow.writers.operations.commits import check_identifier, commit_once
 from morrow.writers.operations.table_writer import TableWriter
-from morrow.writers.target import WriteTarget
+from morrow.writers.target import WriteTarget, check_properties
 
 
 class OvertakenError(CommitConflict):

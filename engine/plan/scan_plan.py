@@ -218,6 +218,10 @@ class ScanPlan(msgspec.Struct, frozen=True, dict=True):
         """Whether deleted keys produce no row: true for keyed tables, unless deletions are requested."""
         return bool(self.schema.primary_keys) and not (self.merge is not None and self.merge.keeps_retractions)
 
+    def folds(self, section: Section) -> bool:
+        """Return whether versions of a key are combined in this section."""
+        return section.kind is SectionKind.MERGE and self.merge is not None and self.merge.folds
+
     @property
     def fields(self) -> tuple[DataField, ...]:
         """Output columns."""

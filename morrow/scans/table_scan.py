@@ -260,11 +260,12 @@ class Scan(Rows):
         return verify_plan(self._metadata, self.plan)
 
     def explain(self) -> PrintedText:
-        """Explain the read: files, sections, masks, bytes, pushed predicates, and the merge as SQL."""
+        """Explain the read: files, sections and how each is read, masks, bytes, pushed predicates, the merge as SQL."""
         from morrow.engine.plan.scan_plan import explain_plan
+        from morrow.readers.execution.strategy import explain_ways
         from morrow.readers.merges.sql_merge import merge_text
 
-        texts = [explain_plan(self.plan), *map(merge_text, self.plan.parts)]
+        texts = [explain_plan(self.plan), explain_ways(self.plan, self.store), *map(merge_text, self.plan.parts)]
         return PrintedText(clean_lines("\n\n".join(text for text in texts if text)))
 
     def __repr__(self) -> str:

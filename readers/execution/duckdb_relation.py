@@ -68,7 +68,7 @@ from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution import execute
 from morrow.readers.execution.plain_sql import PARQUET, build_plain_sql
-from morrow.readers.execution.strategy import check_complete
+from morrow.readers.execution.section_reads import check_complete
 from morrow.readers.expressions.duckdb_queries import check_duckdb, wrap_stream
 from morrow.readers.expressions.sql import (
     is_apart,

@@ -29,7 +29,7 @@ from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.format.polars_types import to_polars_schema
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND_FIELD
-from morrow.engine.format.types import DataField, has_same_values, to_arrow_schema
+from morrow.engine.format.types import DataField, to_arrow_schema
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
 from morrow.engine.plan.filter.residuals import shorten_text
@@ -41,20 +41,21 @@ from morrow.engine.progress import advance, show_progress
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count
 from morrow.readers.casts.dtypes import cast_layout, to_arrow_array, to_arrow_table
-from morrow.readers.execution.joined_sections import join_masks, scan_sections
-from morrow.readers.execution.section_frames import filter_frame, is_cut, make_empty_frame, scan_section_pieces
+from morrow.readers.execution.section_frames import filter_frame, make_empty_frame, scan_section_pieces
+from morrow.readers.execution.section_reads import check_complete, count_rows, join_masks, read_sections, scan_sections
 from morrow.readers.execution.strategy import (
-    check_complete,
-    count_rows,
+    SCANS,
+    Choice,
+    Way,
+    choose_ways,
     estimate_bytes,
+    is_arrow_only,
     is_complete,
     is_fetched,
     limit_sections,
-    read_at_once,
 )
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import (
-    list_virtual_columns,
     list_written_fields,
     make_source,
     select_file_columns,
@@ -65,7 +66,7 @@ from morrow.readers.files.registry import find_file_reader
 from morrow.readers.files.source import FileSource, check_rows, translate_errors
 from morrow.readers.files.streaming import collect_batches, translate_section_errors
 from morrow.readers.masks import Mask
-from morrow.readers.merges.version_masks import is_folded, scan_masks
+from morrow.readers.merges.version_masks import scan_masks
 
 MASK_WORKERS = 2
 """Number of sections whose masks are computed, or that are read whole, at once."""
@@ -131,11 +132,12 @@ def read_frames(plan: ScanPlan, store: FileStore, batch_rows: int | None = None)
             yield from collect_batches(scanned, batch_rows)
 
 
-def _read_sections(
-    plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float = MAX_STREAM_BYTES
-) -> pl.LazyFrame:
+def _read_sections(plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float) -> pl.LazyFrame:
     """Return these sections of a plan as one frame: masked scans, merged rows, residual filters, output columns."""
-    read, scanned = _split_read(plan, sections, store, held)
+    return _concat_read(*_split_read(plan, sections, store, held))
+
+
+def _concat_read(read: Sequence[pl.DataFrame], scanned: pl.LazyFrame | None) -> pl.LazyFrame:
     frames = [*(frame.lazy() for frame in read), *([] if scanned is None else [scanned])]
     return frames[0] if len(frames) == 1 else pl.concat(frames)
 
@@ -147,16 +149,22 @@ def _split_read(
 
     The lazy frame is None if no sections remain.
     """
-    sections = limit_sections(plan, sections)
-    read, left = read_at_once(plan, sections, store, held) if is_complete(plan) else ([], sections)
+    return _run_choices(plan, choose_ways(plan, limit_sections(plan, sections), store, held), store)
+
+
+def _run_choices(
+    plan: ScanPlan, choices: Sequence[Choice], store: FileStore
+) -> tuple[list[pl.DataFrame], pl.LazyFrame | None]:
+    read = read_sections(plan, [choice for choice in choices if choice.way not in SCANS], store)
+    left = [choice for choice in choices if choice.way in SCANS]
     # Polars copies frames of several chunks to select from them.
     rows = [frame if frame.columns == [*plan.columns] else frame.select(cols(plan.columns)) for frame in read]
-    return rows, None if read and not left else _scan_parts(plan, left, store)
+    return rows, None if read and not left else _scan_choices(plan, left, store)
 
 
-def _scan_parts(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pl.LazyFrame:
-    masks = _make_masks(plan, sections, store)
-    frames = scan_sections(plan, zip(sections, masks), store)
+def _scan_choices(plan: ScanPlan, choices: Sequence[Choice], store: FileStore) -> pl.LazyFrame:
+    sections = [choice.section for choice in choices]
+    frames = scan_sections(plan, zip(choices, _make_masks(plan, sections, store)), store)
     # Keys of several versions are merged first and filtered after.
     frames += [filter_frame(plan, merged) for s in sections for merged in _read_merged(plan, s, store)]
     read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
@@ -167,7 +175,7 @@ def _scan_parts(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -
 
 def _read_merged(plan: ScanPlan, section: Section, store: FileStore) -> list[pl.LazyFrame]:
     """Return the rows of keys whose versions are combined; empty if the section has none."""
-    if not is_folded(plan, section):
+    if not plan.folds(section):
         return []
     # Imported here: the functions of merge engines import libraries that other tables do not need.
     from morrow.readers.merges.sections import scan_merged
@@ -267,22 +275,31 @@ def _convert_piecewise(plan: ScanPlan, store: FileStore) -> pa.Table:
 
 def _read_pieces(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
     """Yield the rows of one part in small pieces, so that Polars decodes few rows ahead."""
-    complete = is_complete(plan)
-    for large, run in groupby(plan.sections, key=lambda section: complete and is_cut(section, store)):
-        sections = list(run)
-        if large:
-            for section in sections:
-                yield from (
-                    batch for frame in _stream_sections(plan, [section], store) for batch in collect_batches(frame)
-                )
+    for run in _choose_runs(plan, plan.sections, store, math.inf):
+        if run[0].way is Way.SCAN_PIECES:
+            yield from (batch for frame in _scan_pieces(plan, run, store) for batch in collect_batches(frame))
             continue
         with guard_read(plan, store):
-            read, scanned = _split_read(plan, sections, store, math.inf)
+            read, scanned = _run_choices(plan, run, store)
         read.reverse()
         while read:
             yield read.pop()
         if scanned is not None:
             yield from collect_batches(scanned)
+
+
+def _choose_runs(plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float) -> Iterator[list[Choice]]:
+    """Yield choices of neighbouring sections that are all scanned in pieces, or none of them."""
+    choices = choose_ways(plan, limit_sections(plan, sections), store, held, pieces=True)
+    for _, run in groupby(choices, key=lambda choice: choice.way is Way.SCAN_PIECES):
+        yield list(run)
+
+
+def _scan_pieces(plan: ScanPlan, choices: Sequence[Choice], store: FileStore) -> Iterator[pl.LazyFrame]:
+    """Yield the rows of large sections as frames to collect in sequence."""
+    for section in (choice.section for choice in choices):
+        (masks,) = _make_masks(plan, [section], store)
+        yield from (*scan_section_pieces(plan, section, masks, store), *_read_merged(plan, section, store))
 
 
 def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = DEFAULT_BATCH_ROWS) -> Iterator[pa.RecordBatch]:
@@ -312,12 +329,12 @@ def _to_batches(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[p
 
 
 def _stream_sections(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> Iterator[pl.LazyFrame]:
-    """Yield the rows of these sections as frames to collect in sequence: one frame, or pieces of a large section."""
-    if len(sections) > 1 or not is_complete(plan) or not is_cut(sections[0], store):
-        yield _read_sections(plan, sections, store)
-    else:
-        (section,), (masks,) = sections, _make_masks(plan, sections, store)
-        yield from (*scan_section_pieces(plan, section, masks, store), *_read_merged(plan, section, store))
+    """Yield the rows of these sections as frames to collect in sequence: one frame, or pieces of large sections."""
+    for run in _choose_runs(plan, sections, store, MAX_STREAM_BYTES):
+        if run[0].way is Way.SCAN_PIECES:
+            yield from _scan_pieces(plan, run, store)
+        else:
+            yield _concat_read(*_run_choices(plan, run, store))
 
 
 def group_sections(sections: Sequence[Section], most_rows: int | None = None) -> Iterator[list[Section]]:
@@ -365,15 +382,6 @@ def _add_some_column(plan: ScanPlan) -> ScanPlan:
     return replace(plan, columns=(plan.read_columns or tuple(plan.schema.by_name))[:1], fallback=fallback)
 
 
-def is_arrow_only(plan: ScanPlan) -> bool:
-    """Return whether `read_arrow_table` reads the rows of this plan, which has neither filter nor limit."""
-    if any(list_virtual_columns(part, part.fields) for part in plan.parts):
-        return False
-    return all(_is_plain(part, section) for part in plan.parts for section in part.sections) and all(
-        _is_read_unchanged(part, file) for part in plan.parts for file in _list_shapes(part)
-    )
-
-
 def read_arrow_table(
     plan: ScanPlan, masks: Sequence[Sequence[Sequence[Mask]]], store: FileStore, *, counts: bool = False
 ) -> pa.Table:
@@ -408,27 +416,6 @@ def read_arrow_table(
                     advance(rows=files[i].file.row_count)
     batches = [batch for i in range(len(files)) for batch in read[i]]
     return pa.Table.from_batches(batches, to_arrow_schema(plan.fields))
-
-
-def _is_plain(plan: ScanPlan, section: Section) -> bool:
-    """Return whether every row of the section is stored as a row of one of its files, and all decode to Arrow."""
-    stored = section.kind is not SectionKind.STITCH and not is_folded(plan, section)
-    return stored and all(_is_decoded_by_arrow(file) for file in section.files)
-
-
-def _is_decoded_by_arrow(file: DataFile) -> bool:
-    return find_file_reader(file.format, file.path).stripes is not None
-
-
-def _list_shapes(plan: ScanPlan) -> list[DataFile]:
-    """Return one file for each distinct set of written columns."""
-    files = (file for section in plan.sections for file in section.files)
-    return list({(file.schema_id, file.write_columns): file for file in files}.values())
-
-
-def _is_read_unchanged(plan: ScanPlan, file: DataFile) -> bool:
-    written = {field.id: field for field in list_written_fields(plan, file)}
-    return all(has_same_values(written[field.id].type, field.type) for field in plan.fields if field.id in written)
 
 
 class _MaskedFile(msgspec.Struct, frozen=True):

@@ -25,19 +25,13 @@ from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.casts.dtypes import to_polars_dtype
+from morrow.readers.execution import strategy
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import is_file_dependent, list_virtual_columns, scan_files
 from morrow.readers.masks import Mask, concat_masks
 
 MAX_POSITIONED_ROWS = 1 << 28
 """Approximate maximum of rows numbered by one scan: their mask takes 32 MB, and Polars positions have 32 bits."""
-
-MAX_SMALL_ROWS = 1 << 23
-"""Maximum stored rows for which a full read adds masks as a column: faster, but Polars then holds more at once."""
-
-
-PIECE_ROWS = 1 << 19
-"""Stored rows per query if a stream reads a large file in pieces."""
 
 
 def scan_section(plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore) -> pl.LazyFrame:
@@ -47,7 +41,7 @@ def scan_section(plan: ScanPlan, section: Section, masks: Sequence[Mask], store:
         return filter_frame(plan, stitch_columns(plan, section, fields, masks, store))
     retractions = section.kind is SectionKind.RAW and plan.drops_retractions
     complete = plan.filter.predicate == ALWAYS and plan.limit is None
-    beside = complete and bool(fields) and plan.stored_rows <= MAX_SMALL_ROWS
+    beside = complete and bool(fields) and plan.stored_rows <= strategy.MAX_SMALL_ROWS
     # A filter leaves few rows, so one scan may read several masked files; Polars would hold more of a whole table at
     # once. Positions through several files depend on their row counts, which would take requests to remote stores.
     alone = plan.filter.predicate == ALWAYS or not store.is_local
@@ -65,16 +59,6 @@ def scan_section(plan: ScanPlan, section: Section, masks: Sequence[Mask], store:
     return parts[0] if len(parts) == 1 else pl.concat(parts)
 
 
-def is_cut(section: Section, store: FileStore) -> bool:
-    """Return whether a full read of the section is made in pieces: of large Parquet files, which skip row groups."""
-    from morrow.readers.files.page_checksums import PARQUET
-
-    large = section.row_count > max(MAX_SMALL_ROWS, len(section.files) * PIECE_ROWS)
-    if not large or section.kind is SectionKind.STITCH or not store.is_local or store.checks_pages:
-        return False
-    return all(file.format == PARQUET for file in section.files)
-
-
 def scan_section_pieces(
     plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore
 ) -> Iterator[pl.LazyFrame]:
@@ -86,8 +70,9 @@ def scan_section_pieces(
     retractions = section.kind is SectionKind.RAW and plan.drops_retractions
     for group in _scan_groups(section, masks, lambda _: True, alone=True, one_by_one=is_file_dependent(plan, fields)):
         for file, mask in zip(*group, strict=True):
-            for start in range(0, file.row_count, PIECE_ROWS):
-                yield _scan_masked(plan, section, [file], [mask], retractions, fields, store, (start, PIECE_ROWS))
+            for start in range(0, file.row_count, strategy.PIECE_ROWS):
+                part = start, strategy.PIECE_ROWS
+                yield _scan_masked(plan, section, [file], [mask], retractions, fields, store, part)
 
 
 def make_empty_frame(fields: Sequence[DataField]) -> pl.LazyFrame:

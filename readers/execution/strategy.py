@@ -1,189 +1,179 @@
-"""Strategy of reading sections (whole, together, prefetched, or by masked scans), and counts without reading.
+"""The choice of how each section of a plan is read, and why.
 
 A scan with masks reads the keys first and then the rows. If all rows are wanted and nothing is cached yet, a section
 with overlapping files is cheaper to read whole: keys and values are read in one pass, and the live rows are found in
-memory. The resulting masks are cached, so the next read is a masked scan.
+memory. The resulting masks are cached, so the next read is a masked scan. Many small sections are scanned or read
+together. From remote stores, files are fetched whole if a read wants most of their bytes.
 
-From remote stores, files are fetched whole if a read wants most of their bytes, and decoded as they arrive.
-
-Rows of sections are counted by metadata and masks, and full reads are checked against those counts.
+`choose_ways` decides from the plan, the store and the caches; it reads no data files. `explain_ways` shows its choices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate
-from typing import Any, TypeVar
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
 
 import msgspec
-import numpy as np
-import polars as pl
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.format.types import has_same_values
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DataFile, DeletionRef, ScanPlan, Section, SectionKind
+from morrow.engine.structs import replace
+from morrow.engine.units import format_count
 from morrow.readers.casts.dtypes import estimate_width
-from morrow.readers.execution.joined_sections import find_joinable, read_joined_rows
-from morrow.readers.execution.section_frames import scan_section
-from morrow.readers.files.file_frames import list_written_fields
-from morrow.readers.files.prefetch import FetchedStore, open_fetched_store
-from morrow.readers.files.streaming import translate_section_errors
-from morrow.readers.masks import Mask, compute_live_masks
-from morrow.readers.masks.live_rows import (
-    Live,
-    find_known_masks,
-    find_live_rows,
-    keep_live_masks,
-    read_first,
-    split_rows,
-    to_masks,
-)
-from morrow.readers.masks.packed_keys import find_cuts, slice_frames
-from morrow.readers.masks.section_keys import SectionKeys, order_by_age
-from morrow.readers.merges.version_masks import is_folded, scan_masks
-
-PART_WORKERS = 2
-"""Number of parts of a section processed at once."""
+from morrow.readers.files.file_frames import list_virtual_columns, list_written_fields
+from morrow.readers.files.registry import find_file_reader, is_scanned
+from morrow.readers.masks.live_rows import is_known
 
 MAX_WHOLE_ROWS = 1 << 22
 """Maximum stored rows of a section to read it whole: all of them are in memory together."""
 
+MIN_READ_SECTIONS = 8
+"""Minimum sections to read together; fewer are read one by one."""
 
-SECTION_WORKERS = 2
-"""Number of sections read at once."""
+MAX_READ_SECTION_ROWS = 1 << 17
+"""Maximum stored rows of a section that is read with others."""
 
-MIN_THREADED_ROWS = 1 << 16
-"""Minimum rows to use threads: for fewer rows, two threads that alternate in the interpreter are slower than one."""
+MIN_SCANNED_SECTIONS = 8
+"""Minimum sections to scan together; fewer are scanned one by one, so that users' later filters prune partitions."""
 
-T = TypeVar("T")
+MAX_SCANNED_SECTION_ROWS = 1 << 17
+"""Maximum stored rows of a section scanned with others; the cost of a separate scan is negligible for larger ones."""
+
+MAX_SMALL_ROWS = 1 << 23
+"""Maximum stored rows for which a full read adds masks as a column: faster, but Polars then holds more at once."""
+
+PIECE_ROWS = 1 << 19
+"""Stored rows per query if a stream reads a large file in pieces."""
+
+MAX_FETCHED_BYTES = 64 << 20
+"""Maximum size of a file that is fetched whole: Polars decodes row groups of a larger file while others arrive."""
+MAX_SMALL_FILE_BYTES = 1 << 20
+"""Size up to which a whole file arrives as fast as parts of it."""
+MIN_WANTED_SHARE = 0.5
+"""Approximate minimum share of wanted bytes to fetch a larger file whole."""
 
 
-def read_at_once(
-    plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float
-) -> tuple[list[pl.DataFrame], list[Section]]:
-    """Return the rows of the sections that are best read whole, up to about `held` bytes, and the other sections.
+class Way(StrEnum):
+    """A way to read a section. All but the scans return rows in memory."""
 
-    Every row of the plan must be wanted. Small sections are read together, all others one by one. From a remote store,
-    files that are not large are fetched whole, including files of sections without overlaps.
+    SCAN = "scanned"
+    SCAN_TOGETHER = "scanned together"
+    SCAN_PIECES = "scanned in pieces"
+    READ_TOGETHER = "read together"
+    READ_WHOLE = "read whole"
+    REFRESH = "read with what is cached of them"
+    FETCH = "fetched whole"
+
+
+RAW_ROWS, UNKNOWN = "every row is stored once", "nothing is cached"
+"""Reasons."""
+
+SCANS = frozenset((Way.SCAN, Way.SCAN_TOGETHER, Way.SCAN_PIECES))
+"""Ways that return a lazy frame."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """How a section is read, and why."""
+
+    section: Section
+    way: Way
+    reason: str
+
+
+def choose_ways(
+    plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float, *, pieces: bool = False
+) -> list[Choice]:
+    """Return a choice for each of these sections of a plan part.
+
+    Args:
+        held: the approximate maximum bytes of all sections that are read at once into memory; the others are scanned.
+        pieces: whether the rows are used as they arrive, so that large sections are scanned in pieces.
     """
-    if not store.is_local:
-        return _read_fetched_at_once(plan, sections, store, held)
-    joined = find_joinable(plan, sections, store) if plan.read_columns else []
-    together = {id(section) for section in joined}
-    merging = [s for s in sections if s.kind is SectionKind.MERGE and id(s) not in together]
-    candidates = [*joined, *merging]
-    reached = accumulate(estimate_bytes(plan, section) for section in candidates)
-    chosen = {id(section) for section, end in zip(candidates, reached) if end <= held}
-    frames = read_joined_rows(plan, [section for section in joined if id(section) in chosen], store)
-    merged = [section for section in merging if id(section) in chosen]
-    rows = sum(section.row_count for section in merged)
-    threads = SECTION_WORKERS if rows >= MIN_THREADED_ROWS or not store.is_local else 1
-    found = _map_parts(lambda section: read_whole_section(plan, section, store), merged, threads=threads)
-    chosen -= {id(section) for section, frame in zip(merged, found) if frame is None}
-    frames += [frame for frame in found if frame is not None]
-    return frames, [section for section in sections if id(section) not in chosen]
+    obstacle = _find_plan_obstacle(plan)
+    joined = {id(each) for each in find_joinable(plan, sections, store)} if obstacle is None else set()
+    chosen = [
+        Choice(section, Way.SCAN, obstacle)
+        if obstacle is not None
+        else _choose_way(plan, section, store, joined, pieces=pieces)
+        for section in sections
+    ]
+    return _choose_groups(plan, list(_limit_memory(plan, chosen, held)), store)
 
 
-def _read_fetched_at_once(
-    plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float
-) -> tuple[list[pl.DataFrame], list[Section]]:
-    """Read as `read_at_once` does from a remote store: keys and values of overlapping files are fetched together."""
-    kinds = (SectionKind.RAW, SectionKind.MERGE)
-    worth = [s for s in sections if s.kind in kinds and all(is_fetched(plan, file) for file in s.files)]
-    reached = accumulate(estimate_bytes(plan, s, keys=s.kind is SectionKind.MERGE) for s in worth)
-    chosen = [section for section, end in zip(worth, reached) if end <= held] if plan.read_columns else []
-    with open_fetched_store(store) as source:
-        masked, merging = list[Section](), list[Section]()
-        for section in chosen:
-            folds = is_folded(plan, section)
-            known = section.kind is SectionKind.RAW or (
-                not folds and find_known_masks(plan, section, store) is not None
-            )
-            (masked if known else merging).append(section)
-            if known or (_is_read_whole(plan, section) and not (folds and _is_known(plan, section, store))):
-                source.expect(section.files)
-        frames = read_fetched_rows(plan, masked, source)
-
-        def fetched(section: Section) -> FileStore:
-            source.expect(section.files)
-            return source
-
-        def merged(section: Section) -> pl.DataFrame | None:
-            found = read_whole_section(plan, section, store, fetched)
-            source.drop(section.files)
-            return found
-
-        found = _map_parts(merged, merging, threads=SECTION_WORKERS)
-    done = {id(section) for section in masked}
-    done |= {id(section) for section, frame in zip(merging, found) if frame is not None}
-    return [*frames, *(frame for frame in found if frame is not None)], [s for s in sections if id(s) not in done]
+def _choose_way(plan: ScanPlan, section: Section, store: FileStore, joined: set[int], *, pieces: bool) -> Choice:
+    """Choose how to read one section of which all rows are wanted."""
+    if pieces and is_cut(section, store):
+        return Choice(section, Way.SCAN_PIECES, "large files are decoded as their rows are used")
+    if id(section) in joined:
+        return Choice(section, Way.READ_TOGETHER, f"each has {MAX_READ_SECTION_ROWS:,} rows at most")
+    if section.kind is SectionKind.STITCH:
+        return Choice(section, Way.SCAN, "files hold different columns of the same rows")
+    if not store.is_local and not all(is_fetched(plan, file) for file in section.files):
+        return Choice(section, Way.SCAN, "files are large, or less than half of their bytes is wanted")
+    if section.kind is SectionKind.RAW:
+        return Choice(section, *((Way.SCAN, RAW_ROWS) if store.is_local else (Way.FETCH, RAW_ROWS)))
+    if not plan.folds(section) and is_known(plan, section, store):
+        return Choice(section, Way.SCAN if store.is_local else Way.FETCH, "masks are cached")
+    if section.cut is not None or section.row_count > MAX_WHOLE_ROWS:
+        return Choice(section, Way.SCAN, f"each has more than {MAX_WHOLE_ROWS:,} rows, or is a part of a section")
+    return _choose_fold(plan, section, store) if plan.folds(section) else Choice(section, Way.READ_WHOLE, UNKNOWN)
 
 
-def estimate_bytes(plan: ScanPlan, section: Section, *, keys: bool = True) -> int:
-    """Estimate the bytes that `read_whole_section` reads: the plan's columns and, if `keys`, the key columns."""
-    key = () if plan.merge is None or not keys else plan.merge.key
-    return section.row_count * sum(
-        estimate_width(plan.schema.by_name[name].type) for name in {*plan.read_columns, *key}
+def _choose_fold(plan: ScanPlan, section: Section, store: FileStore) -> Choice:
+    # Imported here: the functions of merge engines import libraries that other tables do not need.
+    from morrow.readers.merges.sections import Known, find_known
+
+    known = find_known(plan, section, store)
+    if known is None:
+        return Choice(section, Way.READ_WHOLE, UNKNOWN)
+    refreshed = known is Known.EARLIER or (known is Known.MASKS and store.is_local)
+    return Choice(section, Way.REFRESH if refreshed else Way.SCAN, known.value)
+
+
+def _find_plan_obstacle(plan: ScanPlan) -> str | None:
+    """Return the reason why no section is read at once."""
+    if not plan.read_columns:
+        return "no column is wanted"
+    if plan.limit is not None:
+        return f"{format_count(plan.limit, 'row')} at most are wanted"
+    return None if is_complete(plan) else "rows are filtered"
+
+
+def _limit_memory(plan: ScanPlan, chosen: Iterable[Choice], held: float) -> Iterator[Choice]:
+    """Yield the choices, scans in place of reads beyond the limit."""
+    reached = 0
+    for choice in chosen:
+        if choice.way not in SCANS:
+            reached += estimate_bytes(plan, choice.section, keys=choice.section.kind is SectionKind.MERGE)
+            if reached > held:
+                choice = Choice(choice.section, Way.SCAN, "rows are used as they arrive")
+        yield choice
+
+
+def _choose_groups(plan: ScanPlan, chosen: list[Choice], store: FileStore) -> list[Choice]:
+    """Return the choices with small sections scanned together, if these are many."""
+    if not _is_scanned_together(plan, store):
+        return chosen
+    small = [choice.way is Way.SCAN and _is_small(choice.section) for choice in chosen]
+    if sum(small) < MIN_SCANNED_SECTIONS:
+        return chosen
+    return [replace(each, way=Way.SCAN_TOGETHER) if joins else each for each, joins in zip(chosen, small)]
+
+
+def explain_ways(plan: ScanPlan, store: FileStore) -> str:
+    """Return how a read of all rows to memory reads the sections, as text; empty if there are none."""
+    chosen = Counter(
+        (f"{choice.section.kind.value} section", f"{choice.way}: {choice.reason}")
+        for part in plan.parts
+        for choice in choose_ways(part, limit_sections(part, part.sections), store, float("inf"))
     )
-
-
-def read_whole_section(
-    plan: ScanPlan, section: Section, store: FileStore, source: Callable[[Section], FileStore] | None = None
-) -> pl.DataFrame | None:
-    """Return all rows of the section, columns `plan.read_columns`, in memory; None if masked scans are cheaper.
-
-    `source` returns the store from which whole files are best read.
-    """
-    if not _is_read_whole(plan, section):
-        return None
-    whole = (lambda _: store) if source is None else source
-    if is_folded(plan, section):
-        # Imported here: the functions of merge engines import libraries that other tables do not need.
-        from morrow.readers.merges.sections import fold_whole
-
-        return fold_whole(plan, section, store, whole)
-    return None if find_known_masks(plan, section, store) is not None else _read_newest(plan, section, whole(section))
-
-
-def _is_read_whole(plan: ScanPlan, section: Section) -> bool:
-    merges = section.kind is SectionKind.MERGE and section.cut is None
-    return merges and section.row_count <= MAX_WHOLE_ROWS and bool(plan.read_columns)
-
-
-def _is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
-    """Return whether a section that folds, or an earlier version of the section, is cached, so that less is read."""
-    from morrow.readers.merges.sections import is_known
-
-    return is_known(plan, section, store)
-
-
-def _read_newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:
-    """Return the newest version of every key."""
-    keys = SectionKeys.of(plan, section, store)
-    read = keys.read_whole(read_first(keys, plan.read_columns))
-    threads = PART_WORKERS if section.row_count >= MIN_THREADED_ROWS else 1
-    deciding = _map_parts(keys.deciding, read, threads=threads)
-    rows = find_cuts(deciding, keys.key_fields[0])
-
-    def live(part: Sequence[pl.DataFrame], keyed: Sequence[pl.DataFrame]) -> Live:
-        return find_live_rows(keys, keyed, lambda: [keys.unpacked(frame) for frame in part])
-
-    parts = _map_parts(live, slice_frames(read, rows), slice_frames(deciding, rows), threads=threads)
-    masks = to_masks([np.concatenate(pieces) for pieces in zip(*parts)])
-    (found,) = split_rows(keys, [(plan.read_columns, masks)], read)
-    by_file = dict(zip(order_by_age(section), masks))
-    keep_live_masks(plan, section, store, [by_file[i] for i in range(len(section.files))])
-    return found
-
-
-def _map_parts(do: Callable[..., T], *parts: Sequence[Any], threads: int) -> list[T]:
-    """Call `do` for each of the parts, several at once in threads, and return the results in order."""
-    if threads == 1 or len(parts[0]) < 2:
-        return list(map(do, *parts))
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(do, *parts))
+    lines = [f"  {format_count(count, what)} {how}" for (what, how), count in chosen.items()]
+    if lines and is_complete(plan) and is_arrow_only(plan):
+        lines.append("to_arrow() decodes the files by Arrow, and drops dead rows from each batch")
+    return "\n".join(["to_polars() reads", *lines]) if lines else ""
 
 
 def is_complete(plan: ScanPlan) -> bool:
@@ -191,90 +181,59 @@ def is_complete(plan: ScanPlan) -> bool:
     return plan.limit is None and plan.filter.predicate == ALWAYS and not plan.filter.residuals
 
 
-def check_complete(plan: ScanPlan, store: FileStore, rows: int) -> None:
-    """Check a full read against the manifests' row counts; masks are cached by now, so this reads nothing.
-
-    Raises:
-        CorruptFile: a data file holds more or fewer rows than its manifest entry says.
-    """
-    known = all(_is_counted(part, section) for part in plan.parts for section in part.sections)
-    if is_complete(plan) and known:
-        expected = sum(_count_section_rows(one, section, store) for one in plan.parts for section in one.sections)
-        if rows != expected:
-            raise CorruptFile(plan.table, f"its data files gave {rows} rows where the manifests say {expected}")
+def estimate_bytes(plan: ScanPlan, section: Section, *, keys: bool = True) -> int:
+    """Estimate the bytes of a read: the plan's columns and, if `keys`, the key columns."""
+    key = () if plan.merge is None or not keys else plan.merge.key
+    return section.row_count * sum(
+        estimate_width(plan.schema.by_name[name].type) for name in {*plan.read_columns, *key}
+    )
 
 
-def limit_sections(plan: ScanPlan, sections: Sequence[Section]) -> Sequence[Section]:
-    """Return the first sections that together hold the plan's limit of rows, if metadata shows this; else all."""
-    if plan.limit is None or plan.filter.predicate != ALWAYS or plan.filter.residuals:
-        return sections
-    rows = 0
-    for number, section in enumerate(sections, 1):
-        if section.kind is SectionKind.RAW and _is_counted(plan, section):
-            rows += sum(file.row_count - _count_dead_rows(file.deletion) for file in section.files)
-            if rows >= plan.limit:
-                return sections[:number]
-    return sections
+def find_joinable(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[Section]:
+    """Return the small sections that are best read together; empty if there are too few."""
+    fields = [plan.schema.by_name[name] for name in plan.read_columns]
+    if not store.is_local or list_virtual_columns(plan, fields):
+        return []
+    found = [section for section in sections if _is_joinable(plan, section)]
+    return found if len(found) >= MIN_READ_SECTIONS else []
 
 
-def count_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
-    """Count the live rows of one section, reading as little as possible.
-
-    Deletion vectors are checked against the metadata's counts if this costs no request.
-    """
-    if store.is_local and _is_counted(plan, section) and section.kind is SectionKind.RAW:
-        compute_live_masks(plan, section, store)
-    return _count_section_rows(plan, section, store)
-
-
-def _count_section_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
-    if section.kind is SectionKind.MERGE:
-        masks = scan_masks(plan, section, store)
-        unmerged = sum(f.row_count if m is None else int(m.sum()) for f, m in zip(section.files, masks))
-        return unmerged + _count_merged_rows(plan, section, store)
-    if _is_counted(plan, section):
-        return sum(f.row_count - _count_dead_rows(f.deletion) for f in section.files)
-    with translate_section_errors(plan, [section], store):
-        frame = scan_section(plan, section, scan_masks(plan, section, store), store)
-        return int(frame.select(pl.len()).collect().item())
-
-
-def _count_merged_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
-    if not is_folded(plan, section):
-        return 0
-    # Imported here: the functions of merge engines import libraries that other tables do not need.
-    from morrow.readers.merges.sections import count_merged
-
-    return count_merged(plan, section, store)
-
-
-def _is_counted(plan: ScanPlan, section: Section) -> bool:
-    """Return whether metadata and masks alone give the row count of the section."""
+def _is_joinable(plan: ScanPlan, section: Section) -> bool:
+    if section.row_count > MAX_READ_SECTION_ROWS or section.cut is not None or plan.folds(section):
+        return False
+    if any(find_file_reader(file.format, file.path).read_each is None for file in section.files):
+        return False
     if section.kind is SectionKind.RAW:
-        retractions = plan.drops_retractions and any(file.may_hold_retractions for file in section.files)
-        return not retractions and all(f.deletion is None or f.deletion.cardinality is not None for f in section.files)
-    return section.kind is SectionKind.MERGE and not is_folded(plan, section)
+        return not any(
+            file.deletion is not None or (plan.drops_retractions and file.may_hold_retractions)
+            for file in section.files
+        )
+    # A number cannot replace a key column that also orders versions.
+    return section.kind is SectionKind.MERGE and plan.merge is not None
 
 
-def _count_dead_rows(deletion: DeletionRef | None) -> int:
-    return 0 if deletion is None or deletion.cardinality is None else deletion.cardinality
+def is_cut(section: Section, store: FileStore) -> bool:
+    """Return whether a full read of the section is made in pieces: of large Parquet files, which skip row groups."""
+    large = section.row_count > max(MAX_SMALL_ROWS, len(section.files) * PIECE_ROWS)
+    if not large or section.kind is SectionKind.STITCH or not store.is_local or store.checks_pages:
+        return False
+    return all(file.format == "parquet" for file in section.files)
 
 
-DECODERS = 2
-"""Number of file groups decoded at once; Polars decodes the columns of each group on all cores."""
-MAX_FETCHED_BYTES = 64 << 20
-"""Maximum size of a file that is fetched whole: Polars decodes row groups of a larger file while others arrive."""
-MAX_SMALL_FILE_BYTES = 1 << 20
-"""Size up to which a whole file arrives as fast as parts of it."""
-MIN_WANTED_SHARE = 0.5
-"""Approximate minimum share of wanted bytes to fetch a larger file whole."""
-MAX_GROUP_BYTES, MAX_GROUP_FILES = 8 << 20, 64
-"""Approximate maximum of bytes, and maximum number of files, decoded together."""
+def _is_scanned_together(plan: ScanPlan, store: FileStore) -> bool:
+    """Return whether sections of this plan are scanned together.
 
-MASK_REQUESTS = 16
-"""Number of sections whose masks are read at once."""
+    Positions through several files depend on their row counts, which would take requests to remote stores; and a limit
+    should stop at the first files.
+    """
+    limited = plan.limit is not None and plan.filter.predicate == ALWAYS
+    fields = [plan.schema.by_name[name] for name in plan.read_columns]
+    return store.is_local and not limited and bool(fields) and not list_virtual_columns(plan, fields)
 
-Part = tuple[Section, tuple[Mask, ...]]
+
+def _is_small(section: Section) -> bool:
+    whole = section.kind in (SectionKind.RAW, SectionKind.MERGE) and section.row_count <= MAX_SCANNED_SECTION_ROWS
+    return whole and all(is_scanned(file.format, file.path) for file in section.files)
 
 
 def is_fetched(plan: ScanPlan, file: DataFile) -> bool:
@@ -289,38 +248,56 @@ def is_fetched(plan: ScanPlan, file: DataFile) -> bool:
     return wanted >= MIN_WANTED_SHARE * sum(estimate_width(field.type) for field in written)
 
 
-def read_fetched_rows(plan: ScanPlan, sections: Sequence[Section], store: FetchedStore) -> list[pl.DataFrame]:
-    """Return the live rows of sections that do not fold, columns `plan.read_columns`, by groups of files."""
-    with ThreadPoolExecutor(MASK_REQUESTS) as pool:  # deletion vectors arrive while files do
-        masks = list(pool.map(lambda section: scan_masks(plan, section, store), sections))
-    groups = list(_group_files(zip(sections, masks)))
-
-    def rows(group: Sequence[Part]) -> pl.DataFrame:
-        frames = [scan_section(plan, section, masks, store) for section, masks in group]
-        found = (frames[0] if len(frames) == 1 else pl.concat(frames)).collect()
-        store.drop(file for section, _ in group for file in section.files)
-        return found
-
-    with ThreadPoolExecutor(DECODERS) as pool:
-        return list(pool.map(rows, groups))
+def is_arrow_only(plan: ScanPlan) -> bool:
+    """Return whether `read_arrow_table` reads the rows of this plan, which has neither filter nor limit."""
+    if any(list_virtual_columns(part, part.fields) for part in plan.parts):
+        return False
+    return all(_is_plain(part, section) for part in plan.parts for section in part.sections) and all(
+        _is_read_unchanged(part, file) for part in plan.parts for file in _list_shapes(part)
+    )
 
 
-def _group_files(parts: Iterator[Part]) -> Iterator[list[Part]]:
-    """Group the files of sections, in their order; a section may be divided among groups."""
-    group: list[Part] = []
-    size = files = 0
-    for section, masks in parts:
-        start = 0
-        for end, file in enumerate(section.files, 1):
-            size, files = size + file.size, files + 1
-            if size >= MAX_GROUP_BYTES or files == MAX_GROUP_FILES:
-                yield [*group, _slice_section(section, masks, start, end)]
-                group, size, files, start = [], 0, 0, end
-        if start < len(section.files):
-            group.append(_slice_section(section, masks, start, len(section.files)))
-    if group:
-        yield group
+def _is_plain(plan: ScanPlan, section: Section) -> bool:
+    """Return whether every row of the section is stored as a row of one of its files, and all decode to Arrow."""
+    stored = section.kind is not SectionKind.STITCH and not plan.folds(section)
+    return stored and all(_is_decoded_by_arrow(file) for file in section.files)
 
 
-def _slice_section(section: Section, masks: tuple[Mask, ...], start: int, end: int) -> Part:
-    return msgspec.structs.replace(section, files=section.files[start:end]), masks[start:end]
+def _is_decoded_by_arrow(file: DataFile) -> bool:
+    return find_file_reader(file.format, file.path).stripes is not None
+
+
+def _list_shapes(plan: ScanPlan) -> list[DataFile]:
+    """Return one file for each distinct set of written columns."""
+    files = (file for section in plan.sections for file in section.files)
+    return list({(file.schema_id, file.write_columns): file for file in files}.values())
+
+
+def _is_read_unchanged(plan: ScanPlan, file: DataFile) -> bool:
+    written = {field.id: field for field in list_written_fields(plan, file)}
+    return all(has_same_values(written[field.id].type, field.type) for field in plan.fields if field.id in written)
+
+
+def limit_sections(plan: ScanPlan, sections: Sequence[Section]) -> Sequence[Section]:
+    """Return the first sections that together hold the plan's limit of rows, if metadata shows this; else all."""
+    if plan.limit is None or plan.filter.predicate != ALWAYS or plan.filter.residuals:
+        return sections
+    rows = 0
+    for number, section in enumerate(sections, 1):
+        if section.kind is SectionKind.RAW and is_counted(plan, section):
+            rows += sum(file.row_count - count_dead_rows(file.deletion) for file in section.files)
+            if rows >= plan.limit:
+                return sections[:number]
+    return sections
+
+
+def is_counted(plan: ScanPlan, section: Section) -> bool:
+    """Return whether metadata and masks alone give the row count of the section."""
+    if section.kind is SectionKind.RAW:
+        retractions = plan.drops_retractions and any(file.may_hold_retractions for file in section.files)
+        return not retractions and all(f.deletion is None or f.deletion.cardinality is not None for f in section.files)
+    return section.kind is SectionKind.MERGE and not plan.folds(section)
+
+
+def count_dead_rows(deletion: DeletionRef | None) -> int:
+    return 0 if deletion is None or deletion.cardinality is None else deletion.cardinality

@@ -72,6 +72,12 @@ def find_known_masks(plan: ScanPlan, section: Section, store: FileStore) -> tupl
     return find_cached_masks(plan, section, store) or _refresh_masks(plan, section, store)
 
 
+def is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
+    """Return whether the masks of a MERGE section, or of a similar section, are cached; derives no masks."""
+    cache = _open_cache(plan, store)
+    return cache.find(section) is not None or cache.find_nearest(section) is not None
+
+
 def find_cached_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
     """Return the masks of a section from memory, or from the cache folder."""
     return _open_cache(plan, store).find(section)

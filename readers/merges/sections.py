@@ -9,8 +9,9 @@ If a section is read whole, its keys are read first, to decide which rows must b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
 
 import msgspec
 import numpy as np
@@ -38,6 +39,7 @@ from morrow.readers.merges.version_masks import (
     compute_version_masks,
     derive_masks,
     find_known_version_masks,
+    is_known,
     keep_masks,
     split_by_versions,
 )
@@ -85,13 +87,23 @@ def _is_cached(merge: SectionMerge) -> bool:
     )
 
 
-def is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
-    """Return whether merged rows or masks of the section, or of an earlier version of it, are cached."""
+class Known(StrEnum):
+    """What is cached of a section."""
+
+    MERGED = "merged rows are cached"
+    EARLIER = "merged rows of an earlier state are cached"
+    MASKS = "masks are cached"
+
+
+def find_known(plan: ScanPlan, section: Section, store: FileStore) -> Known | None:
+    """Return what is cached of a section, or of an earlier version of it, and serves a read best."""
     merge = SectionMerge(plan, section, plan.read_columns, store)
     cache = open_cache(merge)
-    if cache.find(section) is not None or cache.find_nearest(section) is not None:
-        return True
-    return find_known_version_masks(plan, section, store) is not None
+    if cache.find(section) is not None:
+        return Known.MERGED
+    if cache.find_nearest(section) is not None:
+        return Known.EARLIER
+    return Known.MASKS if is_known(plan, section, store) else None
 
 
 def count_merged(plan: ScanPlan, section: Section, store: FileStore) -> int:
@@ -112,24 +124,14 @@ PART_ROWS = 1 << 18
 """Approximate rows of a part: intermediate results then stay in the processor's cache, without new memory."""
 
 
-def fold_whole(
-    plan: ScanPlan, section: Section, store: FileStore, source: Callable[[Section], FileStore]
-) -> pl.DataFrame | None:
-    """Return all rows of a section that folds, columns `plan.read_columns`, using caches of it or an earlier version.
-
-    Returns None if a masked scan is better: merged rows are cached, or masks are cached and files are remote. `source`
-    returns the store from which whole files are best read.
-    """
+def fold_cached(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:
+    """Return all rows of a section that folds, columns `plan.read_columns`, using caches of it or earlier states."""
     merge = SectionMerge(plan, section, plan.read_columns, store)
-    if open_cache(merge).find(section) is not None:
-        return None
     rows = refold_rows(merge)
     if rows is not None:
         return rows
     masks = find_known_version_masks(plan, section, store)
-    if masks is None:
-        return fold_section(plan, section, source(section))
-    return _fold_masked(merge, masks) if store.is_local else None
+    return fold_section(plan, section, store) if masks is None else _fold_masked(merge, masks)
 
 
 def _fold_masked(merge: SectionMerge, masks: VersionMasks) -> pl.DataFrame:

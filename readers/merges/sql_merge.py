@@ -42,7 +42,6 @@ from morrow.readers.merges.sql_statements import (
     format_comment,
     format_statement,
 )
-from morrow.readers.merges.version_masks import is_folded
 
 
 def deduplicate(spec: MergeSpec, table: Table) -> MergeQuery:
@@ -311,7 +310,7 @@ def is_runnable(spec: MergeSpec, fields: Sequence[DataField], *, retractions: bo
 
 def merge_text(plan: ScanPlan) -> str:
     """Return the SQL under a heading; empty if versions are not combined."""
-    merged = [section for section in plan.sections if is_folded(plan, section)]
+    merged = [section for section in plan.sections if plan.folds(section)]
     if not merged:
         return ""
     assert plan.merge is not None

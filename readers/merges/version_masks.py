@@ -14,7 +14,7 @@ from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
-from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
+from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.masks import Mask, compute_live_masks
 from morrow.readers.masks.bitmasks import MaskBuilder
 from morrow.readers.masks.incremental import Changed, find_changed, patch_masks
@@ -28,14 +28,9 @@ from morrow.readers.merges.versions import Versions, find_numbered_versions, fin
 Rows: TypeAlias = npt.NDArray[np.bool_]
 
 
-def is_folded(plan: ScanPlan, section: Section) -> bool:
-    """Return whether versions of a key are combined in this section."""
-    return section.kind is SectionKind.MERGE and plan.merge is not None and plan.merge.folds
-
-
 def scan_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...]:
     """Return one mask per file of the live rows that are read as stored: all live rows, or all except merged rows."""
-    if is_folded(plan, section):
+    if plan.folds(section):
         return compute_version_masks(plan, section, store).single
     return compute_live_masks(plan, section, store)
 
@@ -66,6 +61,12 @@ def compute_version_masks(plan: ScanPlan, section: Section, store: FileStore) ->
 def find_known_version_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
     """Return the masks if they are cached or can be derived from cached masks of most of the section's files."""
     return _open_cache(plan, store).find(section) or _refresh_masks(plan, section, store)
+
+
+def is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
+    """Return whether the masks of a section, or of a similar section, are cached; derives no masks."""
+    cache = _open_cache(plan, store)
+    return cache.find(section) is not None or cache.find_nearest(section) is not None
 
 
 def _refresh_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:

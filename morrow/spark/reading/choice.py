@@ -26,7 +26,6 @@ from morrow.engine.names import OWN_PREFIX
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
 from morrow.readers.files.file_frames import list_virtual_columns, list_written_fields
-from morrow.readers.merges.version_masks import is_folded
 from morrow.spark.versions import OPENS_ORC_INSTANTS
 
 MICROSECONDS = 6
@@ -160,7 +159,7 @@ def _describe_choices(plan: ScanPlan, far: str | None, merging: str, *, listed: 
     counts: Counter[str] = Counter()
     for choice in choose_readers(plan, far=far, listed=listed):
         how = f"by tasks: {choice.obstacle}" if choice.obstacle else f"by its own {_name_scan(choice.section)} scan"
-        merged = f", keys of several versions {merging}" if choice.is_native and is_folded(plan, choice.section) else ""
+        merged = f", keys of several versions {merging}" if choice.is_native and plan.folds(choice.section) else ""
         counts[f"{choice.section.kind.value} sections {how}{merged}"] += 1
     yield from (f"{count:,} {text}" for text, count in counts.items())
     if not counts:

@@ -24,7 +24,6 @@ from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
 from morrow.readers.execution.strategy import limit_sections
 from morrow.readers.files.file_frames import make_source
-from morrow.readers.merges.version_masks import is_folded
 from morrow.scans.table_scan import Scan, plan_with_outlines
 from morrow.spark.job.sections import run_sections
 from morrow.spark.job.tasks import Work
@@ -118,7 +117,7 @@ def _read_part(
             yield from (scan_frame(plan, scan, spark, checks_pages=checks) for scan in group_scans(plan, files))
     scanned = set(map(id, native))
     read = [section for section in plan.sections if id(section) not in scanned]
-    merged = [section for section in native if is_folded(plan, section)]
+    merged = [section for section in native if plan.folds(section)]
     for work, sections in ((Work.SCAN, read), (Work.MERGE, merged)):
         for constants, branch in _group_branches(plan, sections):
             yield make_task_frame(work, plan, branch, constants, store, way, spark)

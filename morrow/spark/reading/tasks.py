@@ -30,7 +30,7 @@ from morrow.readers.masks import Mask, compute_live_masks
 from morrow.readers.masks.bitmasks import pack_mask, unpack_mask
 from morrow.readers.masks.live_rows import find_known_masks, mask_bytes
 from morrow.readers.masks.section_cache import SECTIONS, make_cache_key
-from morrow.readers.merges.version_masks import find_known_version_masks, is_folded, scan_masks
+from morrow.readers.merges.version_masks import find_known_version_masks, scan_masks
 from morrow.spark.job.execution import is_local
 from morrow.spark.job.sections import ScanJob, run_sections
 from morrow.spark.job.tasks import Run, Work
@@ -194,7 +194,7 @@ def _select_distributed(
 def _is_cached(plan: ScanPlan, section: Section, store: FileStore) -> bool:
     if _find_cached(plan, section, store) is not None:
         return True
-    if is_folded(plan, section):
+    if plan.folds(section):
         return find_known_version_masks(plan, section, store) is not None
     return find_known_masks(plan, section, store) is not None
 

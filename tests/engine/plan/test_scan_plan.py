@@ -136,7 +136,11 @@ Scan of {path}
   masks      0 deletion vectors, 2 files masked by their keys
   sections   1 raw, 1 merge
     merge  dt=a, bucket 0: 2 parquet files at level 0,5, 4 rows, SIZE
-    raw    dt=b, bucket 0: 1 parquet file at level 0, 2 rows, SIZE"""
+    raw    dt=b, bucket 0: 1 parquet file at level 0, 2 rows, SIZE
+
+to_polars() reads
+  1 merge section scanned: 7 rows at most are wanted
+  1 raw section scanned: 7 rows at most are wanted"""
 
 
 def merged(path: Path) -> None:
@@ -184,7 +188,8 @@ def test_many_sections_are_counted(tmp_path: Path) -> None:
     lines = shown(morrow.open(tmp_path).scan()).splitlines()
     assert "  sections   12 raw" in lines
     assert "    raw    p=0, bucket 0: 1 parquet file at level 0, 1 row, SIZE" in lines
-    assert lines[-1] == "    ... and 2 more"
+    assert "    ... and 2 more" in lines
+    assert lines[-1] == "  12 raw sections read together: each has 131,072 rows at most"
 
 
 def test_a_table_without_a_commit(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ import morrow
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, SnapshotExpired
 from morrow.engine.format import types as t
 from morrow.readers.casts.dtypes import to_arrow_table
-from morrow.readers.execution import execute, section_frames
-from morrow.readers.execution.execute import is_arrow_only, to_lazy
-from morrow.readers.execution.strategy import is_complete
+from morrow.readers.execution import execute, strategy
+from morrow.readers.execution.execute import to_lazy
+from morrow.readers.execution.strategy import is_arrow_only, is_complete
 from morrow.scans.table_scan import Scan
 from tests.support.recording_store import RecordingStore
 from tests.support.table_factory import DataFile, TableFactory
@@ -122,8 +122,8 @@ def test_a_stream_reads_large_files_in_pieces(
 ) -> None:
     scan = morrow.open(merged.path).scan(columns)
     whole = pa.Table.from_batches(scan.to_batches())
-    monkeypatch.setattr(section_frames, "MAX_SMALL_ROWS", 0)
-    monkeypatch.setattr(section_frames, "PIECE_ROWS", piece)
+    monkeypatch.setattr(strategy, "MAX_SMALL_ROWS", 0)
+    monkeypatch.setattr(strategy, "PIECE_ROWS", piece)
     made = list(scan.to_batches())
     assert len(made) > 1 and max(batch.num_rows for batch in made) <= piece
     order = [(name, "ascending") for name in whole.column_names]

@@ -20,7 +20,7 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.filter import NO_FILTER, parse_filter
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
-from morrow.readers.execution import execute, section_frames
+from morrow.readers.execution import execute, section_frames, strategy
 from morrow.readers.execution.execute import to_lazy
 from morrow.readers.execution.section_frames import stitch_columns
 from morrow.scans.table_scan import Scan
@@ -80,7 +80,7 @@ def test_a_filter_makes_one_scan_of_all_masked_files(tmp_path: Path) -> None:
 def test_a_large_read_without_a_filter_scans_masked_files_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(section_frames, "MAX_SMALL_ROWS", 0)
+    monkeypatch.setattr(strategy, "MAX_SMALL_ROWS", 0)
     scan = morrow.open(with_vectors(tmp_path / "t", "parquet").path).scan()
     assert scans(scan) == FILES
     assert sorted(scan.to_polars()["id"]) == LIVE

@@ -12,7 +12,9 @@ import pytest
 import morrow
 from morrow.engine.errors import CorruptFile, FileMissing
 from morrow.engine.io.local import LocalStore
-from morrow.readers.execution import strategy
+from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.readers.execution import section_reads, strategy
+from morrow.readers.execution.strategy import Way
 from morrow.readers.files import prefetch
 from morrow.readers.masks import compute_live_masks, live_rows, packed_keys
 from morrow.readers.masks.section_cache import SECTIONS
@@ -46,6 +48,43 @@ def expected() -> list[tuple[int, str, int]]:
     return [(i, f"{'new' if i in new else 'old'} {i}", i) for i in range(120)]
 
 
+def choose(plan: ScanPlan, *, held: float = float("inf"), pieces: bool = False) -> list[tuple[Way, str]]:
+    """Return how each section is read from a local disk, and why."""
+    choices = strategy.choose_ways(plan, plan.sections, LocalStore(), held, pieces=pieces)
+    return [(choice.way, choice.reason) for choice in choices]
+
+
+def test_a_section_is_read_by_what_is_wanted_and_cached(table: morrow.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = table.scan().plan
+    assert choose(plan) == [(Way.READ_WHOLE, "nothing is cached")]
+    assert choose(plan, held=100) == [(Way.SCAN, "rows are used as they arrive")]
+    assert choose(table.scan(filter="id > 3").plan) == [(Way.SCAN, "rows are filtered")]
+    assert choose(table.scan(limit=3).plan) == [(Way.SCAN, "3 rows at most are wanted")]
+    monkeypatch.setattr(strategy, "MAX_SMALL_ROWS", 0)
+    monkeypatch.setattr(strategy, "PIECE_ROWS", 1)
+    assert choose(plan, pieces=True) == [(Way.SCAN_PIECES, "large files are decoded as their rows are used")]
+    monkeypatch.setattr(strategy, "MAX_WHOLE_ROWS", 0)
+    ((way, reason),) = choose(plan)
+    assert way is Way.SCAN and reason.startswith("each has more than 0 rows")
+
+
+def test_what_is_cached_changes_how_a_section_is_read(table: morrow.Table) -> None:
+    table.scan().to_polars()
+    folds = table.scan().plan.merge.folds  # type: ignore[union-attr]  # the table has keys
+    assert choose(table.scan().plan) == [(Way.SCAN, "merged rows are cached" if folds else "masks are cached")]
+    table.upsert({"id": pa.array([5], "int32"), "name": ["new 5"], "n": pa.array([5], "int32")})
+    earlier = (Way.REFRESH, "merged rows of an earlier state are cached")
+    assert choose(table.scan().plan) == [earlier if folds else (Way.SCAN, "masks are cached")]
+    assert dict(table.scan(["id", "name"]).to_polars().rows())[5] == "new 5"
+    assert choose(table.scan(["id"]).plan) == [(Way.REFRESH if folds else Way.SCAN, "masks are cached")]
+
+
+def test_explain_says_how_each_section_is_read(table: morrow.Table) -> None:
+    assert "to_polars() reads\n  1 merge section read whole: nothing is cached" in table.scan().explain()
+    table.scan().to_polars()
+    assert "merge section scanned: m" in table.scan().explain()
+
+
 @pytest.mark.parametrize("cut", [False, True], ids=["in one part", "in parts"])
 def test_the_rows_are_those_of_a_masked_scan(table: morrow.Table, monkeypatch: pytest.MonkeyPatch, cut: bool) -> None:
     if cut:
@@ -69,10 +108,10 @@ def test_the_masks_that_are_kept_are_those_that_would_be_computed(tmp_path: Path
     plan, store = morrow.open(factory.path).scan().plan, LocalStore()
     computed = compute_live_masks(plan, plan.sections[0], store)
     SECTIONS.clear()
-    assert strategy.read_whole_section(plan, plan.sections[0], store) is not None
+    assert section_reads.read_whole_sections(plan, plan.sections, store)
     kept = compute_live_masks(plan, plan.sections[0], store)
     assert [None if m is None else m.to_list() for m in kept] == [None if m is None else m.to_list() for m in computed]
-    assert strategy.read_whole_section(plan, plan.sections[0], store) is None  # a masked scan is now better
+    assert choose(plan) == [(Way.SCAN, "masks are cached")]
 
 
 def test_parts_share_no_key_and_unsorted_files_are_not_cut(
@@ -159,7 +198,7 @@ def test_rows_are_those_of_a_scan(server: S3Server, monkeypatch: pytest.MonkeyPa
     if ahead == "nothing":  # each file is requested when its reader needs it, in many ranges
         monkeypatch.setattr(prefetch, "MAX_AHEAD_BYTES", 0)
         monkeypatch.setattr(prefetch, "REQUEST_BYTES", 100)
-        monkeypatch.setattr(strategy, "MAX_GROUP_BYTES", 1)
+        monkeypatch.setattr(section_reads, "MAX_GROUP_BYTES", 1)
     for _ in ("first", "again"):
         server.asked.clear()
         found = table.to_polars().sort("p", "id", "v")

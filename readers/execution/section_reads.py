@@ -1,18 +1,22 @@
-"""Many small sections scanned or read together: thousands of partitions cost little more than their files.
+"""Sections read to memory or scanned, in the ways that `strategy` chooses; rows counted by metadata and masks.
 
-A scan per section would cost Polars more than the reading. Files of one shape are scanned together, across partitions;
+Many small sections are scanned or read together: thousands of partitions cost little more than their files, where a
+scan per section would cost Polars more than the reading. Files of one shape are scanned together, across partitions;
 the position of a row identifies its file, and so the values of its partition.
 
-Sections that are read whole are one scan, too. The oldest file of every section comes first, then the second oldest,
+Sections that are read together are one scan, too. The oldest file of every section comes first, then the second oldest,
 and so on. With the section number as the first column of the key, the oldest files are then one long sorted run, and
 all others are few runs. The live rows become masks of each section, which are cached.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import cached_property
 from itertools import groupby
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -31,58 +35,50 @@ from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import project_predicate
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.casts.dtypes import to_polars_dtype
-from morrow.readers.execution.section_frames import MAX_SMALL_ROWS, filter_frame, scan_section
+from morrow.readers.execution import strategy
+from morrow.readers.execution.section_frames import filter_frame, scan_section
+from morrow.readers.execution.strategy import (
+    Choice,
+    Way,
+    count_dead_rows,
+    find_joinable,
+    is_complete,
+    is_counted,
+)
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.files.file_frames import list_virtual_columns, read_files_at_once, scan_files
-from morrow.readers.files.registry import find_file_reader, is_scanned
-from morrow.readers.files.streaming import translate_file_errors
+from morrow.readers.files.file_frames import read_files_at_once, scan_files
+from morrow.readers.files.prefetch import FetchedStore, open_fetched_store
+from morrow.readers.files.streaming import translate_file_errors, translate_section_errors
 from morrow.readers.masks import Mask, concat_masks
 from morrow.readers.masks.bitmasks import make_uniform_mask
 from morrow.readers.masks.live_rows import (
+    Live,
     compute_live_masks,
     find_cached_masks,
+    find_live_rows,
     find_winners,
     keep_live_masks,
+    read_first,
+    split_rows,
     to_masks,
 )
-from morrow.readers.masks.packed_keys import INTEGERS, KeyPacking
+from morrow.readers.masks.packed_keys import INTEGERS, KeyPacking, find_cuts, slice_frames
 from morrow.readers.masks.section_keys import BOUNDED_TYPES, SectionKeys, order_by_age
-from morrow.readers.merges.version_masks import is_folded
-
-MIN_SCANNED_SECTIONS = 8
-"""Minimum sections to scan together; fewer are scanned one by one, so that users' later filters prune partitions."""
-
-MAX_SCANNED_SECTION_ROWS = 1 << 17
-"""Maximum stored rows of a section scanned with others; the cost of a separate scan is negligible for larger ones."""
+from morrow.readers.merges.version_masks import scan_masks
 
 Masked = tuple[Section, tuple[Mask, ...]]
 
 
-def scan_sections(plan: ScanPlan, sections: Iterable[Masked], store: FileStore) -> list[pl.LazyFrame]:
+def scan_sections(
+    plan: ScanPlan, choices: Iterable[tuple[Choice, tuple[Mask, ...]]], store: FileStore
+) -> list[pl.LazyFrame]:
     """Return the live rows of sections that satisfy the pushable part of the filter, columns `plan.read_columns`."""
-    all_sections = list(sections)
-    joined = [each for each in all_sections if _is_small(each[0])] if _is_scanned_together(plan, store) else []
-    if len(joined) < MIN_SCANNED_SECTIONS:
-        return [scan_section(plan, section, masks, store) for section, masks in all_sections]
-    small = {id(section) for section, _ in joined}
-    others = [scan_section(plan, s, masks, store) for s, masks in all_sections if id(s) not in small]
-    return [*(_scan_group(plan, group, store) for group in _group_by_shape(plan, joined)), *others]
-
-
-def _is_scanned_together(plan: ScanPlan, store: FileStore) -> bool:
-    """Return whether sections of this plan are scanned together.
-
-    Positions through several files depend on their row counts, which would take requests to remote stores; and a limit
-    should stop at the first files.
-    """
-    limited = plan.limit is not None and plan.filter.predicate == ALWAYS
-    fields = [plan.schema.by_name[name] for name in plan.read_columns]
-    return store.is_local and not limited and bool(fields) and not list_virtual_columns(plan, fields)
-
-
-def _is_small(section: Section) -> bool:
-    whole = section.kind in (SectionKind.RAW, SectionKind.MERGE) and section.row_count <= MAX_SCANNED_SECTION_ROWS
-    return whole and all(is_scanned(file.format, file.path) for file in section.files)
+    together: list[Masked] = []
+    alone: list[Masked] = []
+    for choice, masks in choices:
+        (together if choice.way is Way.SCAN_TOGETHER else alone).append((choice.section, masks))
+    grouped = [_scan_group(plan, group, store) for group in _group_by_shape(plan, together)]
+    return [*grouped, *(scan_section(plan, section, masks, store) for section, masks in alone)]
 
 
 class _Member(msgspec.Struct, frozen=True):
@@ -109,7 +105,7 @@ def _group_by_shape(plan: ScanPlan, sections: Sequence[Masked]) -> Iterator[list
         group: list[_Member] = []
         rows = 0
         for member in alike:
-            if group and rows + member.file.row_count > MAX_SMALL_ROWS:
+            if group and rows + member.file.row_count > strategy.MAX_SMALL_ROWS:
                 yield group
                 group, rows = [], 0
             group.append(member)
@@ -158,39 +154,10 @@ def _partition_columns(plan: ScanPlan, group: Sequence[_Member], keys: Sequence[
         yield column.gather(of_position.gather(pl.col(POSITION))).alias(field.name)
 
 
-MIN_READ_SECTIONS = 8
-"""Minimum sections to read together; fewer are read one by one."""
-
-MAX_READ_SECTION_ROWS = 1 << 17
-"""Maximum stored rows of a section that is read with others."""
-
 MAX_READ_GROUP_ROWS = 1 << 21
 """Approximate maximum of stored rows read at once."""
 
 SECTION = reserve_name("section")
-
-
-def find_joinable(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[Section]:
-    """Return the small sections that are best read together; empty if there are too few."""
-    fields = [plan.schema.by_name[name] for name in plan.read_columns]
-    if not store.is_local or list_virtual_columns(plan, fields):
-        return []
-    found = [section for section in sections if _is_joinable(plan, section)]
-    return found if len(found) >= MIN_READ_SECTIONS else []
-
-
-def _is_joinable(plan: ScanPlan, section: Section) -> bool:
-    if section.row_count > MAX_READ_SECTION_ROWS or section.cut is not None or is_folded(plan, section):
-        return False
-    if any(find_file_reader(file.format, file.path).read_each is None for file in section.files):
-        return False
-    if section.kind is SectionKind.RAW:
-        return not any(
-            file.deletion is not None or (plan.drops_retractions and file.may_hold_retractions)
-            for file in section.files
-        )
-    # A number cannot replace a key column that also orders versions.
-    return section.kind is SectionKind.MERGE and plan.merge is not None
 
 
 def read_joined_rows(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[pl.DataFrame]:
@@ -206,7 +173,7 @@ def join_masks(plan: ScanPlan, sections: Sequence[Section], store: FileStore) ->
     """Make and cache the masks of the MERGE sections that can be read together."""
     unknown = [s for s in sections if s.kind is SectionKind.MERGE and find_cached_masks(plan, s, store) is None]
     merging = find_joinable(plan, unknown, store)
-    if len(merging) < MIN_READ_SECTIONS:
+    if len(merging) < strategy.MIN_READ_SECTIONS:
         return
     for group in _group_by_size(merging):
         files = _Files(plan, group, store, ())
@@ -403,3 +370,195 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
             each.cast(to_polars_dtype(field.type)).gather(of_row).alias(field.name)
             for field, each in zip(fields, values)
         ]
+
+
+PART_WORKERS = 2
+"""Number of parts of a section processed at once."""
+
+SECTION_WORKERS = 2
+"""Number of sections read at once."""
+
+MIN_THREADED_ROWS = 1 << 16
+"""Minimum rows to use threads: for fewer rows, two threads that alternate in the interpreter are slower than one."""
+
+T = TypeVar("T")
+
+
+def read_sections(plan: ScanPlan, choices: Sequence[Choice], store: FileStore) -> list[pl.DataFrame]:
+    """Return all rows of sections that are chosen to be read at once, columns `plan.read_columns`.
+
+    From a remote store, files that are read whole are requested before the first is decoded.
+    """
+    by_way = {way: [choice.section for choice in choices if choice.way is way] for way in READERS}
+    with nullcontext(store) if store.is_local else open_fetched_store(store) as source:
+        if isinstance(source, FetchedStore):
+            for choice in choices:
+                if choice.way is not Way.REFRESH:
+                    source.expect(choice.section.files)
+        return [
+            frame
+            for way, sections in by_way.items()
+            if sections
+            for frame in READERS[way](plan, sections, store if way is Way.REFRESH else source)
+        ]
+
+
+def read_whole_sections(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[pl.DataFrame]:
+    """Return all rows of MERGE sections, read whole."""
+
+    def read(section: Section) -> pl.DataFrame:
+        found = _read_whole(plan, section, store)
+        if isinstance(store, FetchedStore):
+            store.drop(section.files)
+        return found
+
+    return _read_each(read, sections, store)
+
+
+def _read_whole(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:
+    if not plan.folds(section):
+        return _read_newest(plan, section, store)
+    from morrow.readers.merges.sections import fold_section
+
+    return fold_section(plan, section, store)
+
+
+def _read_refreshed(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[pl.DataFrame]:
+    from morrow.readers.merges.sections import fold_cached
+
+    return _read_each(lambda section: fold_cached(plan, section, store), sections, store)
+
+
+def _read_each(
+    read: Callable[[Section], pl.DataFrame], sections: Sequence[Section], store: FileStore
+) -> list[pl.DataFrame]:
+    rows = sum(section.row_count for section in sections)
+    threads = SECTION_WORKERS if rows >= MIN_THREADED_ROWS or not store.is_local else 1
+    return _map_parts(read, sections, threads=threads)
+
+
+def _read_newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:
+    """Return the newest version of every key."""
+    keys = SectionKeys.of(plan, section, store)
+    read = keys.read_whole(read_first(keys, plan.read_columns))
+    threads = PART_WORKERS if section.row_count >= MIN_THREADED_ROWS else 1
+    deciding = _map_parts(keys.deciding, read, threads=threads)
+    rows = find_cuts(deciding, keys.key_fields[0])
+
+    def live(part: Sequence[pl.DataFrame], keyed: Sequence[pl.DataFrame]) -> Live:
+        return find_live_rows(keys, keyed, lambda: [keys.unpacked(frame) for frame in part])
+
+    parts = _map_parts(live, slice_frames(read, rows), slice_frames(deciding, rows), threads=threads)
+    masks = to_masks([np.concatenate(pieces) for pieces in zip(*parts)])
+    (found,) = split_rows(keys, [(plan.read_columns, masks)], read)
+    by_file = dict(zip(order_by_age(section), masks))
+    keep_live_masks(plan, section, store, [by_file[i] for i in range(len(section.files))])
+    return found
+
+
+def _map_parts(do: Callable[..., T], *parts: Sequence[Any], threads: int) -> list[T]:
+    """Call `do` for each of the parts, several at once in threads, and return the results in order."""
+    if threads == 1 or len(parts[0]) < 2:
+        return list(map(do, *parts))
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(do, *parts))
+
+
+DECODERS = 2
+"""Number of file groups decoded at once; Polars decodes the columns of each group on all cores."""
+MAX_GROUP_BYTES, MAX_GROUP_FILES = 8 << 20, 64
+"""Approximate maximum of bytes, and maximum number of files, decoded together."""
+
+MASK_REQUESTS = 16
+"""Number of sections whose masks are read at once."""
+
+
+def read_fetched_rows(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[pl.DataFrame]:
+    """Return the live rows of sections that do not fold, columns `plan.read_columns`, by groups of files."""
+    with ThreadPoolExecutor(MASK_REQUESTS) as pool:  # deletion vectors arrive while files do
+        masks = list(pool.map(lambda section: scan_masks(plan, section, store), sections))
+    groups = list(_group_files(zip(sections, masks)))
+
+    def rows(group: Sequence[Masked]) -> pl.DataFrame:
+        frames = [scan_section(plan, section, masks, store) for section, masks in group]
+        found = (frames[0] if len(frames) == 1 else pl.concat(frames)).collect()
+        if isinstance(store, FetchedStore):
+            store.drop(file for section, _ in group for file in section.files)
+        return found
+
+    with ThreadPoolExecutor(DECODERS) as pool:
+        return list(pool.map(rows, groups))
+
+
+def _group_files(parts: Iterator[Masked]) -> Iterator[list[Masked]]:
+    """Group the files of sections, in their order; a section may be divided among groups."""
+    group: list[Masked] = []
+    size = files = 0
+    for section, masks in parts:
+        start = 0
+        for end, file in enumerate(section.files, 1):
+            size, files = size + file.size, files + 1
+            if size >= MAX_GROUP_BYTES or files == MAX_GROUP_FILES:
+                yield [*group, _slice_section(section, masks, start, end)]
+                group, size, files, start = [], 0, 0, end
+        if start < len(section.files):
+            group.append(_slice_section(section, masks, start, len(section.files)))
+    if group:
+        yield group
+
+
+def _slice_section(section: Section, masks: tuple[Mask, ...], start: int, end: int) -> Masked:
+    return msgspec.structs.replace(section, files=section.files[start:end]), masks[start:end]
+
+
+READERS: Mapping[Way, Callable[[ScanPlan, Sequence[Section], FileStore], list[pl.DataFrame]]] = {
+    Way.READ_TOGETHER: read_joined_rows,
+    Way.FETCH: read_fetched_rows,
+    Way.READ_WHOLE: read_whole_sections,
+    Way.REFRESH: _read_refreshed,
+}
+"""What reads the sections of each way into memory."""
+
+
+def check_complete(plan: ScanPlan, store: FileStore, rows: int) -> None:
+    """Check a full read against the manifests' row counts; masks are cached by now, so this reads nothing.
+
+    Raises:
+        CorruptFile: a data file holds more or fewer rows than its manifest entry says.
+    """
+    known = all(is_counted(part, section) for part in plan.parts for section in part.sections)
+    if is_complete(plan) and known:
+        expected = sum(_count_section_rows(one, section, store) for one in plan.parts for section in one.sections)
+        if rows != expected:
+            raise CorruptFile(plan.table, f"its data files gave {rows} rows where the manifests say {expected}")
+
+
+def count_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
+    """Count the live rows of one section, reading as little as possible.
+
+    Deletion vectors are checked against the metadata's counts if this costs no request.
+    """
+    if store.is_local and is_counted(plan, section) and section.kind is SectionKind.RAW:
+        compute_live_masks(plan, section, store)
+    return _count_section_rows(plan, section, store)
+
+
+def _count_section_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
+    if section.kind is SectionKind.MERGE:
+        masks = scan_masks(plan, section, store)
+        unmerged = sum(f.row_count if m is None else int(m.sum()) for f, m in zip(section.files, masks))
+        return unmerged + _count_merged_rows(plan, section, store)
+    if is_counted(plan, section):
+        return sum(f.row_count - count_dead_rows(f.deletion) for f in section.files)
+    with translate_section_errors(plan, [section], store):
+        frame = scan_section(plan, section, scan_masks(plan, section, store), store)
+        return int(frame.select(pl.len()).collect().item())
+
+
+def _count_merged_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
+    if not plan.folds(section):
+        return 0
+    # Imported here: the functions of merge engines import libraries that other tables do not need.
+    from morrow.readers.merges.sections import count_merged
+
+    return count_merged(plan, section, store)

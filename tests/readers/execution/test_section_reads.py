@@ -12,7 +12,7 @@ import pytest
 import morrow
 from morrow.engine.errors import CorruptFile
 from morrow.engine.io.local import LocalStore
-from morrow.readers.execution import joined_sections
+from morrow.readers.execution import section_reads, strategy
 from tests.support.written import new_table
 
 TABLES: dict[str, tuple[bool, dict[str, object]]] = {
@@ -46,13 +46,13 @@ def many(path: Path, kind: str) -> morrow.Table:
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_as_one_by_one(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined_sections, "MIN_READ_SECTIONS", 10**9)  # would otherwise read full scans
+    monkeypatch.setattr(strategy, "MIN_READ_SECTIONS", 10**9)  # would otherwise read full scans
     table = many(tmp_path, kind)
     asked = [*((None, filter) for filter in FILTERS), (["q", "p"], None), (["v"], "p > 'p2'")]
     for columns, filter in asked if kind == "keyed" else asked[::2]:
         found = []
         for least in (1, 10**9):
-            monkeypatch.setattr(joined_sections, "MIN_SCANNED_SECTIONS", least)
+            monkeypatch.setattr(strategy, "MIN_SCANNED_SECTIONS", least)
             scan = table.scan(columns, filter)
             rows = scan.to_polars()
             assert scan.count() == rows.height
@@ -132,7 +132,7 @@ def test_as_one_by_one_joined_reads(tmp_path: Path, kind: str, monkeypatch: pyte
     for columns in (None, ["w", "p"], ["p"]):
         found = []
         for least in (10**9, 1):
-            monkeypatch.setattr(joined_sections, "MIN_READ_SECTIONS", least)
+            monkeypatch.setattr(strategy, "MIN_READ_SECTIONS", least)
             for cold in (True, False):
                 for read in (
                     lambda scan: scan.to_polars(),
@@ -152,8 +152,8 @@ def test_masks_of_many_sections_come_from_one_scan_of_keys(tmp_path: Path, monke
     table = many_joined_reads(tmp_path, "the newest counts")
     expected = [table.scan().count(), table.scan(filter="v > 0").to_polars().height]
     scans = []
-    read = joined_sections.read_files_at_once
-    monkeypatch.setattr(joined_sections, "read_files_at_once", lambda *a: scans.append(len(a[1])) or read(*a))
+    read = section_reads.read_files_at_once
+    monkeypatch.setattr(section_reads, "read_files_at_once", lambda *a: scans.append(len(a[1])) or read(*a))
     morrow.clear_caches()
 
     assert [table.scan().count(), table.scan(filter="v > 0").to_polars().height] == expected

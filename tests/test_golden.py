@@ -62,6 +62,9 @@ LEFT_OUT = frozenset((*OLD_SNAPSHOTS, *ON_THE_WAY)) - READ if PROFILE != "long" 
 TRIED = [name for name in KNOWN_READS if name not in LEFT_OUT]
 
 
+NUMBERS = {name: number for number, name in enumerate(TRIED)}
+
+
 def test_every_table_is_read() -> None:
     assert {READS[name].case for name in TRIED} == {read.case for read in READS.values() if read.error is None}
 
@@ -76,11 +79,6 @@ def is_newest(name: str) -> bool:
     return READS[name].id == "latest" and name.startswith("public/")
 
 
-def by_age(name: str) -> Any:
-    """Mark reads of other than the latest snapshots as slow, since only their plans differ."""
-    return name if is_newest(name) else pytest.param(name, marks=pytest.mark.slow)
-
-
 IN_ALL_OUTPUTS = sample_cases({READS[name].case for name in TRIED if is_newest(name)})
 """Cases whose newest rows are read in all outputs."""
 
@@ -90,14 +88,34 @@ def outputs_of(name: str) -> list[str]:
 
     All outputs share plan and masks. `make test-long` compares all outputs of all reads, and `make check` one of each.
     """
-    number = TRIED.index(name) % len(OUTPUTS)
+    number = NUMBERS[name] % len(OUTPUTS)
     is_sampled = is_newest(name) and READS[name].case in IN_ALL_OUTPUTS
     takes_all = PROFILE == "long" or (PROFILE != "check" and is_sampled)
     return list(OUTPUTS) if takes_all else [list(OUTPUTS)[number]]
 
 
-@pytest.mark.parametrize("name", [by_age(name) for name in TRIED])
-def test_rows_are_those_of_java(name: str, golden_root: Path) -> None:
+NEWEST = [name for name in TRIED if is_newest(name)]
+OTHERS: dict[str, list[str]] = {}
+"""Reads of tags, branches, snapshots and of tables of older versions, by case."""
+for other in TRIED:
+    if not is_newest(other):
+        OTHERS.setdefault(READS[other].case, []).append(other)
+
+
+@pytest.mark.parametrize("name", NEWEST)
+def test_newest_rows_are_those_of_java(name: str, golden_root: Path) -> None:
+    assert_rows_are_those_of_java(name, golden_root)
+
+
+@pytest.mark.slow  # they have other plans, of the same kinds of files
+@pytest.mark.parametrize("case", OTHERS)
+def test_other_rows_are_those_of_java(case: str, golden_root: Path) -> None:
+    """Read all other states of a table in one test: a test costs as much as a read."""
+    for name in OTHERS[case]:
+        assert_rows_are_those_of_java(name, golden_root)
+
+
+def assert_rows_are_those_of_java(name: str, golden_root: Path) -> None:
     read = READS[name]
     fields = read.fields(golden_root)
     expected = counted(normal_rows(read.rows(golden_root), fields), fields, read.set_columns)
@@ -105,7 +123,7 @@ def test_rows_are_those_of_java(name: str, golden_root: Path) -> None:
         try:
             assert_same_lines(rows_of(result(name, golden_root, output), fields), expected, fields, read.set_columns)
         except Exception as error:
-            error.add_note(f"read as {output}")
+            error.add_note(f"{name} read as {output}")
             raise
 
 

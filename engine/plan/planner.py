@@ -209,7 +209,7 @@ def _prune_by_key(
     """Return files whose bucket and key statistics may match: all versions of a key share its key columns."""
     if request.filter.predicate == ALWAYS or not frame.height:
         return frame
-    kept = frame.filter(mask_by_bucket(request.schema, request.options, request.filter.predicate, frame))
+    kept = frame.filter(mask_by_bucket(metadata, request.schema, request.options, request.filter.predicate, frame))
     if kept.height < frame.height:
         steps.append(PruneStep("files by bucket", kept.height, frame.height))
     if request.schema.primary_keys and kept.height:
@@ -390,7 +390,7 @@ def _evaluate_masks(metadata: TableMetadata, request: ScanRequest, entries: pl.D
     """Return the masks `MATCHES`. As in a plan, each is evaluated on the entries that the previous one keeps."""
     schema, options, predicate = request.schema, request.options, request.filter.predicate
     tests: tuple[Callable[[pl.DataFrame], pl.Series | None], ...] = (
-        lambda rest: mask_by_bucket(schema, options, predicate, rest),
+        lambda rest: mask_by_bucket(metadata, schema, options, predicate, rest),
         lambda rest: mask_by_key(metadata, schema, predicate, rest) if schema.primary_keys else None,
         lambda rest: mask_by_value(metadata, schema, options, predicate, rest),
     )

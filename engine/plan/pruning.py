@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from operator import and_, or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import numpy as np
@@ -32,6 +32,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.paths import INDEX_SUFFIX, check_segment
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.stats import ColumnStats, decode_column_stats
@@ -60,6 +61,9 @@ if TYPE_CHECKING:
 MAX_BUCKET_KEYS = 1000
 """The limit of combinations of key values hashed for bucket pruning; a longer IN list prunes nothing."""
 
+MAX_HASHED_FILES = 1000
+"""The limit of files whose first keys are hashed, which takes about a millisecond; of more files, every n-th is."""
+
 INDEX_READERS = 4
 
 SchemaTest = Callable[[TableMetadata, Sequence[DataField], Predicate, pl.DataFrame], pl.Series]
@@ -77,9 +81,12 @@ def project_predicate(predicate: Predicate, kept: frozenset[str]) -> Predicate:
 
 
 def mask_by_bucket(
-    schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame
+    metadata: TableMetadata, schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame
 ) -> pl.Series:
-    """Mask entries whose bucket may have a matching row: the filter restricts all bucket keys to values."""
+    """Mask entries whose bucket may have a matching row: the filter restricts all bucket keys to values.
+
+    Nothing is excluded if first keys lie in other buckets than their hashes say; see `has_misplaced_keys`.
+    """
     if BUCKET_MATCHES in entries.columns:
         return entries[BUCKET_MATCHES]
     everything = pl.repeat(True, entries.height, eager=True)
@@ -101,7 +108,35 @@ def mask_by_bucket(
             continue
         buckets = pl.Series(compute_buckets(literals, types, total, options.bucket_function))
         mask &= (entries["_TOTAL_BUCKETS"] != total) | entries["_BUCKET"].is_in(buckets.unique().implode())
-    return mask
+    if mask.all() or not has_misplaced_keys(metadata, schema, options, entries):
+        return mask
+    return everything
+
+
+def has_misplaced_keys(
+    metadata: TableMetadata, schema: TableSchema, options: TableOptions, entries: pl.DataFrame
+) -> bool:
+    """Return whether files of a table with fixed buckets begin with keys whose hashes are those of other buckets.
+
+    pypaimon wrote such tables before 1.4: it took the MD5 of a key. Append tables record no whole key: always False.
+    """
+    from morrow.engine.format.buckets import compute_buckets
+
+    keys, files = (
+        schema.trimmed_primary_keys,
+        entries.filter((entries["_TOTAL_BUCKETS"] > 1) & (entries["_BUCKET"] >= 0)),
+    )
+    named = options.bucket_key or keys
+    if options.bucket <= 0 or not files.height or not keys or not set(named) <= set(keys):
+        return False
+    files = files.gather_every(-(-files.height // MAX_HASHED_FILES))
+    types, columns = [schema.by_name[name].type for name in keys], [keys.index(name) for name in named]
+    for (total,), part in files.group_by("_TOTAL_BUCKETS"):
+        first = decode_columns(part["_MIN_KEY"], types, where=metadata.where, columns=columns)
+        found = [each.to_arrow() for each in first], [types[each] for each in columns]
+        if (pl.Series(compute_buckets(*found, cast(int, total), options.bucket_function)) != part["_BUCKET"]).any():
+            return True
+    return False
 
 
 def _find_pinned_values(predicate: Predicate, keys: Sequence[str]) -> list[tuple[Value, ...]] | None:

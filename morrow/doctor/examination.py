@@ -32,6 +32,7 @@ from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.manifests import list_manifests, read_index_entries
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.engine.plan.owner import Owned
+from morrow.engine.plan.pruning import has_misplaced_keys
 from morrow.engine.plan.references import KEY, StateWalk, list_changelog_files, list_extra_files, read_states_ahead
 from morrow.engine.plan.roots import Line, Root, RootKind
 from morrow.engine.redaction import clean_text, escape_to_line
@@ -49,6 +50,7 @@ MAX_EXPIRY_SECONDS = 3_600
 """Maximum duration of an expiry. After this time, it was interrupted or the hint is wrong."""
 MAX_ROOTS_AT_ONCE = 256
 RESTORE = "restore it from a backup"
+BUCKET_FILES = {"_BUCKET": pl.Int32, "_TOTAL_BUCKETS": pl.Int32, "_MIN_KEY": pl.Binary}
 
 
 def check_schemas(subject: Subject) -> Generator[Finding, None, str]:
@@ -314,7 +316,8 @@ def check_options(subject: Subject) -> Generator[Finding, None, str]:
 
 
 def check_levels(subject: Subject) -> Generator[Finding, None, str]:
-    """Check that files of a level above 0 do not overlap, and that first keys are not greater than last keys."""
+    """Check that files of a level above 0 do not overlap, and that first keys are not greater than last keys and lie in
+    the buckets of their hashes."""
     if not subject.metadata.latest_schema().primary_keys:
         return "an append table has none"
     trees = 0
@@ -336,6 +339,12 @@ def check_levels(subject: Subject) -> Generator[Finding, None, str]:
                 if tree.order(file.min_key) > tree.order(file.max_key):
                     what = f"the first key of {file.file_name} is greater than its last"
                     yield Finding(Severity.ERROR, "levels", where, what, remedy)
+    files = [(p.bucket, s.total_buckets, f.min_key) for p, s in subject.states.items() for f in s.files]
+    entries = pl.DataFrame(files, BUCKET_FILES, orient="row")
+    options = subject.target.options
+    if has_misplaced_keys(subject.metadata, subject.target.schema, options, entries):
+        what = "files begin with keys that belong to other buckets, as pypaimon before 1.4 wrote them"
+        yield Finding(Severity.ERROR, "levels", "buckets", what, f"`Table.rescale({options.bucket})`")
     return f"{format_count(trees, 'merge tree')} in order"
 
 

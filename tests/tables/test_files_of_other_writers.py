@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import pyarrow.parquet.encryption as pe
 import pytest
 
 import morrow
+from morrow.doctor.report import Severity
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from tests.support.data_files import FORMATS
@@ -156,3 +158,39 @@ def test_appends_after_a_snapshot_that_does_not_count_its_rows(tmp_path: Path) -
 
     assert table.snapshots()[-1].total_record_count == 3
     assert table.to_arrow()["id"].to_pylist() == [1, 2, 3]
+
+
+def test_keys_in_the_buckets_of_pypaimon_1_3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It took the MD5 of a key, stored row kinds as INT, and recorded a least sequence number that is one too low."""
+    monkeypatch.setitem(FORMATS, "parquet", lambda table, _fields, path, _size: write_int_kinds(table, path))
+    factory = TableFactory(tmp_path / "t", [("k", "INT"), ("v", "STRING")], ["k"], options={"bucket": "4"})
+    for keys in (range(20), range(10)):
+        for bucket in range(4):
+            mine = [key for key in keys if md5_bucket(key, 4) == bucket]
+            file = factory.write_file(pa.table({"k": mine, "v": list(map(str, mine))}), bucket=bucket, sequence_start=1)
+            file.record["_MIN_SEQUENCE_NUMBER"] = 0
+        factory.commit()
+    table = morrow.open(tmp_path / "t")
+    assert [table.scan(filter=f"k = {key}").to_arrow().num_rows for key in range(20)] == [1] * 20
+    (finding,) = [each for each in table.doctor(data=True).findings if each.severity == Severity.ERROR]
+    assert (finding.where, finding.remedy) == ("buckets", "`Table.rescale(4)`")
+    for write in (table.upsert, table.delete):
+        with pytest.raises(Unsupported, match=r"keys lie in other buckets .*table.rescale\(4\)"):
+            write([{"k": 1, "v": "new"}] if write == table.upsert else "k = 1")
+
+    table.rescale(4)
+    table.upsert([{"k": 1, "v": "new"}])
+    assert table.delete("k = 2") is not None
+    assert "by bucket" in str(table.scan(filter="k = 1").explain())
+    expected = {key: str(key) for key in range(20) if key != 2} | {1: "new"}
+    assert dict(zip(*table.to_arrow().sort_by("k").to_pydict().values())) == expected
+    assert table.doctor(data=True).healthy
+
+
+def md5_bucket(key: int, count: int) -> int:
+    return int(hashlib.md5(json.dumps([key]).encode()).hexdigest(), 16) % count
+
+
+def write_int_kinds(table: pa.Table, path: Path) -> None:
+    at = table.column_names.index("_VALUE_KIND")
+    pq.write_table(table.set_column(at, "_VALUE_KIND", table["_VALUE_KIND"].cast("int32")), path)

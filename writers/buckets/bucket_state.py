@@ -8,6 +8,7 @@ from functools import cached_property
 
 import polars as pl
 
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.manifest_entries import (
     DataFileMeta,
     IndexFileMeta,
@@ -18,6 +19,7 @@ from morrow.engine.format.manifest_entries import (
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.manifests import read_index_entries
+from morrow.engine.plan.pruning import has_misplaced_keys
 from morrow.writers.commit.base_entries import read_live_entries
 from morrow.writers.files.data_files import Placement
 from morrow.writers.target import WriteTarget
@@ -84,17 +86,24 @@ class _StoredState(BucketState):
 
 
 def restore_buckets(
-    target: WriteTarget, snapshot: Snapshot | None, places: Sequence[Placement]
+    target: WriteTarget, snapshot: Snapshot | None, places: Sequence[Placement], *, adds_rows: bool = False
 ) -> dict[Placement, BucketState]:
     """Return the state of each of these buckets; an empty bucket still has its partition's number of buckets.
 
     Raises:
-        CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`.
+        CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`. Unsupported: if the caller `adds_rows`,
+            files of these partitions hold keys of other buckets, and the rows would not replace theirs.
     """
     if snapshot is None:
         return {place: BucketState() for place in places}
     partitions = {place.partition for place in places}
     frame = read_live_entries(target.metadata, snapshot, target.schema, partitions)
+    if adds_rows and has_misplaced_keys(target.metadata, target.schema, target.options, frame):
+        raise Unsupported(
+            "writing rows to a table whose keys lie in other buckets than their hashes say",
+            where=target.where,
+            hint=f"pypaimon before 1.4 wrote them; move them by `table.rescale({target.options.bucket})`",
+        )
     totals = _count_partition_buckets(frame)
     found = _build_states(target, snapshot, _filter_buckets(frame, places), totals, partitions)
     version = snapshot.delta_manifest_list

@@ -102,7 +102,7 @@ class Premise:
         waiting = entries["_BUCKET"] < 0  # postponed: their final buckets and statistics are unknown
         known = entries.filter(~waiting)
         if known.height:
-            known = known.filter(mask_by_bucket(target.schema, target.options, keys, known))
+            known = known.filter(mask_by_bucket(target.metadata, target.schema, target.options, keys, known))
         if known.height:
             known = known.filter(mask_by_key(target.metadata, target.schema, keys, known))
         return pl.concat([entries.filter(waiting), known])

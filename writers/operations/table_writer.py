@@ -190,7 +190,9 @@ class TableWriter:
         # After its own commit, a writer may open buckets that were changed since. Its base may even have expired.
         goes_on = bool(self._writers) or self._goes_on
         snapshot = self.target.metadata.latest_snapshot() if goes_on and not alone else self.base
-        states = restore_buckets(self.target, None if alone else snapshot, new)
+        states = restore_buckets(
+            self.target, None if alone else snapshot, new, adds_rows=self._mode is BucketMode.FIXED
+        )
         for place in new:
             state = states[place]
             self._check_total(place, state)

@@ -146,8 +146,7 @@ ORC_STRIPE_SIZE = declare_honoured(
 ORC_DICTIONARY_KEY_THRESHOLD = declare_honoured(
     "orc.dictionary.key.threshold", REAL, 0.8, "Share of distinct values up to which a column has a dictionary"
 )
-ORC_TIMESTAMP_LTZ_LEGACY_TYPE = declare_refused(
-    refuse_unless("Morrow writes ORC's instants as Paimon does by default", ("true",), Stage.WRITING),
+ORC_TIMESTAMP_LTZ_LEGACY_TYPE = declare_honoured(
     "orc.timestamp-ltz.legacy.type",
     BOOL,
     True,

@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import DataField, DataType, LocalZonedTimestampType, TimestampType, VectorType
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import get_url_options, has_urls
@@ -29,6 +30,8 @@ from morrow.readers.files.source import FileSource, check_rows, list_member_type
 CONVERSIONS = pl.ScanCastOptions(
     integer_cast="upcast", float_cast="upcast", datetime_cast=["upcast", "convert-timezone"]
 )
+WIDENED = {VALUE_KIND: pl.Int32()}
+"""Columns that are read with a wider type: pypaimon before 1.4 stores the row kind as an INT."""
 MICROS_PRECISION = 6
 FILE = reserve_name("file")
 PINNED_NANOS = 2**63 - 1
@@ -50,7 +53,9 @@ def scan_parquet(
     vectors = [each for each in fields if isinstance(each.type, VectorType)]
     if vectors and len(sources) > 1:
         return _scan_each(sources, fields, position, file)
-    lists = _find_list_vectors(sources[0], vectors) if vectors else {}
+    other: dict[str, pl.DataType] = {name: dtype for name, dtype in WIDENED.items() if name in dtypes}
+    if vectors:
+        other |= _find_list_vectors(sources[0], vectors)
     store = sources[0].store
     if position is not None and len(sources) > 1:
         # Polars counts rows by the footers: a wrong footer would shift the positions of all later files.
@@ -58,7 +63,7 @@ def scan_parquet(
             check_rows(source, read_row_count(source))
     frame = pl.scan_parquet(
         _list_places(sources),
-        schema=dtypes | lists,
+        schema=dtypes | other,
         cast_options=CONVERSIONS,
         extra_columns="ignore",
         row_index_name=position,
@@ -72,7 +77,7 @@ def scan_parquet(
         frame = frame.select(cols(names))
     where = sources[0].path if len(sources) == 1 else f"{sources[0].path} or one of {len(sources) - 1} more"
     checked = [_check_column(each, where) for each in fields if _has_nanos(each.type)]
-    checked += [col(name).cast(dtypes[name]) for name in lists]
+    checked += [col(name).cast(dtypes[name]) for name in other]
     return frame.with_columns(checked) if checked else frame
 
 

@@ -8,7 +8,7 @@ BINARY, BYTES     BINARY
 TIME              INT, milliseconds
 TIMESTAMP         TIMESTAMP, written in UTC
 TIMESTAMP_LTZ     TIMESTAMP_INSTANT. (With ``orc.timestamp-ltz.legacy.type``, the default, Java shifts these by the
-                  zone of its machine. Here that zone is UTC.)
+                  zone of its machine. Here that zone is UTC, so both settings give the same bytes.)
 MULTISET          MAP with INT values
 ================  =======================================================================================
 

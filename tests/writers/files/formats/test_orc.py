@@ -108,8 +108,10 @@ EARLY = [
 ]
 
 
-def test_fractions_of_seconds_before_1970(tmp_path: Path, small_blocks: int) -> None:
-    table = target(tmp_path, "id INT; at TIMESTAMP(6); instant TIMESTAMP_LTZ(3)", options=ORC)
+@pytest.mark.parametrize("legacy", ["true", "false"])
+def test_fractions_of_seconds_before_1970(tmp_path: Path, small_blocks: int, legacy: str) -> None:
+    options = ORC | {"orc.timestamp-ltz.legacy.type": legacy}
+    table = target(tmp_path, "id INT; at TIMESTAMP(6); instant TIMESTAMP_LTZ(3)", options=options)
     rows = frame(table, *[(i, None if i % 3 == 0 else EARLY[i % 8], None) for i in range(3 * small_blocks)])
     rows = rows.with_columns(instant=pl.col("at").dt.cast_time_unit("ms").dt.replace_time_zone("UTC"))
     assert_frame_equal(read(table, write_one(table, rows)), rows)

@@ -15,7 +15,8 @@ Each message says what is wrong, where (table, file, option), and what to do.
 
 from __future__ import annotations
 
-from typing import Any
+from collections import deque
+from typing import Any, TypeVar
 
 from morrow.engine.redaction import clean_text
 
@@ -35,6 +36,25 @@ class MorrowError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Restores by message and members, independent of the constructor's parameters.
         return _restore_error, (type(self), self.args, self.__dict__)
+
+
+E = TypeVar("E", bound=MorrowError)
+
+MAX_REMEMBERED_ERRORS = 64
+"""Maximum errors that `remember` holds; `find_remembered` finds no older errors."""
+_remembered: deque[MorrowError] = deque(maxlen=MAX_REMEMBERED_ERRORS)
+
+
+def remember(error: E) -> E:
+    """Remember an error for `find_remembered`, and return it without its trace: some libraries preserve only text."""
+    error = error.with_traceback(None)
+    _remembered.append(error)
+    return error
+
+
+def find_remembered(text: str) -> MorrowError | None:
+    """Return the newest remembered error whose message is in the message of another library."""
+    return next((error for error in reversed(_remembered) if str(error) in text), None)
 
 
 def _restore_error(kind: type[MorrowError], arguments: tuple[Any, ...], members: dict[str, Any]) -> MorrowError:

@@ -15,7 +15,8 @@ Each message says what is wrong, where (table, file, option), and what to do.
 
 from __future__ import annotations
 
-from typing import Any
+from collections import deque
+from typing import Any, TypeVar
 
 from morrow.engine.redaction import clean_text
 
@@ -55,6 +56,25 @@ def _is_library(file: str) -> bool:
 
     places = (str(Path(__file__).parents[1]), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
     return file.startswith("<frozen") or any(Path(file).is_relative_to(place) for place in places)
+
+
+E = TypeVar("E", bound=MorrowError)
+
+MAX_REMEMBERED_ERRORS = 64
+"""Maximum errors that `remember` holds; `find_remembered` finds no older errors."""
+_remembered: deque[MorrowError] = deque(maxlen=MAX_REMEMBERED_ERRORS)
+
+
+def remember(error: E) -> E:
+    """Remember an error for `find_remembered`, and return it without its trace: some libraries preserve only text."""
+    error = error.with_traceback(None)
+    _remembered.append(error)
+    return error
+
+
+def find_remembered(text: str) -> MorrowError | None:
+    """Return the newest remembered error whose message is in the message of another library."""
+    return next((error for error in reversed(_remembered) if str(error) in text), None)
 
 
 def _restore_error(kind: type[MorrowError], arguments: tuple[Any, ...], members: dict[str, Any]) -> MorrowError:

@@ -68,6 +68,32 @@ def _load_cached_plugin(group: str, name: str, path: tuple[str, ...]) -> Any:  #
     return load_plugin(group, name)
 
 
+MIN_VERSIONS = {"duckdb": "1.4", "numpy": "1.26", "polars": "1.40", "pyarrow": "17"}
+"""The bounds of pyproject.toml for libraries whose versions differ in what Morrow uses; a test compares them."""
+
+
+def check_libraries() -> None:
+    """Raise `Unsupported` if a library that is imported is older than Morrow's bounds."""
+    for name, least in MIN_VERSIONS.items():
+        version = getattr(sys.modules.get(name), "__version__", least)
+        if parse_version(version) < parse_version(least):
+            raise Unsupported(f"{name} {version}", hint=f"run: pip install '{name}>={least}'")
+
+
+@contextmanager
+def expect_new_libraries() -> Iterator[None]:
+    """Run imports, and raise `Unsupported` if a library is too old, whatever they raised."""
+    try:
+        yield
+    finally:
+        check_libraries()
+
+
+def parse_version(version: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version."""
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
 @contextmanager
 def require_extra(what: str, module: str, extra: str) -> Iterator[None]:
     """Run imports of `module`, which the extra of this name installs.

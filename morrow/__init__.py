@@ -78,16 +78,25 @@ def __getattr__(name: str) -> Any:
 
 def _import_module(module: str) -> ModuleType:
     import gc
-    from importlib import import_module
 
     if not gc.isenabled():
-        return import_module(module)
+        return _import_checked(module)
     # Imported modules are never freed, so the collector would traverse all objects of Polars and pyarrow in vain.
     gc.disable()
     try:
-        return import_module(module)
+        return _import_checked(module)
     finally:
         gc.enable()
+
+
+def _import_checked(module: str) -> ModuleType:
+    """Import a module. Raises `Unsupported` if a library is too old, whatever its import raised."""
+    from importlib import import_module
+
+    from morrow.engine.plugins import expect_new_libraries
+
+    with expect_new_libraries():
+        return import_module(module)
 
 
 def __dir__() -> list[str]:

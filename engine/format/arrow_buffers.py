@@ -15,8 +15,10 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from morrow.engine.arrow_versions import CASTS_VIEWS
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import DataType
+from morrow.engine.polars_versions import export_series
 
 WIDE_BYTES = 16
 WIDE_WORDS = 2
@@ -56,7 +58,7 @@ def make_series(values: npt.NDArray[np.bool_] | npt.NDArray[np.integer]) -> pl.S
 
 def join_slices(parts: Sequence[pl.Series]) -> pl.Series | None:
     """Join consecutive slices of one column without a copy; return None if they are not such slices."""
-    if parts[0].dtype.is_nested() or any(part.n_chunks() != 1 for part in parts):
+    if not CASTS_VIEWS or parts[0].dtype.is_nested() or any(part.n_chunks() != 1 for part in parts):
         return None
     arrays = [part.to_arrow(compat_level=pl.CompatLevel.newest()) for part in parts]
     places = [[buffer and buffer.address for buffer in array.buffers()] for array in arrays]
@@ -73,7 +75,7 @@ def to_arrow_array(column: Column, kind: DataType) -> pa.Array:
 
     Variable-length values are large binary, timestamps keep their unit, all other values have the Arrow type of `kind`.
     """
-    array = column.to_arrow() if isinstance(column, pl.Series) else column
+    array = export_series(column) if isinstance(column, pl.Series) else column
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     target = kind.arrow()

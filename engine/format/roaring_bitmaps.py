@@ -236,9 +236,19 @@ class Blocks:
         return out.reshape(-1)[:size]
 
 
+_BITS_OF_BYTES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)
+
+
+def count_ones(words: npt.NDArray[np.unsignedinteger]) -> U8:
+    """Return counts of set bits: of each word, with numpy 1 of each byte."""
+    if hasattr(np, "bitwise_count"):
+        return np.bitwise_count(words)
+    return _BITS_OF_BYTES[words.view(np.uint8)]
+
+
 def count_bits(bits: U8) -> I64:
     """Count the bits set in each row of a uint8 matrix whose row length is a multiple of 8."""
-    counts: I64 = np.bitwise_count(bits.view(np.uint64)).sum(axis=1, dtype=np.int64)
+    counts: I64 = count_ones(bits.view(np.uint64)).sum(axis=1, dtype=np.int64)
     return counts
 
 

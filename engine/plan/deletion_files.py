@@ -152,7 +152,7 @@ def build_deletion_refs(
 
 def _read_ranges(files: pl.DataFrame) -> pl.DataFrame:
     ranges = files[["_PARTITION", "_BUCKET", "_DELETIONS_VECTORS_RANGES"]].with_row_index(INDEX_FILE)
-    return ranges.explode("_DELETIONS_VECTORS_RANGES").unnest("_DELETIONS_VECTORS_RANGES")
+    return ranges.explode("_DELETIONS_VECTORS_RANGES", empty_as_null=False).unnest("_DELETIONS_VECTORS_RANGES")
 
 
 def _locate_vectors(ranges: pl.DataFrame, live: pl.DataFrame) -> pl.DataFrame:

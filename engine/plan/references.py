@@ -192,7 +192,7 @@ def list_extra_files(entries: pl.DataFrame, columns: Iterable[str]) -> pl.DataFr
     columns, folder = [*columns], pl.col("_EXTERNAL_PATH").str.replace(r"[^/]*$", "")
     return (
         entries.select(*(name for name in columns if name != "_FILE_NAME"), _FILE_NAME=pl.col("_EXTRA_FILES"))
-        .explode("_FILE_NAME")
+        .explode("_FILE_NAME", empty_as_null=False)
         .with_columns((folder + pl.col("_FILE_NAME")).alias("_EXTERNAL_PATH"))
         .select(cols(columns))
     )

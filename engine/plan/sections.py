@@ -234,7 +234,7 @@ def check_columns(schemas: Iterable[TableSchema], read: TableSchema, entries: pl
         if written.null_count() < len(written):
             if (written.list.len() == 0).any():
                 raise Unsupported("a file with none of the table's columns", where=where, hint=OTHER_WRITER)
-            strange = set(written.explode().drop_nulls().unique()) - set(schema.by_name)
+            strange = set(written.explode(empty_as_null=False).drop_nulls().unique()) - set(schema.by_name)
             if columns := sorted(name for name in strange if not name.startswith(SYSTEM_PREFIX)):
                 raise Unsupported(
                     f"a file with the column {columns[0]!r}, which its schema {schema.id} lacks,",

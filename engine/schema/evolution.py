@@ -571,6 +571,6 @@ def _count_dead_rows(indexes: pl.DataFrame | None) -> int:
     if indexes is None:
         return 0
     vectors = indexes.filter(indexes["_INDEX_TYPE"] == DELETION_VECTORS_INDEX)
-    ranges = vectors.select(pl.col("_DELETIONS_VECTORS_RANGES").explode()).drop_nulls().to_series()
+    ranges = vectors.select(pl.col("_DELETIONS_VECTORS_RANGES").explode(empty_as_null=False)).drop_nulls().to_series()
     # A vector of unknown size marks at least one row.
     return int(ranges.struct.field("_CARDINALITY").fill_null(1).sum()) if len(ranges) else 0

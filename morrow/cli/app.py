@@ -24,6 +24,7 @@ from morrow.cli.arguments import (
     split_warehouse_and_query,
 )
 from morrow.engine.errors import MorrowError
+from morrow.engine.plugins import expect_new_libraries
 from morrow.engine.redaction import clean_text
 
 OK = 0
@@ -54,7 +55,8 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with expect_new_libraries():
+                return super().invoke(ctx)
         except BrokenPipeError:
             # Python flushes standard output again at exit, and would report the closed pipe.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -343,8 +343,8 @@ class StreamedScan(SystemScan):
         return self.lazy().collect()
 
     def lazy(self) -> pl.LazyFrame:
-        import polars as pl
 
+        from morrow.engine.polars_versions import register_source
         from morrow.readers.casts.dtypes import to_frame, to_polars_schema
 
         def frames(
@@ -360,7 +360,7 @@ class StreamedScan(SystemScan):
                 if rows == 0:
                     return
 
-        return pl.io.plugins.register_io_source(frames, schema=to_polars_schema(self._asked.shown))
+        return register_source(frames, to_polars_schema(self._asked.shown))
 
     def count(self) -> int:
         return sum(map(len, self.to_batches()))

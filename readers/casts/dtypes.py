@@ -35,6 +35,7 @@ from morrow.engine.format import types as t
 from morrow.engine.format.polars_types import to_polars_dtype, to_polars_schema
 from morrow.engine.format.types import DataType
 from morrow.engine.names import clear_pattern_name, cols
+from morrow.engine.polars_versions import export_series
 
 __all__ = [
     "cast_layout",
@@ -125,7 +126,7 @@ def _convert_columns(series: list[pl.Series], schema: pa.Schema, pool: pa.Memory
 
 def _convert_chunk(piece: pl.Series, field: pa.Field) -> list[pa.Array]:
     """Return one chunk of a column, split into several arrays if 32-bit offsets do not suffice."""
-    array = piece.to_arrow(compat_level=pl.CompatLevel.oldest())
+    array = export_series(piece, pl.CompatLevel.oldest())
     if array.nbytes <= MAX_CHUNK_BYTES or len(piece) == 1:
         return [_cast_field_layout(field, array)]
     return _convert_halves(piece, field, _convert_chunk)
@@ -137,7 +138,7 @@ def _convert_text_chunk(piece: pl.Series, field: pa.Field, pool: pa.MemoryPool |
         narrow := _narrow(piece.to_arrow(compat_level=pl.CompatLevel.oldest()), field)
     ):
         return narrow
-    views = piece.to_arrow(compat_level=pl.CompatLevel.newest())
+    views = export_series(piece)
     own = pool is not None and views.type == VIEW_TYPES.get(field.type)
     array = views.cast(field.type, memory_pool=pool) if own else _cast_field_layout(field, views)
     # The size of the views is known only now: several may share bytes. Arrow's cast lets 32-bit offsets overflow.
@@ -259,7 +260,7 @@ def make_null_mask(array: pa.Array) -> pa.Array | None:
 
 def to_arrow_array(series: pl.Series, type: t.DataType) -> pa.Array:
     """Convert a column in Morrow's Polars representation to an Arrow array of exactly `type.arrow()`."""
-    return cast_layout(clear_pattern_name(series).to_arrow(compat_level=pl.CompatLevel.oldest()), type.arrow())
+    return cast_layout(export_series(clear_pattern_name(series), pl.CompatLevel.oldest()), type.arrow())
 
 
 def to_frame(rows: pa.RecordBatch | pa.Table, fields: Sequence[t.DataField]) -> pl.DataFrame:

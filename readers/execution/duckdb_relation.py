@@ -63,6 +63,7 @@ from morrow.engine.names import cols
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.plan.time_travel import TravelArguments
+from morrow.engine.polars_versions import export_frame
 from morrow.engine.redaction import clean_text
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table
@@ -465,7 +466,7 @@ def view_table(frame: pl.DataFrame, fields: Sequence[DataField], schema: pa.Sche
     # For a slice of nested text, Polars may return views without their buffer, which Arrow refuses.
     dtypes = frame.schema
     flat = [name for name in schema.names if not dtypes[name].is_nested()]
-    own = frame.select(cols(flat)).to_arrow(compat_level=pl.CompatLevel.newest())
+    own = export_frame(frame.select(cols(flat)))
     kept = {name for name in flat if own.schema.field(name).type == schema.field(name).type}
     others = [field for field in fields if field.name not in kept]
     converted = to_arrow_table(frame, others) if others else own

@@ -23,7 +23,6 @@ from typing import Literal, TypeAlias
 import msgspec
 import polars as pl
 import pyarrow as pa
-from polars.io.plugins import register_io_source
 
 from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.format.polars_types import to_polars_schema
@@ -37,6 +36,7 @@ from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.read_guards import guard_read
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.polars_threads import refuse_in_fork
+from morrow.engine.polars_versions import register_source
 from morrow.engine.progress import advance, show_progress
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count
@@ -513,7 +513,7 @@ def scan_lazily(fields: Sequence[DataField], make_plan: MakePlan, store: FileSto
         else:
             yield from _read_filtered(plan, store, condition, batch_size)
 
-    return register_io_source(generate, schema=to_polars_schema(fields), explain_name=f"Morrow {title}")
+    return register_source(generate, to_polars_schema(fields), f"Morrow {title}")
 
 
 def _read_plan(plan: ScanPlan, store: FileStore, batch_size: int | None) -> Iterator[pl.DataFrame]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from morrow.engine.errors import InvalidArgument, MorrowError, StorageError, Unsupported
+from morrow.engine.errors import InvalidArgument, MorrowError, StorageError, Unsupported, find_remembered, remember
 from morrow.engine.polars_threads import check_process
 from morrow.engine.redaction import redact_text
 
@@ -24,8 +23,6 @@ INTERRUPT_SECONDS = 0.02
 """Time to wait for an interrupted query to end before interrupting it again, since it may not have begun."""
 SIGNAL_SECONDS = 0.1
 """Interval at which a thread that waits for a query checks for Ctrl-C."""
-MAX_REMEMBERED_ERRORS = 64
-"""Maximum errors that `remember` holds; `to_morrow_error` finds only the text of older errors."""
 WITHIN_FUNCTION = "Python exception occurred while executing the UDF: "
 """DuckDB's text before the class and message of an error that a Python function raised."""
 WITHIN_ROWS = "failed: Unknown error: "
@@ -82,16 +79,6 @@ def read_stream(connection: duckdb.DuckDBPyConnection, stream: pa.RecordBatchRea
         yield batch
 
 
-_remembered: deque[MorrowError] = deque(maxlen=MAX_REMEMBERED_ERRORS)
-
-
-def remember(error: MorrowError) -> MorrowError:
-    """Remember an error for `to_morrow_error`, and return it without its trace: DuckDB and Arrow preserve only text."""
-    error = error.with_traceback(None)
-    _remembered.append(error)
-    return error
-
-
 def wrap_stream(stream: pa.RecordBatchReader) -> pa.RecordBatchReader:
     """Return a stream that remembers its errors, for a library that would copy their traces and causes as text."""
 
@@ -121,7 +108,7 @@ def to_morrow_error(error: Exception) -> MorrowError:
     if isinstance(error, MorrowError):
         return error
     whole = str(error)
-    original = next((one for one in reversed(_remembered) if str(one) in whole), None)
+    original = find_remembered(whole)
     if original is not None:
         return original
     text, _, _ = whole.partition("\nLINE ")

@@ -24,7 +24,6 @@ from weakref import WeakSet
 import msgspec
 import polars as pl
 import pyarrow as pa
-from polars.io.plugins import register_io_source
 
 from morrow.engine.errors import (
     NOT_UTF8,
@@ -35,12 +34,14 @@ from morrow.engine.errors import (
     StorageError,
     Unsupported,
 )
+from morrow.engine.format.file_formats import TIMESTAMPS
 from morrow.engine.format.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
 from morrow.engine.io.store import FileStore
 from morrow.engine.io.system_errors import to_system_error
 from morrow.engine.names import col, cols
 from morrow.engine.options import Options
 from morrow.engine.polars_threads import check_process
+from morrow.engine.polars_versions import find_source_error, register_source
 from morrow.engine.redaction import redact_error
 from morrow.readers.casts.dtypes import to_polars_dtype
 
@@ -95,7 +96,7 @@ def translate_errors(where: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise FileMissing(error.filename or where) from error
     except FAILURES as error:
-        raise explain_error(error, where) from error
+        raise find_source_error(error) or explain_error(error, where) from error
 
 
 def explain_error(error: BaseException, where: str) -> MorrowError:
@@ -245,7 +246,7 @@ def stream_decoder(
                 return
 
     paths = ", ".join(source.path for source in sources)
-    return register_io_source(generate, schema=schema, explain_name=f"{sources[0].format} {paths}")
+    return register_source(generate, schema, f"{sources[0].format} {paths}")
 
 
 def _decode_frames(
@@ -277,6 +278,11 @@ def list_member_types(type_: DataType) -> tuple[DataType, ...]:
     if isinstance(type_, MapType):
         return (type_.key, type_.value)
     return (type_.element,) if isinstance(type_, (ArrayType, VectorType, MultisetType)) else ()
+
+
+def has_timestamps(type_: DataType) -> bool:
+    """Return whether the type is, or contains at any depth, a timestamp."""
+    return isinstance(type_, TIMESTAMPS) or any(map(has_timestamps, list_member_types(type_)))
 
 
 def check_rows(source: FileSource, rows: int) -> None:

@@ -23,6 +23,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import ScanPlan, Section
+from morrow.engine.polars_versions import register_source
 from morrow.readers.casts.dtypes import estimate_width
 from morrow.readers.masks import Mask
 from morrow.readers.masks.bitmasks import make_uniform_mask, to_mask
@@ -67,7 +68,7 @@ def scan_merged(plan: ScanPlan, section: Section, names: Sequence[str], store: F
         cache = open_cache(merge)
         found = cache.find(section) or cache.keep(section, refold(merge) or concat_merged(merge, merge.complete()))
         return found.rows.lazy()
-    return pl.io.plugins.register_io_source(merge.streamed, schema=merge.schema, is_pure=True)
+    return register_source(merge.streamed, merge.schema, is_pure=True)
 
 
 def _is_cached(merge: SectionMerge) -> bool:

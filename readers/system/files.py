@@ -354,7 +354,9 @@ def _make_partitions(state: TableState, _wanted: Collection[str]) -> pl.DataFram
     if sums is None:
         return make_frame(PARTITION_COLUMNS, [])
     default, where = state.options.partition_default_name, state.metadata.where
-    unknown = make_frame(PARTITION_COLUMNS[5:], [(None,) * 4]).select(pl.all().repeat_by(sums.height).explode())
+    unknown = make_frame(PARTITION_COLUMNS[5:], [(None,) * 4]).select(
+        pl.all().repeat_by(sums.height).explode(empty_as_null=False)
+    )
     return sums.with_columns(
         partition_specs(sums["_PARTITION"], state.schema, default, where=where).alias("partition"), *unknown
     ).sort("partition")

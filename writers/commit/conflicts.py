@@ -348,6 +348,6 @@ def list_vector_files(index: pl.DataFrame) -> pl.DataFrame:
             pl.col("_FILE_NAME").alias("index_file"),
             pl.col("_KIND").alias("kind"),
         )
-        .explode("data_file")
+        .explode("data_file", empty_as_null=False)
         .drop_nulls("data_file")
     )

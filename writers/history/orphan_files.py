@@ -442,7 +442,7 @@ def read_used_names(roots: Roots) -> Iterator[pl.Series]:
         if entries:
             together = pl.concat(entries)
             yield together["_FILE_NAME"]
-            yield together["_EXTRA_FILES"].explode().drop_nulls()
+            yield together["_EXTRA_FILES"].explode(empty_as_null=False).drop_nulls()
 
 
 def _list_own_names(one: RootNames) -> Iterator[str]:

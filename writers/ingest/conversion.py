@@ -19,6 +19,7 @@ from morrow.engine.format.row_kinds import DELETE, INSERT, RETRACT_BIT, UPDATE_A
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.names import clear_pattern_name
 from morrow.engine.polars_threads import check_process
+from morrow.engine.polars_versions import export_series
 from morrow.engine.redaction import suggest_name
 from morrow.engine.units import MILLIS_PER_SECOND, NANOS_PER_MILLI, format_count
 from morrow.readers.casts import cast_array
@@ -176,7 +177,7 @@ def _cast_column(piece: Piece, field: t.DataField, first_row: int, stored: bool)
         if _is_exact(clear_pattern_name(series), field.type):
             check_values(clear_pattern_name(series), field, first_row)
             return series
-        given = series.to_arrow(compat_level=pl.CompatLevel.newest())
+        given = export_series(series)
     else:
         given = piece.column(field.name)
     return to_series(field.name, cast_lossless(given, field, first_row, stored=stored), field.type)

@@ -22,8 +22,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from morrow.engine.arrow_versions import CASTS_VIEWS
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.polars_versions import export_series
 from morrow.engine.units import NANOS_PER_MICRO, NANOS_PER_MILLI
 from morrow.readers.files.streaming import collect_batches
 from morrow.writers.ingest.validation import check_frame, check_objects, check_table, find_mixed_types
@@ -288,9 +290,20 @@ def _slice_frame(frame: pl.DataFrame, first_row: int) -> Iterator[pl.DataFrame]:
 
 
 def _slice_table(table: pa.Table, first_row: int) -> Iterator[pa.Table]:
+    table = table if CASTS_VIEWS else _convert_views(table)
     check_table(table, first_row)
     step = _choose_piece_rows(table.num_rows, table.nbytes)
     yield from (table.slice(at, step) for at in range(0, table.num_rows, step))
+
+
+def _convert_views(table: pa.Table) -> pa.Table:
+    """Convert views of text and bytes, for which pyarrow before 18 has no functions, to the plain layouts."""
+    for number, field in enumerate(table.schema):
+        if any(view in str(field.type) for view in ("string_view", "binary_view")):
+            _build_arrow(lambda column: column.validate(full=True), table.column(number), f"column {field.name!r}")
+            plain = export_series(pl.Series(pl.from_arrow(table.column(number))), pl.CompatLevel.oldest())
+            table = table.set_column(number, field.with_type(plain.type), plain)
+    return table
 
 
 EXACT_INTEGERS = 1 << 53

@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, NoReturn, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 import polars as pl
@@ -25,6 +25,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import Ints, read_fixed_values, to_series
 from morrow.engine.names import clear_pattern_name
+from morrow.engine.polars_versions import export_series
 from morrow.readers.casts.dtypes import MIN_THREADED_ROWS, make_null_mask
 
 MAX_DIGITS = 38
@@ -142,9 +143,6 @@ T = TypeVar("T", pa.Array, pl.Series)
 MAX_SHOWN_CHARACTERS = 80
 """Maximum characters of a value in messages. Longer values are cut off: a list may have millions of elements."""
 
-VIEWS: Final = pl.CompatLevel.newest()
-"""Polars' own layouts, which are exported without a copy."""
-
 UNCHECKED = (pl.Boolean, pl.Binary, pl.Date, pl.Datetime, pl.Duration, pl.Null, pl.Object)
 """Polars types, besides numbers, for which any buffer is valid, or which Arrow lacks."""
 AS_BYTES = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
@@ -213,14 +211,14 @@ def _is_checked(dtype: pl.DataType) -> bool:
 
 def _check_series(series: pl.Series, name: str, first_row: int) -> None:
     if series.dtype == pl.String:
-        if _has_ascii_views(series.to_arrow(compat_level=VIEWS)):
+        if _has_ascii_views(export_series(series)):
             return
         try:
             series.cast(pl.Binary).cast(pl.String)  # Polars checks these casts, faster than Arrow checks views
             return
         except pl.exceptions.PolarsError:
             pass  # Arrow finds the row
-    _check(series.to_arrow(compat_level=VIEWS), name, first_row)
+    _check(export_series(series), name, first_row)
 
 
 def _check(array: pa.Array, name: str, first_row: int) -> None:
@@ -357,9 +355,7 @@ def check_values(column: pa.ChunkedArray | pl.Series, field: t.DataField, first_
             outside of a day, or a map with a repeated key.
     """
     if isinstance(column, pl.Series):
-        chunks = (
-            [each.to_arrow(compat_level=VIEWS) for each in column.get_chunks()] if column.dtype.is_temporal() else []
-        )
+        chunks = [export_series(each) for each in column.get_chunks()] if column.dtype.is_temporal() else []
     else:
         chunks = column.chunks if _has_limits(column.type) else []
     for chunk in chunks:

@@ -23,6 +23,7 @@ from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.io.system_errors import translate_system_errors
 from morrow.engine.names import cols
 from morrow.engine.options.kinds import ChangelogProducer
+from morrow.engine.polars_versions import export_frame
 from morrow.engine.structs import replace
 from morrow.writers.buckets.bucket_state import BucketState
 from morrow.writers.commit.messages import CommitMessage
@@ -465,7 +466,7 @@ class SpillFolder:
         with translate_system_errors(self._folder.name), pa.OSFile(str(path), "wb") as sink:
             for frame in batches:
                 rows += frame.height
-                for batch in frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches():
+                for batch in export_frame(frame, pl.CompatLevel.oldest()).to_batches():
                     if writer is None:
                         writer = pa.ipc.new_file(sink, batch.schema, options=options)
                     writer.write_batch(batch)

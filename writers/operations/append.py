@@ -16,6 +16,7 @@ import pyarrow as pa
 from morrow.engine.errors import AlreadyExists, CommitConflict, InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.polars_versions import export_frame
 from morrow.engine.schema.columns import read_columns
 from morrow.engine.schema.evolution import commit_changes
 from morrow.engine.schema.schema_changes import AddColumn
@@ -138,7 +139,7 @@ def add_columns(metadata: TableMetadata, columns: pa.Schema) -> None:
 
 
 def _read_schema(piece: Piece, names: list[str]) -> pa.Schema:
-    whole = piece.schema if isinstance(piece, pa.Table) else piece.head(0).to_arrow().schema
+    whole = piece.schema if isinstance(piece, pa.Table) else export_frame(piece.head(0)).schema
     return pa.schema([whole.field(name) for name in names])
 
 

@@ -15,6 +15,7 @@ from morrow.engine.names import ROW, clear_pattern_name, cols
 from morrow.engine.options.kinds import ChangelogProducer
 from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike, parse_filter
 from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Or, Predicate, combine_predicates
+from morrow.engine.polars_versions import export_frame
 from morrow.writers.append.row_level import delete_where
 from morrow.writers.commit import tally
 from morrow.writers.commit.commit_lock import retry_on_conflict
@@ -89,7 +90,7 @@ def delete_keys(target: WriteTarget, keys: object) -> Snapshot | None:
     filter = _build_key_filter(unique)
     if needs_only_key(target):
         check_alone(target, target.metadata.latest_snapshot(), filter)
-        return retry_on_conflict(target, lambda: _retract(target, iter([unique.to_arrow()])))
+        return retry_on_conflict(target, lambda: _retract(target, iter([export_frame(unique)])))
     return run_serially(target, filter, lambda premise: _retract(target, _read_rows(target, unique, premise), premise))
 
 

@@ -22,6 +22,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.plan.filter.sql import FORBIDDEN, STATEMENTS
 from morrow.engine.plan.filter.sql_parsing import check_calls, describe_problem, run_with_stack
+from morrow.engine.polars_versions import export_series
 from morrow.engine.redaction import format_columns, suggest_name
 from morrow.readers.expressions.duckdb_queries import run_query
 from morrow.readers.expressions.sql import SESSION, name_type, rename_row_columns
@@ -166,7 +167,7 @@ def evaluate_expressions(
         if isinstance(one.value, pl.Expr):
             computed = _evaluate_polars(one, rows)
             check_frame(computed.to_frame(name), 0)
-            made[name] = computed.to_arrow(compat_level=pl.CompatLevel.newest())
+            made[name] = export_series(computed)
         elif not one.is_sql:
             made[name] = pa.repeat(evaluate_constant(one, fields[name]), rows.num_rows)
     return {name: cast_lossless(made[name], fields[name], 0) for name in expressions}

@@ -24,6 +24,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import POSITION, ROW, col, find_free_name
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.predicate import ALWAYS, combine_predicates
+from morrow.engine.polars_versions import export_frame
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.expressions.duckdb_queries import run_query
@@ -303,7 +304,7 @@ def compile_merge(
 def _read_source(target: WriteTarget, data: object) -> pa.Table:
     # In pandas, floats may be integers with nulls, and timestamps may be dates, as the table's columns say.
     source = open_source(data, target.schema.fields if is_of_pandas(data) else ())
-    pieces = [piece if isinstance(piece, pa.Table) else piece.to_arrow() for piece in source.pieces]
+    pieces = [piece if isinstance(piece, pa.Table) else export_frame(piece) for piece in source.pieces]
     if not pieces:
         return pa.table({name: pa.nulls(0) for name in source.names})
     whole = pa.concat_tables(pieces)

@@ -12,6 +12,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import cols
 from morrow.engine.plan.filter import Filter, FilterLike
+from morrow.engine.polars_versions import export_frame
 from morrow.engine.redaction import clean_text
 from morrow.writers.buckets.cross_partition import KeyPlaces
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
@@ -204,7 +205,7 @@ def _add_partition_columns(target: WriteTarget, source: Source, spec: PartitionS
             piece = piece.append_column(name, pa.repeat(scalar, piece.num_rows))
         return piece
 
-    pieces = (completed(piece if isinstance(piece, pa.Table) else piece.to_arrow()) for piece in source.pieces)
+    pieces = (completed(piece if isinstance(piece, pa.Table) else export_frame(piece)) for piece in source.pieces)
     return Source((*source.names, *lacking), pieces)
 
 

@@ -25,6 +25,7 @@ from morrow.engine.format.roaring_bitmaps import (
     COOKIE_RUNS,
     MIN_CONTAINERS_FOR_OFFSETS,
     build_blocks,
+    count_ones,
     read_bitmap32,
     read_bitmap32_prefix,
     unpack,
@@ -104,7 +105,7 @@ class IndexResult:
     def __repr__(self) -> str:
         if self.packed is None or self.is_none:
             return "ALL" if self.is_all else "NONE"
-        return f"{int(np.bitwise_count(self.packed).sum())} of {self.row_count} rows"
+        return f"{int(count_ones(self.packed).sum())} of {self.row_count} rows"
 
 
 ALL = IndexResult(None)

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from morrow.engine import polars_versions
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.polars_types import to_polars_schema
 from morrow.engine.format.types import (
@@ -113,7 +114,7 @@ def _check(operands: Sequence[pl.Expr], columns: Columns) -> None:
         chosen = empty.select(one.alias(str(i)) for i, one in enumerate(operands))
         # Python functions are not run on empty frames, which they may not expect.
         dtypes = (chosen.collect_schema() if any(map(has_python_calls, operands)) else chosen.collect().schema).dtypes()
-        alone = [all(map(is_row_by_row, iterate_nodes(one))) for one in operands]
+        alone = [is_row_by_row(one, empty) for one in operands]
     except POLARS_ERRORS as error:
         shown = _format_expression(join_in_pairs(operator.and_, operands))
         problem = shorten_text(str(error).strip().partition("\n")[0])
@@ -235,7 +236,7 @@ def _translate_is_in(inputs: list[Any], options: Any, want: bool, columns: Colum
         return None
     series = pl.read_ipc_stream(bytes(content)).to_series()
     if series.dtype == pl.List:
-        series = series.explode()
+        series = series.explode(empty_as_null=False)
     values = [read_literal(_to_literal(series.dtype, value), column) for value in series.drop_nulls().to_list()]
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
@@ -333,8 +334,14 @@ def iterate_nodes(expression: pl.Expr) -> Iterator[pl.Expr]:
         left += node.meta.pop()
 
 
-def is_row_by_row(node: pl.Expr) -> bool:
-    """Return whether every node is evaluated row by row: Polars reports it only for the outermost operation."""
+def is_row_by_row(expression: pl.Expr, columns: pl.LazyFrame) -> bool:
+    """Return whether the rows of these columns are evaluated one by one."""
+    by_plan = polars_versions.is_row_by_row(expression, columns)
+    # Polars reports it only for the outermost operation.
+    return all(map(_is_node_row_by_row, iterate_nodes(expression))) if by_plan is None else by_plan
+
+
+def _is_node_row_by_row(node: pl.Expr) -> bool:
     meta = node.meta
     try:
         return meta.is_literal() or (meta.is_row_separable() and (meta.is_length_preserving() or not meta.root_names()))

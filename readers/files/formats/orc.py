@@ -34,6 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as orc
 
+from morrow.engine.arrow_versions import CHECKS_ORC_TIMESTAMPS
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format import orc_stripes as stored
 from morrow.engine.format.file_formats import TIMESTAMPS
@@ -80,7 +81,15 @@ from morrow.engine.format.types import (
 from morrow.engine.options.declared.files import MORROW_ORC_WRITER_TIME_ZONE, ORC_TIMESTAMP_LTZ_LEGACY_TYPE
 from morrow.engine.units import NANOS_PER_MILLI, NANOS_PER_SECOND
 from morrow.readers.files.registry import FileReader, Stripe
-from morrow.readers.files.source import OTHER_READER, OTHER_TYPE, Chunk, FileSource, check_rows, list_member_types
+from morrow.readers.files.source import (
+    OTHER_READER,
+    OTHER_TYPE,
+    Chunk,
+    FileSource,
+    check_rows,
+    has_timestamps,
+    list_member_types,
+)
 
 TIMESTAMP_RANGE = "out of range for nanosecond resolution"
 """Arrow's message for timestamps that it cannot hold."""
@@ -106,7 +115,7 @@ def decode_stripes(source: FileSource, fields: Sequence[DataField]) -> Iterator[
         check_rows(source, layout.rows)  # before memory is allocated for as many rows as the file claims
         numbers = find_column_numbers(layout.columns, fields, source.path)
         kinds = read_as(layout, fields, numbers)
-        timed = any(_has_timestamps(each.type) for each in fields)
+        timed = any(has_timestamps(each.type) for each in fields)
         stripes = _TimedStripes(layout, kinds, source) if timed else _PlainStripes(layout, kinds)
         places = {number: place for place, number in enumerate(sorted(set(numbers)))}
         for number in range(len(layout.stripes)):
@@ -142,22 +151,22 @@ class _TimedStripes:
     def read(self, stripe: int, numbers: Sequence[int]) -> tuple[pa.RecordBatch, Leaf]:
         columns = read_columns(self.layout, stripe, numbers)
         zone = columns.stripe.zone
-        try:
-            batch = decode_stripe_columns(columns, self.kinds)
-        except pa.ArrowInvalid as error:
-            if TIMESTAMP_RANGE not in str(error):
-                raise
-        else:
-            if is_utc(zone):
-                return batch, convert_plain_leaf
-            if not any(map(_has_early_timestamps, batch.columns)):
-                return batch, make_zoned_leaf(zone, self.where) if self.legacy_ltz else convert_plain_leaf
+        batch = self._decode(columns) if CHECKS_ORC_TIMESTAMPS else None
+        if batch is not None and is_utc(zone):
+            return batch, convert_plain_leaf
+        if batch is not None and not any(map(_has_early_timestamps, batch.columns)):
+            return batch, make_zoned_leaf(zone, self.where) if self.legacy_ltz else convert_plain_leaf
         self.exact = self.exact or ExactTimestamps(self.layout, self.legacy_ltz)
         return self.exact.read_stripe(columns, self.kinds), make_exact_leaf(self.exact)
 
-
-def _has_timestamps(type_: DataType) -> bool:
-    return isinstance(type_, TIMESTAMPS) or any(map(_has_timestamps, list_member_types(type_)))
+    def _decode(self, columns: StripeColumns) -> pa.RecordBatch | None:
+        """Return the stripe as Arrow decodes it; None if a timestamp is beyond Arrow's range."""
+        try:
+            return decode_stripe_columns(columns, self.kinds)
+        except pa.ArrowInvalid as error:
+            if TIMESTAMP_RANGE not in str(error):
+                raise
+            return None
 
 
 def _has_early_timestamps(array: pa.Array) -> bool:

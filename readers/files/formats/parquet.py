@@ -12,6 +12,7 @@ values outside of this range to the largest value, so that value is an error her
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -23,17 +24,17 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import get_url_options, has_urls
 from morrow.engine.io.wrapped_stores import ConfinedStore
 from morrow.engine.names import clear_pattern_name, col, cols, reserve_name, select_exactly
+from morrow.engine.polars_versions import CONVERTS_TIME_UNITS, DATETIME_CASTS
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.files.registry import FileReader, KeyBounds
-from morrow.readers.files.source import FileSource, check_rows, list_member_types, translate_errors
+from morrow.readers.files.source import FileSource, check_rows, has_timestamps, list_member_types, translate_errors
 
-CONVERSIONS = pl.ScanCastOptions(
-    integer_cast="upcast", float_cast="upcast", datetime_cast=["upcast", "convert-timezone"]
-)
+CONVERSIONS = pl.ScanCastOptions(integer_cast="upcast", float_cast="upcast", datetime_cast=DATETIME_CASTS)
 WIDENED = {VALUE_KIND: pl.Int32()}
 """Columns that are read with a wider type: pypaimon before 1.4 stores the row kind as an INT."""
 MICROS_PRECISION = 6
 FILE = reserve_name("file")
+TIME_UNITS = ("ms", "us", "ns")
 PINNED_NANOS = 2**63 - 1
 """Polars' result for an INT96 timestamp that 64 bits of nanoseconds cannot hold."""
 
@@ -50,12 +51,14 @@ def scan_parquet(
     With `file` a last column of that name holds the URL of the row's file.
     """
     dtypes = {each.name: to_polars_dtype(each.type) for each in fields}
-    vectors = [each for each in fields if isinstance(each.type, VectorType)]
-    if vectors and len(sources) > 1:
+    varied = [each for each in fields if isinstance(each.type, VectorType)]
+    if not CONVERTS_TIME_UNITS:
+        varied += [each for each in fields if has_timestamps(each.type)]
+    if varied and len(sources) > 1:
         return _scan_each(sources, fields, position, file)
-    other: dict[str, pl.DataType] = {name: dtype for name, dtype in WIDENED.items() if name in dtypes}
-    if vectors:
-        other |= _find_list_vectors(sources[0], vectors)
+    stored: dict[str, pl.DataType] = {name: dtype for name, dtype in WIDENED.items() if name in dtypes}
+    if varied:
+        stored |= _find_stored_dtypes(sources[0], varied)
     store = sources[0].store
     if position is not None and len(sources) > 1:
         # Polars counts rows by the footers: a wrong footer would shift the positions of all later files.
@@ -63,7 +66,7 @@ def scan_parquet(
             check_rows(source, read_row_count(source))
     frame = pl.scan_parquet(
         _list_places(sources),
-        schema=dtypes | other,
+        schema=dtypes | stored,
         cast_options=CONVERSIONS,
         extra_columns="ignore",
         row_index_name=position,
@@ -77,21 +80,39 @@ def scan_parquet(
         frame = frame.select(cols(names))
     where = sources[0].path if len(sources) == 1 else f"{sources[0].path} or one of {len(sources) - 1} more"
     checked = [_check_column(each, where) for each in fields if _has_nanos(each.type)]
-    checked += [col(name).cast(dtypes[name]) for name in other]
+    checked += [col(name).cast(dtypes[name]) for name in stored]
     return frame.with_columns(checked) if checked else frame
 
 
-def _find_list_vectors(source: FileSource, vectors: Sequence[DataField]) -> dict[str, pl.DataType]:
-    """Return dtypes for the vectors stored as lists in this file, as Java writes them; pypaimon uses a fixed size."""
+def _find_stored_dtypes(source: FileSource, varied: Sequence[DataField]) -> dict[str, pl.DataType]:
+    """Return dtypes for columns that this file stores otherwise: vectors as lists, timestamps of another unit.
+
+    Java writes vectors as lists, pypaimon with a fixed size.
+    """
     import pyarrow.parquet as pq
 
     with translate_errors(source.path), source.store.open(source.path) as stream:
-        stored = {each.name: each.type for each in pq.read_schema(stream)}
-    return {
-        each.name: pl.List(to_polars_dtype(each.type.element))
-        for each in vectors
-        if isinstance(each.type, VectorType) and pa.types.is_list(stored.get(each.name))
-    }
+        schema = {each.name: each.type for each in pq.read_schema(stream)}
+    there = {each.name: to_polars_dtype(each.type) for each in varied if each.name in schema}
+    found = {name: _to_stored_dtype(dtype, schema[name]) for name, dtype in there.items()}
+    return {name: dtype for name, dtype in found.items() if dtype != there[name]}
+
+
+def _to_stored_dtype(dtype: Any, arrow: pa.DataType) -> Any:
+    """Return the dtype with lists for vectors, and with coarser units of timestamps, as Arrow's type has them."""
+    if isinstance(dtype, pl.Array):
+        return pl.List(dtype.inner) if pa.types.is_list(arrow) else dtype
+    if CONVERTS_TIME_UNITS:
+        return dtype
+    if isinstance(dtype, pl.Datetime) and pa.types.is_timestamp(arrow) and arrow.unit in TIME_UNITS:
+        return pl.Datetime(min(dtype.time_unit, arrow.unit, key=TIME_UNITS.index), dtype.time_zone)
+    if isinstance(dtype, pl.List) and (pa.types.is_list(arrow) or pa.types.is_map(arrow)):
+        entries = arrow.value_type if pa.types.is_list(arrow) else pa.struct([arrow.key_field, arrow.item_field])
+        return pl.List(_to_stored_dtype(dtype.inner, entries))
+    if isinstance(dtype, pl.Struct) and pa.types.is_struct(arrow) and arrow.num_fields == len(dtype.fields):
+        members = zip(dtype.fields, arrow, strict=True)
+        return pl.Struct([pl.Field(each.name, _to_stored_dtype(each.dtype, member.type)) for each, member in members])
+    return dtype
 
 
 def _scan_each(
@@ -202,7 +223,7 @@ def _has_pinned(column: pl.Series) -> bool:
     if isinstance(dtype, pl.Struct):
         return any(map(_has_pinned, column.struct.unnest().iter_columns()))
     if isinstance(dtype, (pl.List, pl.Array)):
-        return _has_pinned(column.explode())
+        return _has_pinned(column.explode(empty_as_null=False))
     return isinstance(dtype, pl.Datetime) and bool((column.to_physical() == PINNED_NANOS).any())
 
 

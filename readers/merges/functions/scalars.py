@@ -28,6 +28,7 @@ import polars as pl
 from morrow.engine.format.types import MAX_DECIMAL_PRECISION, DataType, DecimalType, DoubleType, FloatType
 from morrow.engine.merge.spec import AggregateCall
 from morrow.engine.names import col
+from morrow.engine.polars_versions import to_decimals
 from morrow.readers.casts.atomic import WIDE, fit
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.merges.functions.base import (
@@ -189,9 +190,8 @@ class _OfDecimal(Aggregator):
 
     def fitting(self, unscaled: pl.Expr) -> pl.Expr:
         """Return unscaled Int128 values as values of the column; null if they have too many digits."""
-        return _keep_within(unscaled, -_get_greatest(self.dtype), _get_greatest(self.dtype)).reinterpret(
-            dtype=self.column
-        )
+        assert isinstance(self.column, pl.Decimal)
+        return to_decimals(_keep_within(unscaled, -_get_greatest(self.dtype), _get_greatest(self.dtype)), self.column)
 
 
 class DecimalSum(_OfDecimal):
@@ -212,11 +212,10 @@ class DecimalSum(_OfDecimal):
         # Sums of two 38-digit numbers may wrap around 128 bits, but never back into 38 digits.
         if self.dtype.precision > COMPACT_DIGITS:
             return self.fitting(unscaled)
-        return (
-            _keep_within(unscaled, -LONG_MAX - 1, LONG_MAX)
-            .reinterpret(dtype=pl.Decimal(MAX_DECIMAL_PRECISION, self.dtype.scale))
-            .map_batches(self._narrow, return_dtype=self.column, is_elementwise=True)
+        wide = to_decimals(
+            _keep_within(unscaled, -LONG_MAX - 1, LONG_MAX), pl.Decimal(MAX_DECIMAL_PRECISION, self.dtype.scale)
         )
+        return wide.map_batches(self._narrow, return_dtype=self.column, is_elementwise=True)
 
     def _narrow(self, wide: pl.Series) -> pl.Series:
         """Declare the column's dtype for values that may exceed it."""
@@ -420,8 +419,12 @@ class ListAggDistinct(ListAgg):
 
     def _appended(self, pairs: pl.Series) -> pl.Series:
         rows = pairs.struct.unnest().with_row_index("row")
-        present = rows.select("row", token=self._tokens("text")).explode("token")
-        offered = rows.select("row", token=self._tokens("new")).explode("token").filter(pl.col("token") != "")
+        present = rows.select("row", token=self._tokens("text")).explode("token", empty_as_null=False)
+        offered = (
+            rows.select("row", token=self._tokens("new"))
+            .explode("token", empty_as_null=False)
+            .filter(pl.col("token") != "")
+        )
         added = (
             offered.unique(maintain_order=True)
             .join(present, on=["row", "token"], how="anti", maintain_order="left")

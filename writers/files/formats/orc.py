@@ -36,6 +36,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.orc_file import Field, encode_message, encode_varint, make_field
 from morrow.engine.options.declared.files import ORC_COMPRESS, ORC_DICTIONARY_KEY_THRESHOLD, ORC_STRIPE_SIZE
+from morrow.engine.polars_versions import export_series
 from morrow.readers.casts.dtypes import cast_layout
 from morrow.writers.files.encoders import (
     MAX_BLOCK_ROWS,
@@ -103,7 +104,7 @@ class OrcEncoder:
     def _column(self, series: pl.Series, field: t.DataField) -> pa.ChunkedArray:
         stored, level = self._schema.field(field.name).type, pl.CompatLevel.oldest()
         try:
-            chunks = [cast_layout(c.to_arrow(compat_level=level), field.type.arrow()) for c in series.get_chunks()]
+            chunks = [cast_layout(export_series(c, level), field.type.arrow()) for c in series.get_chunks()]
             chunks = [_compact(chunk if chunk.type.equals(stored) else chunk.cast(stored)) for chunk in chunks]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InvalidArgument(f"column {field.name!r} of {series.dtype} is not {field.type}: {error}") from error

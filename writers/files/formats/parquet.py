@@ -24,6 +24,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from morrow.engine.arrow_versions import PARQUET_PROPERTIES
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.names import clear_pattern_name, col, get_series
 from morrow.engine.options.declared.files import (
@@ -34,6 +35,7 @@ from morrow.engine.options.declared.files import (
     PARQUET_PAGE_SIZE,
     PARQUET_WRITER_VERSION,
 )
+from morrow.engine.polars_versions import export_series
 from morrow.writers.files.encoders import Block, EncoderOptions, FileLayout, FileWriter, encode_one_by_one
 from morrow.writers.files.formats.parquet_schema import (
     has_nanos,
@@ -125,9 +127,8 @@ class ParquetEncoder:
         return footer + TAIL.pack(len(footer), MAGIC)
 
     def _column(self, series: pl.Series, field: pa.Field, nanos: bool) -> pa.ChunkedArray:
-        level = pl.CompatLevel.newest()
         try:
-            chunks = [piece.to_arrow(compat_level=level) for piece in series.get_chunks()]
+            chunks = [export_series(piece) for piece in series.get_chunks()]
             arrays = [to_stored_array(chunk, field.type, nanos=nanos) for chunk in chunks]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InvalidArgument(f"column {field.name!r} of {series.dtype} is not {field.type}: {error}") from error
@@ -153,7 +154,7 @@ def _parse_properties(options: EncoderOptions) -> dict[str, Any]:
         "data_page_size": given.get(PARQUET_PAGE_SIZE),
         "store_schema": False,
         "store_decimal_as_integer": True,
-        "write_time_adjusted_to_utc": True,
+        **PARQUET_PROPERTIES,
         "write_page_checksum": True,
     }
 

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from morrow.engine.arrow_versions import BYTES, TEXT, WRITES_UTC_TIMES
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import read_fixed_values, read_validity
@@ -80,17 +81,19 @@ def has_nanos(type_: t.DataType) -> bool:
 def _build_field(name: str, type_: t.DataType, field_id: int, at: FieldPlace) -> pa.Field:
     if isinstance(type_, (t.VectorType, t.BlobType)):
         raise Unsupported(f"a column of {type_} in Parquet files", where=at.where, hint="use ARRAY or BYTES")
+    if isinstance(type_, t.TimeType) and not WRITES_UTC_TIMES:
+        raise Unsupported("a column of TIME in Parquet files with pyarrow 22", where=at.where, hint="install another")
     make = _STORED.get(type(type_))
     arrow = type_.arrow() if make is None else make(type_, at)
     return pa.field(name, arrow, type_.nullable, {FIELD_ID: str(field_id)})
 
 
 def _build_text(_: t.DataType, at: FieldPlace) -> pa.DataType:
-    return pa.string() if at.nested else pa.string_view()
+    return pa.string() if at.nested else TEXT
 
 
 def _build_bytes(_: t.DataType, at: FieldPlace) -> pa.DataType:
-    return pa.binary() if at.nested else pa.binary_view()
+    return pa.binary() if at.nested else BYTES
 
 
 def _build_timestamp(type_: Any, _: FieldPlace) -> pa.DataType:
@@ -171,7 +174,7 @@ def is_int96(type_: pa.DataType) -> bool:
 
 def is_text(type_: pa.DataType) -> bool:
     """Return whether this is the type of the stored field of a text column."""
-    return bool(pa.types.is_string_view(type_))
+    return bool(type_ == TEXT)
 
 
 def _finish_array(array: pa.Array, type_: pa.DataType) -> pa.Array:

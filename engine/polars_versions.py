@@ -1,0 +1,119 @@
+"""Differences between Polars versions; no other module checks versions of Polars.
+
+1.40  units of timestamps are not converted while Parquet files are scanned; slices of structs with nulls are exported
+      to Arrow with members of another length
+1.43  both are right
+2.0   Python sources raise their own errors and have titles in plans; expressions report whether they look at one row
+2.1   128-bit integers are reinterpreted as DECIMAL
+
+`EXPORT_LEVEL` depends on pyarrow, too: before 18, pyarrow cannot convert Polars' own layout of text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from itertools import chain
+from typing import Any, TypeAlias
+
+import polars as pl
+import pyarrow as pa
+from polars.io.plugins import register_io_source
+
+from morrow.engine.arrow_versions import CASTS_VIEWS
+from morrow.engine.errors import MorrowError, find_remembered, remember
+from morrow.engine.plugins import check_libraries, parse_version
+
+check_libraries()
+VERSION = parse_version(pl.__version__)
+
+CONVERTS_TIME_UNITS = EXPORTS_SLICED_STRUCTS = VERSION >= (1, 43)
+"""Whether scans of Parquet files convert units of timestamps, and whether `pl.Series.to_arrow` is right for slices."""
+RAISES_SOURCE_ERRORS = TELLS_ROW_BY_ROW = VERSION >= (2, 0)
+REINTERPRETS_WIDE_INTEGERS = VERSION >= (2, 1)
+
+WITHIN_SOURCE = "caught exception during execution of a Python source"
+"""The text with which Polars 1 begins the message of an error that a Python source raised."""
+
+EXPORT_LEVEL = pl.CompatLevel.newest() if CASTS_VIEWS else pl.CompatLevel.oldest()
+"""Polars' own layouts, which are exported without a copy, unless pyarrow cannot convert them."""
+
+DATETIME_CASTS: Any = ["upcast", "convert-timezone"] if CONVERTS_TIME_UNITS else ["convert-timezone"]
+
+Source: TypeAlias = Callable[[list[str] | None, pl.Expr | None, int | None, int | None], Iterator[pl.DataFrame]]
+
+
+def register_source(source: Source, schema: Any, title: str | None = None, *, is_pure: bool = False) -> pl.LazyFrame:
+    """Return a lazy frame over a Python source, with `title` in its plans from Polars 2 on."""
+    if RAISES_SOURCE_ERRORS:
+        return register_io_source(source, schema=schema, is_pure=is_pure, explain_name=title)
+
+    def remembering(*asked: Any) -> Iterator[pl.DataFrame]:
+        try:
+            yield from source(*asked)
+        except MorrowError as error:
+            raise remember(error) from error.__cause__
+
+    return register_io_source(remembering, schema=schema, is_pure=is_pure)
+
+
+def find_source_error(error: BaseException) -> MorrowError | None:
+    """Return the error of a Python source that Polars 1 reports as an error of its own; None for other errors."""
+    is_of_source = isinstance(error, pl.exceptions.ComputeError) and WITHIN_SOURCE in str(error)
+    return find_remembered(str(error)) if is_of_source else None
+
+
+def is_row_by_row(condition: pl.Expr, columns: pl.LazyFrame) -> bool | None:
+    """Return whether a condition looks at one row at a time, by the plan of Polars 1; None from Polars 2 on.
+
+    Polars moves such conditions, and no others, before a sort.
+    """
+    if TELLS_ROW_BY_ROW:
+        return None
+    first = columns.collect_schema().names()[0]
+    return not columns.sort(first).filter(condition).explain().lstrip().startswith("FILTER")
+
+
+def to_decimals(unscaled: pl.Expr, dtype: pl.Decimal) -> pl.Expr:
+    """Return the decimals of these unscaled 128-bit integers, which have at most 38 digits."""
+    if REINTERPRETS_WIDE_INTEGERS:
+        return unscaled.reinterpret(dtype=dtype)
+    kind = pa.decimal128(dtype.precision, dtype.scale)
+
+    def view(whole: pl.Series) -> pl.Series:
+        return pl.Series(whole.name, pl.from_arrow(whole.to_arrow(compat_level=pl.CompatLevel.oldest()).view(kind)))
+
+    return unscaled.cast(pl.Decimal(38, 0)).map_batches(view, return_dtype=dtype, is_elementwise=True)
+
+
+def export_series(series: pl.Series, level: pl.CompatLevel = EXPORT_LEVEL) -> pa.Array:
+    """Return a series as an Arrow array: `pl.Series.to_arrow`, right for all versions."""
+    array = series.to_arrow(compat_level=level)
+    if EXPORTS_SLICED_STRUCTS or not series.dtype.is_nested() or not _has_misplaced_members(array):
+        return array
+    from pyarrow import ipc
+
+    sink = BytesIO()
+    series.alias("").to_frame().write_ipc(sink, compat_level=level)
+    return ipc.open_file(pa.py_buffer(sink.getvalue())).read_all().column(0).combine_chunks()
+
+
+def export_frame(frame: pl.DataFrame, level: pl.CompatLevel = EXPORT_LEVEL) -> pa.Table:
+    """Return a frame as an Arrow table: `pl.DataFrame.to_arrow`, right for all versions."""
+    if EXPORTS_SLICED_STRUCTS:
+        return frame.to_arrow(compat_level=level)
+    columns = [pa.chunked_array([export_series(each, level) for each in s.get_chunks()]) for s in frame.iter_columns()]
+    return pa.table(columns, frame.columns) if columns else frame.to_arrow()
+
+
+def _has_misplaced_members(array: pa.Array) -> bool:
+    """Return whether a struct, at any depth, has nulls and begins behind its first member."""
+    if pa.types.is_struct(array.type):
+        if array.offset and array.null_count:
+            return True
+        members = (array.field(number) for number in range(array.type.num_fields))
+    elif pa.types.is_nested(array.type):
+        members = iter([array.values])
+    else:
+        members = chain()
+    return any(map(_has_misplaced_members, members))

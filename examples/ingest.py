@@ -1,7 +1,7 @@
 """The writing part of `make demo`: two feeds of one week of earthquakes become one partial-update table.
 
-Each feed has its own columns of the same events. With deletion vectors, every commit is visible at once and reads do not
-merge. At the end, the table is compared with a join of the two files.
+Each feed has its own columns of the same events. With deletion vectors, each commit is visible at once, and
+reads do not merge. At the end, the table is compared with a join of the two files.
 """
 
 from __future__ import annotations

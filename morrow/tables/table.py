@@ -273,6 +273,21 @@ class Table(RowOperations, Maintenance, Following):
         """
         return read_history(self._metadata, check_limit(limit))
 
+    def storage(self) -> pl.DataFrame:
+        """Return the files and bytes of the table by what keeps them, as a Polars DataFrame.
+
+        ``kept_by`` is ``live`` (the newest snapshot), ``branch`` or ``tag`` (with its ``name``), ``snapshots`` (those
+        that `expire_snapshots` leaves), ``expired snapshots`` (whose files it would remove now, by the options of the
+        table), or ``changelogs``. Each file is counted once, for the first of these that needs it. ``partition`` is
+        null for tables without partition keys. Deletion vectors, indexes and metadata files are not counted.
+
+        Raises:
+            CorruptFile, FileMissing: a manifest cannot be read.
+        """
+        from morrow.tables.storage import measure_storage
+
+        return measure_storage(self._metadata)
+
     @property
     def tags(self) -> Tags:
         """The tags, named snapshots that expiry keeps: ``t.tags.list()``, ``t.tags.create("v1")``."""

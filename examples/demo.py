@@ -1,7 +1,7 @@
-"""Reads tables that Java Paimon wrote, writes one of its own, and shows how: `make demo`.
+"""The demo, `make demo`: reads tables written by Java Paimon, and writes a table.
 
 The tables are golden tables of the tests, unpacked into a temporary folder. Every result is compared with the rows that
-Java Paimon reads, what was written (see ingest.py) with its sources; the exit code is 1 when something differs.
+Java Paimon reads, and the written table (see ingest.py) with its sources. If any row differs, the exit code is 1.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ GROUPED_INSERTS = {
     2: "INSERT INTO t VALUES (1, 2, 2, 2, 2, 2, NULL)   -- g_2 is null: c and d stay",
     3: "INSERT INTO t VALUES (1, 3, 3, 1, 3, 3, 3)      -- g_1 is smaller: a and b stay",
 }
-"""What Java Paimon was given for each snapshot: the example of Paimon's documentation."""
+"""The rows that Java Paimon wrote in each snapshot: the example of Paimon's documentation."""
 SHOWN_ROWS = 5
 CONSOLE = Console(highlight=False, soft_wrap=True)
 
 
 def main() -> int:
-    """Run all parts; 0 when all rows are those of Java."""
+    """Run all parts; return 0 if all rows equal Java's."""
     pl.Config.set_tbl_formatting("ASCII_MARKDOWN")
     pl.Config.set_tbl_hide_dataframe_shape(True)
     pl.Config.set_fmt_str_lengths(30)
@@ -50,7 +50,7 @@ def main() -> int:
         root = Path(folder)
         print("Unpacking four tables written by Java Paimon 1.4.2 ...")
         unpack(root)
-        morrow.open(table_path(root, GROUPED)).to_polars()  # imports what reads import: that is no time of a read
+        morrow.open(table_path(root, GROUPED)).to_polars()  # imports libraries, so that the timed reads do not
         try:
             merge_on_read(root)
             partial_update(root)
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def unpack(root: Path) -> None:
-    """Put the four tables, and no others, under `root`."""
+    """Unpack the four tables into the folder `root`."""
     wanted = tuple(f"{case}/" for case in (MERGED, VECTORS, TAGGED, GROUPED))
     with tarfile.open(golden.ARCHIVE) as archive:
         archive.extractall(
@@ -172,7 +172,7 @@ def golden_read(case: str, name: str) -> golden.Read:
 
 
 def check(root: Path, case: str, name: str) -> None:
-    """Compare one read with the rows of Java. Raises AssertionError where they differ."""
+    """Compare a read with Java's rows. Raises AssertionError if they differ."""
     read = golden_read(case, name)
     fields = read.fields(root)
     actual = rows_of(morrow.open(read.table(root)).scan(**read.scan).to_arrow(), fields)
@@ -181,7 +181,7 @@ def check(root: Path, case: str, name: str) -> None:
 
 
 def headline(text: str) -> None:
-    """Begins a section: a coloured line on a terminal, plain text elsewhere."""
+    """Print the heading of a section, coloured on a terminal."""
     CONSOLE.print()
     CONSOLE.print(Text(text, style="bold cyan"))
     CONSOLE.print(Rule(style="cyan"))

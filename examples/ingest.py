@@ -1,7 +1,7 @@
 """The writing part of `make demo`: two feeds of one week of earthquakes become one partial-update table.
 
-Each feed brings its own columns of the same events. With deletion vectors every commit is visible at once and reads
-never merge. What the table holds in the end is compared with a join of the two files.
+Each feed has its own columns of the same events. With deletion vectors, each commit is visible at once, and
+reads do not merge. At the end, the table is compared with a join of the two files.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def ingest(folder: Path) -> None:
 
 
 def state(table: morrow.Table) -> str:
-    """What the newest snapshot is made of."""
+    """Describe the files of the newest snapshot."""
     scan = table.scan()
     dead = sum(file.deletion.cardinality or 0 for file in scan.plan.files if file.deletion)
     return (
@@ -63,13 +63,13 @@ def state(table: morrow.Table) -> str:
 
 
 def feed(name: str) -> pl.DataFrame:
-    """A file as its system delivers it, with times as times."""
+    """Read the file of a feed, with its times as timestamps."""
     rows = pl.read_csv(DATA / name, infer_schema_length=None)
     return rows.with_columns(pl.col(c).str.to_datetime(time_unit="ms") for c in TIMES if c in rows.columns)
 
 
 def check(table: morrow.Table, located: pl.DataFrame, felt: pl.DataFrame) -> None:
-    """Raises AssertionError unless the table is the join of the two files."""
+    """Check that the table is the join of the two files. Raises AssertionError."""
     expected = located.join(felt, on="id", how="full", coalesce=True).sort("id")
     actual = table.scan().to_polars().sort("id")
     expected = expected.select(actual.columns).cast(dict(actual.schema))

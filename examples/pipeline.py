@@ -1,8 +1,8 @@
-"""The second half of `make demo`: a pipeline on PySpark, from files that land to a table of aggregates.
+"""The second half of `make demo`: a pipeline on PySpark, from new files to a table of aggregates.
 
     CSV files land  -> a stream of located events   --+
                                                       +-> events (partial-update, deletion vectors) -> a tag -> days
-    JSON files land -> a stream of what people felt --+
+    JSON files land -> a stream of felt reports     --+
 
 All of it is SQL and DataFrames, with tables by name. It runs on a machine that has Python alone: Spark and a Java
 runtime are packages of `pip install 'morrow[spark]'`.
@@ -46,7 +46,7 @@ LOCATED = """
     magnitude DOUBLE, magnitude_type STRING, status STRING, updated TIMESTAMP_NTZ
 """
 FELT = "id STRING, felt INT, cdi DOUBLE, mmi DOUBLE, alert STRING, significance INT"
-"""The columns of the files, as Spark names types."""
+"""The columns of the files, with Spark's names of types."""
 
 EVENTS = f"""
     CREATE TABLE lake.seismic.events ({LOCATED}, felt INT, cdi DOUBLE, mmi DOUBLE, alert STRING, significance INT)
@@ -55,13 +55,13 @@ EVENTS = f"""
         'fields.updated.sequence-group' = 'time,type,place,latitude,longitude,depth,magnitude,magnitude_type,status'
     )
 """
-"""The catalogue revises events: the newest revision counts, whichever arrives last."""
+"""The seismic network revises events: the newest revision counts, in whatever order they arrive."""
 
 DAYS = """
     SELECT CAST(time AS DATE) AS day, count(*) AS events, count(felt) AS felt_events, max(magnitude) AS strongest
     FROM {events} GROUP BY 1
 """
-"""Said the same way to Spark and to DuckDB."""
+"""The same query runs on Spark and on DuckDB."""
 
 MERGE = f"""
     MERGE INTO lake.seismic.days AS old USING ({DAYS.format(events="lake.seismic.events")}) AS new ON old.day = new.day
@@ -71,7 +71,7 @@ MERGE = f"""
 
 
 def run(folder: Path) -> None:
-    """Make the session, run the pipeline, stop it. Raises AssertionError where a row is not what it should be."""
+    """Start the session, run the pipeline, stop the session. Raises AssertionError if a row is wrong."""
     print("\nA pipeline on PySpark\n---------------------")
     print(f"Spark runs on {morrow.spark.find_java()}.")
     folder.mkdir(parents=True, exist_ok=True)
@@ -84,17 +84,17 @@ def run(folder: Path) -> None:
 
 
 def pipeline(spark: SparkSession, folder: Path) -> None:
-    """All steps, as a user writes them."""
+    """Run all steps, as a user writes them."""
     landing, warehouse = folder / "landing", folder / "warehouse"
     located, felt = (ingest.feed(name) for name in ("earthquakes.csv", "felt_reports.csv"))
 
-    # 1. A folder becomes a catalog of the session; in it, a table that two streams share: each brings its own columns.
+    # 1. A folder becomes a catalog of the session. Two streams write to one table, each its own columns.
     morrow.spark.catalog(spark, "lake", warehouse=warehouse)
     spark.sql("CREATE DATABASE lake.seismic")
     spark.sql(EVENTS)
     events = warehouse / "seismic.db" / "events"
 
-    # 2. Files land, one CSV file a day; a stream upserts them. Its first run takes what is there.
+    # 2. CSV files arrive, one a day, and a stream upserts their rows. Its first run reads the existing files.
     for (day,), rows in located.sort("time").group_by(pl.col("time").dt.date(), maintain_order=True):
         land(rows, landing / "located" / f"{day}.csv")
     locate(spark, landing)
@@ -110,14 +110,14 @@ def pipeline(spark: SparkSession, folder: Path) -> None:
     spark.sql("ALTER TABLE lake.seismic.events CREATE TAG `week-5`")
     print(f"Compacted, and tagged week-5: {state(events)}")
 
-    # 5. The world goes on. The stream starts again from its checkpoint, and takes the new file alone; of its rows one
-    #    is new, and the others are revisions that are older than what the table has.
+    # 5. The stream starts again from its checkpoint and reads only the new file. One of its rows is new. The others are
+    #    revisions that are older than the rows of the table.
     late = located.head(20).with_columns(pl.col("updated").dt.offset_by("-1d"), magnitude=pl.lit(9.9))
     land(pl.concat([late, located.tail(1).with_columns(id=pl.lit("new"))]), landing / "located" / "late.csv")
     locate(spark, landing)
     print(f"The first stream again, with 20 stale revisions and a new event: {state(events)}")
 
-    # 6. A batch job sums up the tag, whatever came since, in a table of its own, and another brings that up to date.
+    # 6. A batch job aggregates the rows of the tag into a table, and another one merges later changes into it.
     tagged = DAYS.format(events="lake.seismic.events VERSION AS OF 'week-5'")
     spark.sql(f"CREATE TABLE lake.seismic.days TBLPROPERTIES ('primary-key' = 'day', 'bucket' = '1') AS {tagged}")
     spark.sql(MERGE)
@@ -128,27 +128,27 @@ def pipeline(spark: SparkSession, folder: Path) -> None:
 
 
 def locate(spark: SparkSession, landing: Path) -> None:
-    """The stream of located events. A batch that Spark runs twice is committed once: the query numbers its batches."""
+    """Stream located events into the table. A batch that Spark runs twice is committed once, by its number."""
     files = spark.readStream.schema(LOCATED).option("header", True).option("maxFilesPerTrigger", 3)
     follow(files.csv(str(landing / "located")), landing / "checkpoints" / "located")
 
 
 def feel(spark: SparkSession, landing: Path) -> None:
-    """The stream of what people felt, into the same table: a column that it does not bring stays as it is."""
+    """Stream felt reports into the same table. Columns that the stream lacks keep their values."""
     files = spark.readStream.schema(FELT).json(str(landing / "felt"))
     follow(files, landing / "checkpoints" / "felt")
 
 
 def follow(stream: DataFrame, checkpoint: Path) -> None:
-    """Write what is there of a stream into the table of events."""
+    """Write the available rows of a stream to the table of events."""
     query = stream.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
     query.toTable("lake.seismic.events").awaitTermination()
 
 
 def land(rows: pl.DataFrame, file: Path) -> None:
-    """Put a file where a stream looks for new ones, whole at once."""
+    """Put a file into the folder that a stream reads, by a rename, so that the stream sees the whole file."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f".{file.name}")  # Spark takes no notice of such names
+    draft = file.with_name(f".{file.name}")  # Spark ignores such names
     if file.suffix == ".csv":
         rows.write_csv(draft, datetime_format="%Y-%m-%dT%H:%M:%S%.3f")
     else:
@@ -161,7 +161,7 @@ def state(events: Path) -> str:
 
 
 def check(spark: SparkSession, warehouse: Path, located: pl.DataFrame, felt: pl.DataFrame) -> None:
-    """Compare with the files, joined and summed up by Polars and DuckDB. Raises AssertionError."""
+    """Compare the tables with joins and sums of the files by Polars and DuckDB. Raises AssertionError."""
     week = located.join(felt, on="id", how="left").sort("id")
     new = located.tail(1).with_columns(id=pl.lit("new"))
     events, days = (warehouse / "seismic.db" / name for name in ("events", "days"))
@@ -185,7 +185,7 @@ def same(actual: pl.DataFrame, expected: pl.DataFrame, what: str) -> None:
 
 @contextmanager
 def quiet(log: Path) -> Iterator[None]:
-    """What Spark and its JVM say goes to a file, and is shown when something fails."""
+    """Redirect the output of Spark and its JVM to a file, and print it if the block fails."""
     shown = os.dup(2)
     with log.open("wb") as file:
         sys.stderr.flush()

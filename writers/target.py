@@ -10,7 +10,7 @@ import re
 import socket
 import sys
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -27,12 +27,14 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.merge.engines import describe_merge
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions, WriteOptions, parse_write_options
-from morrow.engine.options.declared import connectors, files, maintenance, merging, table
+from morrow.engine.options.declared import connectors, files, maintenance, merging, scans, table
 from morrow.engine.options.registry import OPTIONS, find_present_key, list_options
 from morrow.engine.plan.data_files import choose_partition_folder
 from morrow.engine.plan.manifests import list_manifests
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.prefetch import load_newest_schema
+from morrow.engine.plan.time_travel import parse_travel_options
+from morrow.engine.schema.creation import format_options
 from morrow.engine.schema.evolution import check_set_option
 from morrow.engine.structs import replace
 
@@ -73,8 +75,9 @@ class WriteTarget:
         refuse_unreadable(schema, metadata.where)
         options = metadata.options(schema)
         write = parse_write_options(schema.options, keyed=bool(schema.primary_keys), where=metadata.where)
-        user = commit_user or _generate_user(write)
-        return cls(metadata, schema, options, write, user, begun, named)
+        made = cls(metadata, schema, options, write, commit_user or "", begun, named)
+        made = override_options(made, dict(metadata.dynamic))
+        return made if commit_user else replace(made, commit_user=_generate_user(made.write))
 
     @property
     def store(self) -> FileStore:
@@ -174,14 +177,35 @@ WRITE_OPTION_KEYS = frozenset(
 """Options that a single write may override: how files are written, compacted and committed, not what rows mean."""
 
 
-def check_write_options(options: Iterable[str]) -> None:
-    """Raise `Unsupported` for an option that a single write cannot override."""
+READ_OPTION_KEYS = frozenset(option.key for option in list_options(scans) if not option.idle)
+"""Options that choose what a single read or stream reads."""
+
+
+def check_write_options(options: Iterable[str], allowed: Container[str] = WRITE_OPTION_KEYS) -> None:
+    """Raise `Unsupported` for an option that a single write cannot override, or that is not `allowed`."""
+    what = "a write" if allowed is WRITE_OPTION_KEYS else "single reads and writes"
     for key in options:
         name = find_present_key(key)
-        if name not in WRITE_OPTION_KEYS:
+        if name not in allowed:
             idle = OPTIONS[name].idle if name in OPTIONS else None
             reason = f", where it has no effect: {idle}," if idle else ""
-            raise Unsupported(f"the option {key!r} of a write{reason}", hint="set options of a table by ALTER TABLE")
+            hint = "set options of a table by ALTER TABLE or Table.alter.set_options"
+            raise Unsupported(f"the option {key!r} of {what}{reason}", hint=hint)
+
+
+def with_dynamic_options(metadata: TableMetadata, options: Mapping[str, object]) -> TableMetadata:
+    """Return the table with other options for its reads and writes; see `Table.with_options`.
+
+    Raises:
+        InvalidArgument: an option or value that is not valid. Unsupported: an option that belongs to the table.
+    """
+    given = format_options(check_mapping(options, "options"), metadata.where)
+    check_write_options(given, READ_OPTION_KEYS | WRITE_OPTION_KEYS)
+    dynamic = {**dict(metadata.dynamic), **{find_present_key(key): value for key, value in given.items()}}
+    made = replace(metadata, dynamic=tuple(sorted(dynamic.items())))
+    target = WriteTarget.of(made)
+    parse_travel_options(target.options.travel)
+    return made
 
 
 def override_options(target: WriteTarget, options: Mapping[str, str]) -> WriteTarget:

@@ -93,6 +93,8 @@ class MetadataFiles:
     branch: str = MAIN_BRANCH
     allowed_roots: tuple[str, ...] = field(default=())
     owner: TableOwner = field(default=FILES, compare=False, repr=False)
+    dynamic: tuple[tuple[str, str], ...] = ()
+    """Options that reads and writes use instead of the stored ones, for this object only."""
     known: Mapping[int, TableSchema] = field(default_factory=dict, compare=False, repr=False)
     """Recently read schemas by id, for one plan or commit; they are not read again."""
 
@@ -253,7 +255,7 @@ class TableMetadata(MetadataFiles):
 
     def at_branch(self, branch: str) -> TableMetadata:
         """Return the same table on another branch, which need not exist."""
-        return TableMetadata(self.store, self.root, branch, self.allowed_roots, self.owner)
+        return TableMetadata(self.store, self.root, branch, self.allowed_roots, self.owner, self.dynamic)
 
     def knowing(self, schema: TableSchema) -> TableMetadata:
         """Return the same table for one plan or commit, with this schema already read."""
@@ -282,11 +284,11 @@ class TableMetadata(MetadataFiles):
         return find_newest_snapshot(self)
 
     def options(self, schema: TableSchema) -> TableOptions:
-        """Return the options of this schema, parsed and checked.
+        """Return the options of this schema, with the `dynamic` ones instead of stored ones, parsed and checked.
 
         Raises: as `parse_options`.
         """
-        options = parse_options(schema.options, where=self.where)
+        options = parse_options({**schema.options, **dict(self.dynamic)}, where=self.where)
         if options.given.get(BLOB_AS_DESCRIPTOR) and any(isinstance(field.type, BlobType) for field in schema.fields):
             hint = f"it gives descriptors in place of bytes; set {BLOB_AS_DESCRIPTOR} = false"
             raise Unsupported(

@@ -5,7 +5,7 @@ Importing it imports no writer: operations import what they need when they are c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 from morrow.engine.plan.filter import FilterLike
@@ -273,6 +273,21 @@ class Table(RowOperations, Maintenance, Following):
         """
         return read_history(self._metadata, check_limit(limit))
 
+    def storage(self) -> pl.DataFrame:
+        """Return the files and bytes of the table by what keeps them, as a Polars DataFrame.
+
+        ``kept_by`` is ``live`` (the newest snapshot), ``branch`` or ``tag`` (with its ``name``), ``snapshots`` (those
+        that `expire_snapshots` leaves), ``expired snapshots`` (whose files it would remove now, by the options of the
+        table), or ``changelogs``. Each file is counted once, for the first of these that needs it. ``partition`` is
+        null for tables without partition keys. Deletion vectors, indexes and metadata files are not counted.
+
+        Raises:
+            CorruptFile, FileMissing: a manifest cannot be read.
+        """
+        from morrow.tables.storage import measure_storage
+
+        return measure_storage(self._metadata)
+
     @property
     def tags(self) -> Tags:
         """The tags, named snapshots that expiry keeps: ``t.tags.list()``, ``t.tags.create("v1")``."""
@@ -407,6 +422,23 @@ class Table(RowOperations, Maintenance, Following):
             to_snapshot=to_snapshot,
             mode=mode,
         )
+
+    def with_options(self, options: Mapping[str, object]) -> Table:
+        """Return this table with other options for its reads and writes: ``t.with_options({"write-only": True})``.
+
+        The options of the stored table stay, and `options` shows these. Options that say what rows mean belong to the
+        stored table, and are refused; so are unknown ones.
+
+        Args:
+            options: options of reads (``scan.*``, ``consumer-id``) and of writes (file format, sizes, compaction,
+                commits, expiry); values may be numbers and booleans.
+
+        Raises:
+            InvalidArgument: an invalid value. Unsupported: an option that single reads and writes cannot override.
+        """
+        from morrow.writers.target import with_dynamic_options
+
+        return Table(with_dynamic_options(self._metadata, options))
 
     def on_branch(self, branch: str) -> Table:
         """Return the same table on another branch. Raises `BranchNotFound`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -11,9 +12,10 @@ import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.errors import BranchNotFound
+from morrow.engine.errors import BranchNotFound, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from tests.support.table_factory import TableFactory
+from tests.support.written import new_table
 
 FIELDS = [
     t.DataField(0, "id", t.BigIntType()),
@@ -182,3 +184,42 @@ def test_a_table_is_an_arrow_stream(table: morrow.Table) -> None:
 def test_names_of_other_libraries_lead_to_the_right_method(factory: TableFactory, name: str, instead: str) -> None:
     with pytest.raises(AttributeError, match=f"'Table' object has no attribute '{name}'; {instead}"):
         getattr(morrow.open(factory.path), name)
+
+
+def test_options_of_single_reads_and_writes(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id INT", options={"file.format": "parquet"})
+    orc = table.with_options({"file.format": "orc", "commit.user-prefix": "job"})
+    first = orc.append({"id": [1]})
+    second = table.append({"id": [2]})
+    assert [path.suffix for path in sorted(Path(table.path).rglob("data-*"), key=lambda p: p.stat().st_mtime)] == [
+        ".orc",
+        ".parquet",
+    ]
+    assert first is not None
+    assert first.commit_user.startswith("job_")
+    assert second is not None
+    old = table.with_options({"scan.snapshot-id": 1})
+    assert old.to_polars()["id"].to_list() == [1]
+    assert old.count() == 1
+    assert old.on_branch("main").count() == 1
+    assert table.count() == 2
+    assert table.options == old.options == {"file.format": "parquet"}
+    old.alter.add_column("v", "INT")
+    assert table.options == {"file.format": "parquet"}
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"merge-engine": "first-row"}, Unsupported, "the option 'merge-engine' of single reads and writes"),
+        ({"bucket": 7}, Unsupported, "the option 'bucket' of single reads and writes"),
+        ({"no.such": 1}, Unsupported, "the option 'no.such'"),
+        ({"target-file-size": "much"}, InvalidArgument, "target-file-size"),
+        ({"scan.snapshot-id": "x"}, InvalidArgument, "scan.snapshot-id"),
+        ({"scan.snapshot-id": 1, "scan.tag-name": "a"}, InvalidArgument, "scan.tag-name"),
+        (["a"], InvalidArgument, "options"),
+    ],
+)
+def test_other_options_are_refused(tmp_path: Path, options: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        new_table(tmp_path, "id INT").with_options(options)

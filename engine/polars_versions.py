@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from io import BytesIO
-from itertools import chain
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -111,9 +110,7 @@ def _has_misplaced_members(array: pa.Array) -> bool:
     if pa.types.is_struct(array.type):
         if array.offset and array.null_count:
             return True
-        members = (array.field(number) for number in range(array.type.num_fields))
-    elif pa.types.is_nested(array.type):
-        members = iter([array.values])
+        members = [array.field(number) for number in range(array.type.num_fields)]
     else:
-        members = chain()
+        members = [array.values] if pa.types.is_nested(array.type) else []
     return any(map(_has_misplaced_members, members))

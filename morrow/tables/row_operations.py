@@ -149,7 +149,7 @@ class Rewriting:
         target = self._target(properties)
         return analyze_table(target, tuple(target.schema.by_name) if columns is None else check_columns(columns))
 
-    def _target(self, properties: Mapping[str, str] | None) -> WriteTarget:
+    def _target(self, properties: Properties = None) -> WriteTarget:
         from morrow.writers.target import WriteTarget
 
         return WriteTarget.of(self._metadata, properties=properties)

@@ -25,7 +25,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import lru_cache, partial
+from enum import StrEnum
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, UnclearOutcome, Unsupported
@@ -72,7 +73,7 @@ class ObjectStore:
         self._clients = bucket if isinstance(bucket, Clients) else Clients.reaching(bucket)
         self._bucket = self._clients.patient
         self._base_url = base_url
-        self._conditional = ConditionalPut(self._bucket, base_url)
+        self._conditional = ConditionalPut(self._bucket, base_url, self._clients.forbidding)
         self.storage_options: Mapping[str, str] = (
             storage_options
             if isinstance(storage_options, StorageOptions)
@@ -332,11 +333,15 @@ _naming = threading.Lock()
 
 @dataclass
 class Clients:
-    """The clients of one bucket; `reached`: the server has answered one of them, even if with an error."""
+    """The clients of one bucket; `reached`: the server has answered one of them, even if with an error.
+
+    `forbidding` makes the client whose puts forbid OSS to replace an object; None for a store that is not S3's.
+    """
 
     patient: Bucket
     hasty: Bucket
     reached: bool = False
+    forbidding: Callable[[], Bucket] | None = None
 
     @classmethod
     def reaching(cls, bucket: Bucket) -> Clients:
@@ -390,11 +395,11 @@ def _make_clients(base: str, config: Items, connection: Items, process: int, env
     """Return clients, cached since their connections are open and creating clients takes milliseconds."""
     from obstore.store import from_url
 
-    made = partial(
-        from_url, base, config=cast(Any, dict(config)) or None, client_options=cast(Any, dict(connection)) or None
-    )
+    made = partial(from_url, base, config=cast(Any, dict(config)) or None)
+    made_here = partial(made, client_options=cast(Any, dict(connection)) or None)
+    forbidding = partial(made, client_options=cast(Any, {**dict(connection), "default_headers": FORBID_OVERWRITE}))
     hasty: Any = {"max_retries": HASTY_TRIES, "retry_timeout": timedelta(seconds=HASTY_SECONDS)}
-    return Clients(made(), made(retry_config=hasty))
+    return Clients(made_here(), made_here(retry_config=hasty), forbidding=cache(forbidding))
 
 
 def open_memory_bucket(base: str) -> Bucket:
@@ -412,16 +417,33 @@ ATTEMPTS = 2
 HEEDS_CONDITIONS = ".amazonaws.com"
 """Suffix of AWS host names, which are not probed."""
 
-_proven: set[str] = set()
-"""Servers that, in this process, have proved to refuse a second creation of an object."""
+FORBID_OVERWRITE = {"x-oss-forbid-overwrite": "true"}
+"""The header by which OSS refuses to replace an object. It does not support ``If-None-Match``."""
+OSS_HOSTS = ".aliyuncs.com"
+"""Suffix of OSS host names, for which this header is tried first."""
+
+
+class Condition(StrEnum):
+    """How a server is asked to create an object only if there is none."""
+
+    IF_NONE_MATCH = "If-None-Match"
+    FORBID_OVERWRITE = "x-oss-forbid-overwrite"
+
+
+_proven: dict[str, Condition] = {}
+"""The condition by which a server, in this process, has proved to refuse a second creation of an object."""
 
 
 class ConditionalPut:
-    """Atomic creation of objects in one bucket; `base_url` names the bucket in messages."""
+    """Atomic creation of objects in one bucket; `base_url` names the bucket in messages.
 
-    def __init__(self, bucket: Bucket, base_url: str) -> None:
+    `forbidding` makes a client of the bucket whose puts carry `FORBID_OVERWRITE`.
+    """
+
+    def __init__(self, bucket: Bucket, base_url: str, forbidding: Callable[[], Bucket] | None = None) -> None:
         self._bucket = bucket
         self._base_url = base_url
+        self._forbidding = forbidding
 
     def create(self, key: str, data: bytes) -> bool:
         """Create an object; return True if this call created it, False if it already existed.
@@ -431,17 +453,16 @@ class ConditionalPut:
             UnclearOutcome: whether the object was created is unknown.
             StorageError: the request failed; nothing was created.
         """
-        self._prove(key)
-        return self._created(key, data)
+        return self._created(key, data, self._prove(key))
 
-    def _created(self, key: str, data: bytes) -> bool:
+    def _created(self, key: str, data: bytes, condition: Condition) -> bool:
         from obstore import exceptions
 
         token = uuid.uuid4().hex
         unclear: Exception
         for _ in range(ATTEMPTS):
             try:
-                self._bucket.put(key, data, mode="create", use_multipart=False, attributes={TOKEN: token})
+                self._put(key, data, token, condition)
             except (NotImplementedError, exceptions.NotSupportedError) as error:
                 raise self._without_conditions(to_summary(error)) from error
             except (
@@ -468,6 +489,12 @@ class ConditionalPut:
             f"{self._base_url}/{key}: {to_summary(unclear)}; whether the object was created is not known, look for it"
         ) from unclear
 
+    def _put(self, key: str, data: bytes, token: str, condition: Condition) -> None:
+        if condition is Condition.FORBID_OVERWRITE and self._forbidding is not None:
+            self._forbidding().put(key, data, use_multipart=False, attributes={TOKEN: token})
+        else:
+            self._bucket.put(key, data, mode="create", use_multipart=False, attributes={TOKEN: token})
+
     def _token(self, key: str) -> str | None:
         """Return the token of the call that created the object: empty without a token, None without an object."""
         try:
@@ -475,20 +502,28 @@ class ConditionalPut:
         except FileNotFoundError:
             return None
 
-    def _prove(self, key: str) -> None:
-        """Check once per server that it respects the condition, with a probe object next to `key`."""
+    def _prove(self, key: str) -> Condition:
+        """Return a condition that the server respects, checked once per server with a probe object next to `key`."""
         server = _find_unknown_server(self._bucket)
-        if server is None or server in _proven:
-            return
+        if server is None:
+            return Condition.IF_NONE_MATCH
+        if server not in _proven:
+            conditions = [Condition.IF_NONE_MATCH]
+            if self._forbidding is not None:
+                conditions.insert(0 if _get_host(server).endswith(OSS_HOSTS) else 1, Condition.FORBID_OVERWRITE)
+            respected = next((each for each in conditions if self._respects(key, each)), None)
+            if respected is None:
+                raise self._without_conditions("the server replaces an object that it was asked to create")
+            _proven[server] = respected
+        return _proven[server]
+
+    def _respects(self, key: str, condition: Condition) -> bool:
         folder, _, name = key.rpartition("/")
         probe = f"{folder}/.{name}.{uuid.uuid4().hex}.probe".lstrip("/")
         try:
-            heeds = self._created(probe, b"") and not self._created(probe, b"")
+            return self._created(probe, b"", condition) and not self._created(probe, b"", condition)
         finally:
             self._forget(probe)
-        if not heeds:
-            raise self._without_conditions("the server replaces an object that it was asked to create")
-        _proven.add(server)
 
     def _forget(self, key: str) -> None:
         from obstore.exceptions import BaseError
@@ -506,7 +541,7 @@ class ConditionalPut:
             "committing without conditional put",
             where=f"{self._base_url} ({why})",
             hint="commits of others would be lost; allow conditional puts ('aws_conditional_put': 'etag'), use a "
-            "newer server that heeds If-None-Match, or keep the table elsewhere",
+            "newer server that heeds If-None-Match or x-oss-forbid-overwrite, or keep the table elsewhere",
         )
 
 
@@ -529,5 +564,8 @@ def _find_unknown_server(bucket: Any) -> str | None:
     if not isinstance(bucket, S3Store):
         return None
     endpoint = str(bucket.config.get("endpoint") or "")
-    host = endpoint.partition("://")[2].partition("/")[0].partition(":")[0]
-    return None if not endpoint or host.endswith(HEEDS_CONDITIONS) else endpoint
+    return None if not endpoint or _get_host(endpoint).endswith(HEEDS_CONDITIONS) else endpoint
+
+
+def _get_host(endpoint: str) -> str:
+    return endpoint.partition("://")[2].partition("/")[0].partition(":")[0]

@@ -416,12 +416,30 @@ def test_a_server_that_does_not_heed_the_condition_is_refused(
     storage_options: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(s3_objects, "_refused", lambda *_: None)
-    monkeypatch.setattr(object_store, "_proven", set())
+    monkeypatch.setattr(object_store, "_proven", {})
     store = ObjectStore.of_url("s3://lake", storage_options)
 
     with pytest.raises(Unsupported, match="the server replaces an object that it was asked to create"):
         store.create(KEY, b"")
     assert store.list("t/snapshot") == []
+
+
+def test_oss_is_asked_not_to_overwrite(storage_options: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """OSS ignores If-None-Match, and refuses to replace an object by a header of its own."""
+
+    def refused(bucket: Any, request: Any) -> Any:
+        forbids = request.headers.get("x-oss-forbid-overwrite") == "true"
+        return s3_objects._failed(409, "FileAlreadyExists") if forbids and request.key in bucket.objects else None
+
+    monkeypatch.setattr(s3_objects, "_refused", refused)
+    monkeypatch.setattr(object_store, "_proven", {})
+    store = ObjectStore.of_url("s3://lake", storage_options)
+
+    assert [store.create("oss/f", b"1"), store.create("oss/f", b"2")] == [True, False]
+    assert store.read("oss/f") == b"1"
+    assert [status.name for status in store.list("oss")] == ["f"]
+    store.write("oss/f", b"3")
+    assert store.read("oss/f") == b"3"
 
 
 def test_the_proof_leaves_nothing(storage_options: Mapping[str, str]) -> None:

@@ -94,8 +94,11 @@ def jdbc(place: str, **options: str) -> Callable[[Path], morrow.Catalog]:
     return opened
 
 
-def without_conditions(request: Request) -> Request:
-    return replace(request, headers={name: text for name, text in request.headers.items() if name != "if-none-match"})
+def as_oss(request: Request) -> Request:
+    """Return the request as OSS understands it: it ignores If-None-Match and has a header of its own."""
+    headers = {name: text for name, text in request.headers.items() if name != "if-none-match"}
+    forbids = headers.get("x-oss-forbid-overwrite") == "true" and request.method == "PUT"
+    return replace(request, headers={**headers, "if-none-match": "*"} if forbids else headers)
 
 
 def made(catalog: morrow.Catalog) -> morrow.Table:
@@ -175,10 +178,10 @@ def catalogs(s3: dict[str, str], tmp_path: Path) -> Iterator[dict[str, Callable[
         rest_server(tmp_path / "rest") as server,
         google_server(tmp_path) as google,
         azure_server() as azure,
-        running() as blind_server,
+        running() as oss_server,
     ):
-        blind_server.trouble = lambda request: blind_server.objects.answer(without_conditions(request))  # like OSS
-        oss = {"fs.oss.endpoint": blind_server.options["aws_endpoint_url"]}
+        oss_server.trouble = lambda request: oss_server.objects.answer(as_oss(request))
+        oss = {"fs.oss.endpoint": oss_server.options["aws_endpoint_url"]}
         oss |= {"fs.oss.accessKeyId": "user", "fs.oss.accessKeySecret": "secret"}
         rest = {"metastore": "rest", "uri": server.url, "token.provider": "bear", "token": "x"}
 

@@ -44,6 +44,8 @@ MAX_SECTIONS_PER_BUCKET = 4
 """Maximum number of remembered sections per bucket, the most recently read."""
 FILE_BYTES = 400
 """Approximate memory of one file of a remembered section."""
+SMALL_FRAME_BYTES = 1024
+"""Memory of an entry of a few rows besides their values: a frame of some columns, an array, and the key."""
 
 KNOWN_SECTIONS: ByteCache[tuple[Section, ...]] = ByteCache(32 << 20)
 """Sections with masks in the cache, by bucket, the most recently read first."""
@@ -101,7 +103,8 @@ class Changed(msgspec.Struct, frozen=True, dict=True):
     def size(self) -> int:
         """Memory in bytes."""
         held = (self.wanted, *self.rows, *(self.places or ()))
-        return sum(each.nbytes for each in held) + sum(int(frame.estimated_size()) for frame in self.frames)
+        frames = sum(int(frame.estimated_size()) + SMALL_FRAME_BYTES for frame in self.frames)
+        return sum(each.nbytes for each in held) + frames + FILE_BYTES * len(self.before)
 
 
 _KEPT: ByteCache[Section] = ByteCache(8 << 20)
@@ -158,7 +161,7 @@ def find_in_caches(
     """
     found = cache.get((place, section))
     if found is None and not _is_near(place, section, cache) and (found := kept()) is not None:
-        cache.put((place, section), found, size(found))
+        cache.put((place, section), found, size(found), of=section.newest_file)
         remember(place, section)
     return found
 
@@ -219,7 +222,7 @@ def find_changed(plan: ScanPlan, section: Section, base: Section, store: FileSto
         return known
     found = _compare_keys(keys, base)
     if found is not None:
-        CHANGES.put(place, found, found.size)
+        CHANGES.put(place, found, found.size, of=section.newest_file)
     return found
 
 
@@ -362,7 +365,7 @@ class FileKeys(msgspec.Struct, frozen=True, dict=True):
     def size(self) -> int:
         """Memory in bytes."""
         beside = 0 if self.order is None else self.sorted.nbytes + self.order.nbytes
-        return int(self.frame.estimated_size()) + self.fingerprints.nbytes + beside + 256
+        return int(self.frame.estimated_size()) + self.fingerprints.nbytes + beside + SMALL_FRAME_BYTES
 
 
 KEY_CACHE: ByteCache[FileKeys] = ByteCache(256 << 20)
@@ -406,7 +409,7 @@ def read_file_keys(
     def keep(number: int, frame: pl.DataFrame) -> None:
         whole = frame.rechunk()
         made = FileKeys(whole, compute_fingerprints(whole.select(cols(key))))
-        KEY_CACHE.put((*place, files[number]), made, made.size)
+        KEY_CACHE.put((*place, files[number]), made, made.size, of=files[number].path.rpartition("/")[2])
         found[number] = made
 
     for number, entry in enumerate(entries):

@@ -33,6 +33,7 @@ from morrow.readers.files.streaming import translate_file_errors
 from morrow.readers.masks.bitmasks import MaskBuilder, make_uniform_mask, to_mask
 from morrow.readers.masks.incremental import (
     CHANGES,
+    FILE_BYTES,
     KEY_CACHE,
     KNOWN_SECTIONS,
     find_changed,
@@ -111,7 +112,7 @@ def keep_merged(plan: ScanPlan, section: Section, store: FileStore, masks: Seque
 
 def _cache_masks(plan: ScanPlan, section: Section, store: FileStore, masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
     place = _place(plan, store)
-    MASK_CACHE.put((place, section), *_measure_masks(masks))
+    MASK_CACHE.put((place, section), *_measure_masks(masks), of=section.newest_file)
     worth = is_kept(section, store) and is_worth_keeping(place, section)
     remember(place, section, find_bucket_entry(plan, section, store, MERGE) if worth else None)
     if worth and (entry := find_files_entry(plan, section, section.files, store, MERGE)) is not None:
@@ -195,8 +196,8 @@ def clear_mask_cache() -> None:
 
 
 def mask_bytes(masks: tuple[pl.Series | None, ...]) -> int:
-    """Return the memory of these masks: one bit a row."""
-    return sum(64 + len(mask) // 8 for mask in masks if mask is not None) + 64
+    """Return the memory of these masks with the section that they are stored for: one bit a row, and objects."""
+    return sum(FILE_BYTES + (0 if mask is None else FILE_BYTES + len(mask) // 8) for mask in masks)
 
 
 T = TypeVar("T")

@@ -16,6 +16,7 @@ from morrow.engine.plan.scan_plan import Section
 from morrow.engine.structs import replace
 from morrow.readers.masks.bitmasks import make_uniform_mask
 from morrow.readers.masks.incremental import (
+    SMALL_FRAME_BYTES,
     FileKeys,
     Fingerprints,
     Positions,
@@ -52,7 +53,7 @@ class Block:
     @property
     def size(self) -> int:
         """Memory in bytes, with the order of the fingerprints."""
-        return int(self.rows.estimated_size()) + 3 * self.fingerprints.nbytes
+        return int(self.rows.estimated_size()) + 3 * self.fingerprints.nbytes + SMALL_FRAME_BYTES
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ def keep(merge: SectionMerge, merged: Merged) -> Merged:
     if worth and (entry := _find_entry(merge, merge.section)) is not None:
         entry.keep_frame(merged.framed)
         merged = replace(merged, since=0)
-    MERGED_CACHE.put((place, merge.section), merged, merged.size)
+    MERGED_CACHE.put((place, merge.section), merged, merged.size, of=merge.section.newest_file)
     remember(place, merge.section, _find_bucket_entry(merge) if worth else None)
     return merged
 

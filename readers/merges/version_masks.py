@@ -159,7 +159,7 @@ def keep_masks(
 def _keep(plan: ScanPlan, section: Section, store: FileStore, masks: VersionMasks) -> None:
     both = (*masks.single, *masks.shared)
     place = _place(plan, store)
-    MASK_CACHE.put((place, section), both, mask_bytes(both))
+    MASK_CACHE.put((place, section), both, mask_bytes(both), of=section.newest_file)
     worth = is_kept(section, store) and is_worth_keeping(place, section)
     remember(place, section, find_bucket_entry(plan, section, store, VERSIONS) if worth else None)
     if worth and (entry := find_files_entry(plan, section, section.files, store, VERSIONS)) is not None:

@@ -219,6 +219,6 @@ def _make_by_tasks(
     for section in sections:
         # Files without rows are in no piece.
         masks = tuple(unpack_mask(found.get(file.path), file.row_count) for file in section.files)
-        MASK_CACHE.put(_make_key(plan, section, store), masks, mask_bytes(masks))
+        MASK_CACHE.put(_make_key(plan, section, store), masks, mask_bytes(masks), of=section.newest_file)
         made[section] = masks
     return made

@@ -71,7 +71,7 @@ def test_deletion_vectors_are_decoded_once(tmp_path: Path) -> None:
 
 
 def test_a_mask_costs_a_bit_for_each_row() -> None:
-    assert mask_bytes((pl.Series([True] * 8_000), None)) == 1_000 + 64 + 64
+    assert mask_bytes((pl.Series([True] * 8_000), None)) == 1_000 + 3 * incremental.FILE_BYTES
 
 
 def test_old_masks_make_room(merged: TableFactory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from morrow.engine.plan.scan_plan import DataFile, DeletionRef, ScanPlan, Sectio
 from morrow.readers.casts.dtypes import estimate_width
 from morrow.readers.execution.joined_sections import find_joinable, read_joined_rows
 from morrow.readers.execution.section_frames import scan_section
+from morrow.readers.execution.type_changes import is_lossless
 from morrow.readers.files.file_frames import list_written_fields
 from morrow.readers.files.prefetch import FetchedStore, open_fetched_store
 from morrow.readers.files.streaming import translate_section_errors
@@ -70,7 +71,8 @@ def read_at_once(
     """
     if not store.is_local:
         return _read_fetched_at_once(plan, sections, store, held)
-    joined = find_joinable(plan, sections, store) if plan.read_columns else []
+    joinable = [section for section in sections if not _may_fail_by_replaced_rows(plan, section)]
+    joined = find_joinable(plan, joinable, store) if plan.read_columns else []
     together = {id(section) for section in joined}
     merging = [s for s in sections if s.kind is SectionKind.MERGE and id(s) not in together]
     candidates = [*joined, *merging]
@@ -149,7 +151,23 @@ def read_whole_section(
 
 def _is_read_whole(plan: ScanPlan, section: Section) -> bool:
     merges = section.kind is SectionKind.MERGE and section.cut is None
-    return merges and section.row_count <= MAX_WHOLE_ROWS and bool(plan.read_columns)
+    fits = section.row_count <= MAX_WHOLE_ROWS and bool(plan.read_columns)
+    return merges and fits and not _may_fail_by_replaced_rows(plan, section)
+
+
+def _may_fail_by_replaced_rows(plan: ScanPlan, section: Section) -> bool:
+    """Return whether a whole read casts values of replaced rows to other types, which may have no such value.
+
+    Masked scans do not cast these values, nor does Java. Merges that fold versions cast all of them.
+    """
+    if section.kind is not SectionKind.MERGE or is_folded(plan, section) or {*plan.file_fields} <= {plan.schema.id}:
+        return False
+    wanted = {plan.schema.by_name[name].id: plan.schema.by_name[name].type for name in plan.read_columns}
+    return any(
+        field.id in wanted and not is_lossless(field.type, wanted[field.id])
+        for schema_id in {file.schema_id for file in section.files} - {plan.schema.id}
+        for field in plan.file_fields[schema_id]
+    )
 
 
 def _is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:

@@ -18,6 +18,7 @@ import struct
 import sys
 import threading
 import time
+import weakref
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -25,7 +26,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -48,6 +49,7 @@ class ByteCache(Generic[V]):
         self._of: dict[str, set[Hashable]] = {}
         self._held = 0
         self._lock = threading.Lock()
+        _CACHES.add(self)
 
     @property
     def held(self) -> int:
@@ -104,6 +106,16 @@ class ByteCache(Generic[V]):
             self._entries.clear()
             self._of.clear()
             self._held = 0
+
+
+_CACHES: weakref.WeakSet[ByteCache[Any]] = weakref.WeakSet()
+
+
+def forget_files(names: Iterable[str]) -> None:
+    """Drop the entries of removed files, by name, from all caches."""
+    removed = tuple(names)
+    for each in tuple(_CACHES):
+        each.discard(removed)
 
 
 SWITCH, FOLDER, SIZE = "MORROW_CACHE", "MORROW_CACHE_DIR", "MORROW_CACHE_SIZE"

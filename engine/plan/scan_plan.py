@@ -147,6 +147,11 @@ class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
         files = self.files
         return sum(file.size for file in files) if isinstance(files, tuple) else files.size
 
+    @property
+    def newest_file(self) -> str:
+        """The name of the file with the newest rows, which compactions remove first."""
+        return max(self.files, key=lambda file: file.max_sequence).path.rpartition("/")[2]
+
 
 class PruneStep(msgspec.Struct, frozen=True):
     """The result of one step of planning, for explain."""

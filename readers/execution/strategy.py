@@ -23,6 +23,7 @@ from morrow.engine.plan.scan_plan import DataFile, DeletionRef, ScanPlan, Sectio
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count
 from morrow.readers.casts.dtypes import estimate_width
+from morrow.readers.execution.type_changes import is_lossless
 from morrow.readers.files.file_frames import list_virtual_columns, list_written_fields
 from morrow.readers.files.registry import find_file_reader, is_scanned
 from morrow.readers.masks.live_rows import is_known
@@ -119,7 +120,11 @@ def _choose_way(plan: ScanPlan, section: Section, store: FileStore, joined: set[
         return Choice(section, Way.SCAN if store.is_local else Way.FETCH, "masks are cached")
     if section.cut is not None or section.row_count > MAX_WHOLE_ROWS:
         return Choice(section, Way.SCAN, f"each has more than {MAX_WHOLE_ROWS:,} rows, or is a part of a section")
-    return _choose_fold(plan, section, store) if plan.folds(section) else Choice(section, Way.READ_WHOLE, UNKNOWN)
+    if plan.folds(section):
+        return _choose_fold(plan, section, store)
+    if _may_fail_by_replaced_rows(plan, section):
+        return Choice(section, Way.SCAN, "the types of columns have changed")
+    return Choice(section, Way.READ_WHOLE, UNKNOWN)
 
 
 def _choose_fold(plan: ScanPlan, section: Section, store: FileStore) -> Choice:
@@ -209,7 +214,23 @@ def _is_joinable(plan: ScanPlan, section: Section) -> bool:
             for file in section.files
         )
     # A number cannot replace a key column that also orders versions.
-    return section.kind is SectionKind.MERGE and plan.merge is not None
+    is_merged = section.kind is SectionKind.MERGE and plan.merge is not None
+    return is_merged and not _may_fail_by_replaced_rows(plan, section)
+
+
+def _may_fail_by_replaced_rows(plan: ScanPlan, section: Section) -> bool:
+    """Return whether a whole read casts values of replaced rows to other types, which may have no such value.
+
+    Masked scans do not cast these values, nor does Java. Merges that fold versions cast all of them.
+    """
+    if {*plan.file_fields} <= {plan.schema.id}:
+        return False
+    wanted = {plan.schema.by_name[name].id: plan.schema.by_name[name].type for name in plan.read_columns}
+    return any(
+        field.id in wanted and not is_lossless(field.type, wanted[field.id])
+        for schema_id in {file.schema_id for file in section.files} - {plan.schema.id}
+        for field in plan.file_fields[schema_id]
+    )
 
 
 def is_cut(section: Section, store: FileStore) -> bool:

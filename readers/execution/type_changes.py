@@ -21,7 +21,7 @@ from morrow.engine.format.types import has_same_values
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.file_statistics import FileFacts, read_file_facts
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.engine.plan.scan_plan import ScanPlan, SectionKind
 from morrow.engine.schema.schema_changes import ELEMENT, VALUE, Path
 from morrow.engine.structs import replace
 from morrow.readers.casts.base import Cast, TypeChange, apply, resolve, show_value
@@ -30,7 +30,7 @@ from morrow.readers.casts.rules import WHOLE_DIGITS, WIDTHS
 from morrow.readers.files import scan, translate_errors
 from morrow.readers.files.file_frames import list_written_fields, make_source
 from morrow.readers.files.streaming import collect_batches
-from morrow.readers.masks.live_rows import read_deletion
+from morrow.readers.masks.live_rows import Mask, compute_live_masks, read_deletion
 
 BATCH_ROWS = 1 << 17
 
@@ -50,15 +50,15 @@ class Retyped:
         change = TypeChange((self.wanted.name,), self.facts.schema.id, self.schema_id)
         return Cast(self.written.type, self.wanted.type, where=self.facts.file.path, change=change)
 
-    def values(self, store: FileStore) -> Iterator[pa.Array]:
-        """Read the values batch by batch, cast as by reads of the table, including rows that newer rows replace.
-
-        Values of rows that a deletion vector marks as dead are left out.
+    def values(self, store: FileStore, live: Mask = None) -> Iterator[pa.Array]:
+        """Read the values batch by batch, in the file's type: of the rows `live`, or (None) of all rows that no
+        deletion vector marks as dead.
 
         Raises as `translate_errors`.
         """
-        file = self.facts.file
-        live, start = None if file.deletion is None else read_deletion(file, store), 0
+        file, start = self.facts.file, 0
+        if live is None and file.deletion is not None:
+            live = read_deletion(file, store)
         with translate_errors(file.path):
             for batch in collect_batches(scan([make_source(file, self.plan, store)], [self.written]), BATCH_ROWS):
                 values = batch.to_series()
@@ -84,10 +84,23 @@ def find_unreadable(metadata: TableMetadata, plan: ScanPlan) -> Iterator[Unsuppo
     """
     for column in _find_retyped(metadata, plan, metadata.latest_schema(), None):
         try:
-            for values in column.values(metadata.store):
+            for values in column.values(metadata.store, _find_live(column, metadata.store)):
                 apply(values, column.cast)
         except Unsupported as error:
             yield error
+
+
+def _find_live(column: Retyped, store: FileStore) -> Mask:
+    """Return the rows of the column's file whose values a read casts; None for all but deleted ones.
+
+    Replaced rows of a key are not cast unless the merge combines them.
+    """
+    path = column.facts.file.path
+    for section in column.plan.sections:
+        paths = [file.path for file in section.files]
+        if section.kind is SectionKind.MERGE and not column.plan.folds(section) and path in paths:
+            return compute_live_masks(column.plan, section, store)[paths.index(path)]
+    return None
 
 
 def find_losses(

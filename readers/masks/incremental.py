@@ -28,7 +28,7 @@ from morrow.readers.files.file_frames import scan_files
 from morrow.readers.files.streaming import collect_frames, translate_file_errors
 from morrow.readers.masks.bitmasks import make_uniform_mask
 from morrow.readers.masks.ordering import to_comparable, to_sortable
-from morrow.readers.masks.section_cache import SECTIONS, find_entry, make_cache_key
+from morrow.readers.masks.section_cache import FILE_BYTES, SECTIONS, SMALL_FRAME_BYTES, find_entry, make_cache_key
 from morrow.readers.masks.section_keys import SectionKeys, order_by_age
 
 MAX_KEY_BYTES = 256 << 20
@@ -87,7 +87,8 @@ class Changed(msgspec.Struct, frozen=True, dict=True):
     def size(self) -> int:
         """Memory in bytes."""
         held = (self.wanted, *self.rows, *(self.places or ()))
-        return sum(each.nbytes for each in held) + sum(int(frame.estimated_size()) for frame in self.frames)
+        frames = sum(int(frame.estimated_size()) + SMALL_FRAME_BYTES for frame in self.frames)
+        return sum(each.nbytes for each in held) + frames + FILE_BYTES * len(self.before)
 
 
 def find_changed(plan: ScanPlan, section: Section, base: Section, store: FileStore) -> Changed | None:
@@ -102,7 +103,7 @@ def find_changed(plan: ScanPlan, section: Section, base: Section, store: FileSto
     place = make_cache_key("changes", plan, store, plan.merge, base, section)
     found: Changed | None = SECTIONS.get(place)
     if found is None and (found := _compare_keys(keys, base)) is not None:
-        SECTIONS.put(place, found, found.size)
+        SECTIONS.put(place, found, found.size, of=section.newest_file)
     return found
 
 
@@ -245,7 +246,7 @@ class FileKeys(msgspec.Struct, frozen=True, dict=True):
     def size(self) -> int:
         """Memory in bytes."""
         beside = 0 if self.order is None else self.sorted.nbytes + self.order.nbytes
-        return int(self.frame.estimated_size()) + self.fingerprints.nbytes + beside + 256
+        return int(self.frame.estimated_size()) + self.fingerprints.nbytes + beside + SMALL_FRAME_BYTES
 
 
 def compute_fingerprints(keys: pl.DataFrame) -> Fingerprints:
@@ -284,7 +285,7 @@ def read_file_keys(
     def keep(number: int, frame: pl.DataFrame) -> None:
         whole = frame.rechunk()
         made = FileKeys(whole, compute_fingerprints(whole.select(cols(key))))
-        SECTIONS.put(places[number], made, made.size)
+        SECTIONS.put(places[number], made, made.size, of=files[number].path.rpartition("/")[2])
         found[number] = made
 
     for number, entry in enumerate(entries):

@@ -33,7 +33,7 @@ from morrow.readers.masks.bitmasks import MaskBuilder, make_uniform_mask, to_mas
 from morrow.readers.masks.incremental import find_changed, patch_masks
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.ordering import find_newest_of_each_key, find_unseen, is_number, sort_by_key, to_comparable
-from morrow.readers.masks.section_cache import SECTIONS, Entry, SectionValues
+from morrow.readers.masks.section_cache import FILE_BYTES, SECTIONS, Entry, SectionValues
 from morrow.readers.masks.section_keys import RANGE_WORKERS, SectionKeys, order_by_age
 
 Mask: TypeAlias = pl.Series | None
@@ -157,8 +157,8 @@ def concat_masks(files: Sequence[DataFile], masks: Sequence[Mask]) -> Mask:
 
 
 def mask_bytes(masks: tuple[pl.Series | None, ...]) -> int:
-    """Return the memory of these masks: one bit a row."""
-    return sum(64 + len(mask) // 8 for mask in masks if mask is not None) + 64
+    """Return the memory of these masks with the section that they are stored for: one bit a row, and objects."""
+    return sum(FILE_BYTES + (0 if mask is None else FILE_BYTES + len(mask) // 8) for mask in masks)
 
 
 T = TypeVar("T")

@@ -27,7 +27,7 @@ from morrow.readers.masks.bitmasks import pack_mask, unpack_mask
 
 SECTIONS: ByteCache[Any] = ByteCache(768 << 20)
 """Values of sections of all tables, under the kind of value and all that it depends on; `capacity` can be set, in
-bytes. Data files are immutable, so a value is never stale."""
+bytes. Data files are immutable, so a value is never stale. It leaves with the newest file of its section."""
 
 MIN_CACHED_ROWS = 1 << 17
 """Minimum rows of a section or file in the folder; reading smaller ones is as fast as reading the folder."""
@@ -40,6 +40,8 @@ MAX_SECTIONS_PER_BUCKET = 4
 """Maximum number of remembered sections per bucket, the most recently read."""
 FILE_BYTES = 400
 """Approximate memory of one file of a remembered section."""
+SMALL_FRAME_BYTES = 1024
+"""Memory of an entry of a few rows besides their values: a frame of some columns, an array, and the key."""
 
 FAILURES = (*arrow_buffers.IPC_ERRORS, msgspec.MsgspecError)
 """Errors raised by intact values that another version has written."""
@@ -133,13 +135,13 @@ class SectionValues(msgspec.Struct, Generic[_Value], frozen=True):
             entry = self._find_entry(section)
             found = None if entry is None else self.load(entry, section)
             if found is not None:
-                SECTIONS.put(self._key(section), found, self.measure(found))
+                SECTIONS.put(self._key(section), found, self.measure(found), of=section.newest_file)
                 self._remember(section, saved=False)
         return found
 
     def keep(self, section: Section, value: _Value) -> _Value:
         """Cache the value of a section; save it if it differs much from the last one saved."""
-        SECTIONS.put(self._key(section), value, self.measure(value))
+        SECTIONS.put(self._key(section), value, self.measure(value), of=section.newest_file)
         entry = self._find_entry(section) if self._is_worth_saving(section) else None
         self._remember(section, saved=entry is not None)
         if entry is not None:
@@ -195,7 +197,8 @@ class SectionValues(msgspec.Struct, Generic[_Value], frozen=True):
         others = (other for other in known.sections if other != section)
         kept = (section, *others)[:MAX_SECTIONS_PER_BUCKET]
         files = sum(len(each.files) for each in (*kept, known.saved or section))
-        SECTIONS.put(key, _Known(kept, section if saved else known.saved), FILE_BYTES * files)
+        value = _Known(kept, section if saved else known.saved)
+        SECTIONS.put(key, value, FILE_BYTES * files, of=section.newest_file)
         if saved and (entry := self._find_bucket_entry(section)) is not None:
             entry.keep_sections([tuple(each.files) for each in kept])
 

@@ -14,7 +14,7 @@ from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import Section
 from morrow.readers.masks.bitmasks import make_uniform_mask
 from morrow.readers.masks.incremental import FileKeys, Fingerprints, Positions, compute_fingerprints, find_positions
-from morrow.readers.masks.section_cache import Entry, SectionValues
+from morrow.readers.masks.section_cache import SMALL_FRAME_BYTES, Entry, SectionValues
 from morrow.readers.merges.section_merge import SectionMerge
 
 MAX_BLOCKS = 6
@@ -41,7 +41,7 @@ class Block:
     @property
     def size(self) -> int:
         """Memory in bytes, with the order of the fingerprints."""
-        return int(self.rows.estimated_size()) + 3 * self.fingerprints.nbytes
+        return int(self.rows.estimated_size()) + 3 * self.fingerprints.nbytes + SMALL_FRAME_BYTES
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,14 @@ from morrow.engine.errors import FileMissing, SnapshotExpired
 from morrow.engine.format.manifest_entries import DELETE
 from morrow.engine.format.paths import check_segments, to_store_path
 from morrow.engine.format.schema import TableSchema
+from morrow.engine.io.cache import forget_files
 from morrow.engine.io.store import FileStore
 from morrow.engine.options import Options, TableOptions
 from morrow.engine.options.declared.merging import CHANGELOG_PRODUCER
 from morrow.engine.options.kinds import ChangelogProducer
 from morrow.engine.options.retention import parse_expire_options
 from morrow.engine.plan.data_files import build_file_paths, resolve_external_path
-from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
+from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.references import (
     KEY,
     WRITTEN,
@@ -236,6 +237,7 @@ def _remove(
     removed = RemovedFiles(len(data), len(added), indexes.height)
     store = metadata.store
     store.delete_many([*data, *added])
+    forget_files(path.rpartition("/")[2] for path in data)
     advance(files=len(data) + len(added))
     store.delete_many(find_index_paths(metadata, schema, options, indexes))
     if parse_expire_options(schema.options, where=metadata.where).clean_empty_directories:
@@ -251,7 +253,7 @@ def _remove_metadata(metadata: TableMetadata, needed: ReferencedMetadata, kept: 
     store.delete_many([paths.statistics(name) for name in statistics])
     store.delete_many([paths.manifest(name) for name in manifests])
     store.delete_many([paths.manifest(name) for name in lists])
-    METADATA_CACHE.discard((*manifests, *lists))
+    forget_files((*manifests, *lists))
     return RemovedFiles(statistics=len(statistics), metadata_files=len(manifests) + len(lists))
 
 

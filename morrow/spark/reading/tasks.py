@@ -217,6 +217,7 @@ def _make_by_tasks(
     for section in sections:
         # Files without rows are in no piece.
         masks = tuple(unpack_mask(found.get(file.path), file.row_count) for file in section.files)
-        SECTIONS.put(make_cache_key("by tasks", plan, store, plan.merge, section), masks, mask_bytes(masks))
+        key = make_cache_key("by tasks", plan, store, plan.merge, section)
+        SECTIONS.put(key, masks, mask_bytes(masks), of=section.newest_file)
         made[section] = masks
     return made

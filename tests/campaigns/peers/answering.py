@@ -23,6 +23,7 @@ OUTCOMES = (EQUAL, WRONG, AS_JAVA, REFUSED, PEER_FAILED, SKIPPED)
 """In order: the same rows; other rows or an untyped error; rows that Java reads like Morrow; a `MorrowError`; pypaimon
 cannot read its own table or a copy that Morrow wrote to; a read other than a scan of one snapshot."""
 DIFFERENCES = {
+    "DataEvolutionTest::test_with_filter_and_projection": "pypaimon 1.4 ignores conditions on columns that it omits",
     "test_is_not_in_pk": "NOT IN of pypaimon 1.3 holds for null",
     "test_first_row_e2e": "Java reads no rows of first-row tables before they are compacted",
     "test_schema_evolution_type_lossy_old_file_only": "Java rounds decimals that lose digits",

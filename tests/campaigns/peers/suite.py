@@ -57,7 +57,7 @@ def _run_file(suite: Path, python: str, file: Path, patience: float) -> FileRun:
                 env={
                     **os.environ,
                     hook.ADDRESS: f"{folder}/socket",
-                    "PYTHONPATH": str(Path(hook.__file__).parent),
+                    "PYTHONPATH": os.pathsep.join([str(Path(hook.__file__).parent), *_list_given_folders()]),
                     "PYTHONDONTWRITEBYTECODE": "1",
                     "TMPDIR": folder,
                 },
@@ -76,6 +76,11 @@ def _run_file(suite: Path, python: str, file: Path, patience: float) -> FileRun:
                     last.send(None)
                 server.join()
         return FileRun(str(file), ended, answers.cases)
+
+
+def _list_given_folders() -> list[str]:
+    """Return the folders of PYTHONPATH, which may hold packages that pypaimon's environment lacks."""
+    return [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
 
 
 def _answer(listener: Listener, answers: Answers) -> None:

@@ -19,6 +19,7 @@ from morrow.engine.io import cache as module
 from morrow.engine.io.cache import HEAD, ByteCache, CacheFolder, Contents, compute_digest, find_cache_folder
 from morrow.engine.io.local import disable_fsync
 from morrow.engine.plan.metadata import METADATA_CACHE
+from morrow.readers.masks.section_cache import SECTIONS
 from tests.support.written import new_table
 
 NOISE = 6 << 20
@@ -105,15 +106,34 @@ def test_expired_snapshots_leave_the_cache(tmp_path: Path) -> None:
     keeps_three = {"bucket": 1, "snapshot.num-retained.min": 1, "snapshot.num-retained.max": 3}
     table = new_table(tmp_path, "k INT NOT NULL, v INT", keys=["k"], options=keeps_three)
 
-    def held_after(commits: int) -> int:
+    def find_peak(commits: int) -> int:
+        """Return the most bytes held: old manifests are merged every few commits."""
+        held = []
         for number in range(commits):
             table.upsert({"k": [number % 4], "v": [number]})
             table.count("v = 1")
-        return METADATA_CACHE.held
+            held.append(METADATA_CACHE.held)
+        return max(held)
 
     with disable_fsync():
-        before = held_after(10)
-        assert held_after(10) < 1.5 * before
+        before = find_peak(20)
+        assert find_peak(20) < 1.5 * before
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
+def test_files_of_expired_snapshots_leave_the_caches(tmp_path: Path, engine: str) -> None:
+    options = {"bucket": 1, "snapshot.num-retained.min": 1, "snapshot.num-retained.max": 3, "merge-engine": engine}
+    table = new_table(tmp_path, "k INT NOT NULL, v INT", keys=["k"], options=options)
+    seen: set[str] = set()
+    with disable_fsync():
+        for number in range(12):
+            table.upsert({"k": [number % 4], "v": [number]})
+            table.scan().to_arrow()
+            seen |= {path.name for path in Path(table.path).rglob("data-*")}
+    gone = seen - {path.name for path in Path(table.path).rglob("data-*")}
+    assert gone
+    assert not gone & set(SECTIONS._of)
+    assert seen & set(SECTIONS._of)
 
 
 GROWTH = """

@@ -71,7 +71,7 @@ def read_at_once(
     """
     if not store.is_local:
         return _read_fetched_at_once(plan, sections, store, held)
-    joinable = [section for section in sections if not _may_fail_by_replaced_rows(plan, section)]
+    joinable = [section for section in sections if not may_fail_by_replaced_rows(plan, section)]
     joined = find_joinable(plan, joinable, store) if plan.read_columns else []
     together = {id(section) for section in joined}
     merging = [s for s in sections if s.kind is SectionKind.MERGE and id(s) not in together]
@@ -152,10 +152,10 @@ def read_whole_section(
 def _is_read_whole(plan: ScanPlan, section: Section) -> bool:
     merges = section.kind is SectionKind.MERGE and section.cut is None
     fits = section.row_count <= MAX_WHOLE_ROWS and bool(plan.read_columns)
-    return merges and fits and not _may_fail_by_replaced_rows(plan, section)
+    return merges and fits and not may_fail_by_replaced_rows(plan, section)
 
 
-def _may_fail_by_replaced_rows(plan: ScanPlan, section: Section) -> bool:
+def may_fail_by_replaced_rows(plan: ScanPlan, section: Section) -> bool:
     """Return whether a whole read casts values of replaced rows to other types, which may have no such value.
 
     Masked scans do not cast these values, nor does Java. Merges that fold versions cast all of them.

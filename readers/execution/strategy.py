@@ -122,7 +122,7 @@ def _choose_way(plan: ScanPlan, section: Section, store: FileStore, joined: set[
         return Choice(section, Way.SCAN, f"each has more than {MAX_WHOLE_ROWS:,} rows, or is a part of a section")
     if plan.folds(section):
         return _choose_fold(plan, section, store)
-    if _may_fail_by_replaced_rows(plan, section):
+    if may_fail_by_replaced_rows(plan, section):
         return Choice(section, Way.SCAN, "the types of columns have changed")
     return Choice(section, Way.READ_WHOLE, UNKNOWN)
 
@@ -215,10 +215,10 @@ def _is_joinable(plan: ScanPlan, section: Section) -> bool:
         )
     # A number cannot replace a key column that also orders versions.
     is_merged = section.kind is SectionKind.MERGE and plan.merge is not None
-    return is_merged and not _may_fail_by_replaced_rows(plan, section)
+    return is_merged and not may_fail_by_replaced_rows(plan, section)
 
 
-def _may_fail_by_replaced_rows(plan: ScanPlan, section: Section) -> bool:
+def may_fail_by_replaced_rows(plan: ScanPlan, section: Section) -> bool:
     """Return whether a whole read casts values of replaced rows to other types, which may have no such value.
 
     Masked scans do not cast these values, nor does Java. Merges that fold versions cast all of them.

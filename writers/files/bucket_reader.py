@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -18,9 +19,13 @@ from morrow.engine.plan.data_files import list_readable_roots, parse_file_format
 from morrow.engine.plan.filter import NO_FILTER
 from morrow.engine.plan.planner import list_file_columns
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.engine.structs import replace
+from morrow.readers.execution.strategy import may_fail_by_replaced_rows
 from morrow.readers.files.file_frames import scan_files
 from morrow.readers.files.registry import is_scanned
 from morrow.readers.files.streaming import translate_file_errors
+from morrow.readers.masks import Mask
+from morrow.readers.masks.live_rows import compute_superseded_masks
 from morrow.writers.files.data_files import Placement, build_file_path
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.target import WriteTarget
@@ -30,7 +35,8 @@ from morrow.writers.target import WriteTarget
 class StoredFiles:
     """Reader of the data files `files` of one bucket, without the rows that `vectors` mark as dead.
 
-    With `leveled`, frames have the additional column `RUN_LEVEL` (Int32).
+    With `leveled`, frames have the additional column `RUN_LEVEL` (Int32). If the rows are `merged`, versions that newer
+    ones replace may be left out, and are if their values may not have the types of today.
     """
 
     target: WriteTarget
@@ -38,6 +44,7 @@ class StoredFiles:
     files: tuple[DataFileMeta, ...]
     vectors: DeletionMaintainer | None = None
     leveled: bool = False
+    merged: bool = False
 
     @cached_property
     def fields(self) -> tuple[DataField, ...]:
@@ -129,4 +136,15 @@ class StoredFiles:
     def _live(self, file: DataFileMeta) -> pl.Series | None:
         """Return a mask of the live rows of a file, None if all are live."""
         vector = None if self.vectors is None else self.vectors.vector(file.file_name)
-        return None if vector is None else pl.Series(np.asarray(vector.live(file.row_count)))
+        live = None if vector is None else pl.Series(np.asarray(vector.live(file.row_count)))
+        newest = self._newest.get(file.file_name)
+        return newest if live is None else live if newest is None else live & newest
+
+    @cached_property
+    def _newest(self) -> Mapping[str, Mask]:
+        """Masks of the newest versions, by file; empty if all versions are read."""
+        section, spec = msgspec.structs.replace(self.section, kind=SectionKind.MERGE), self.plan.merge
+        if not self.merged or spec is None or not may_fail_by_replaced_rows(self.plan, section):
+            return {}
+        plan = replace(self.plan, sections=(section,), merge=replace(spec, keeps_retractions=True))
+        return dict(zip(self._by_name, compute_superseded_masks(plan, section, self.target.store)))

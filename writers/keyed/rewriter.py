@@ -123,7 +123,7 @@ def merge_sorted(
     Raises:
         CorruptFile, FileMissing: a data file that cannot be read. Unsupported: as `merge_versions`.
     """
-    files = StoredFiles(target, place, list_files(sections), vectors)
+    files = StoredFiles(target, place, list_files(sections), vectors, merged=True)
     order = make_key_order(trim_key(target), where=target.where)
     for group in _group_sections(sections, len(files.fields)):
         by_age = _order_by_age(group, order)

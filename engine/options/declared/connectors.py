@@ -99,7 +99,7 @@ PARTITION_END_INPUT_TO_DONE = declare_honoured(
     "partition.end-input-to-done", BOOL, False, "Marks the partitions that a batch has written as done"
 )
 PARTITION_MARK_DONE_ACTION = declare_honoured(
-    "partition.mark-done-action", TEXT, "success-file", "What marks a partition as done; only success files"
+    "partition.mark-done-action", TEXT, "success-file", "What marks a partition as done; Morrow has success files"
 )
 PARTITION_MARK_DONE_ACTION_CUSTOM_CLASS = declare_idle(
     FLINK, "partition.mark-done-action.custom.class", TEXT, None, "Java class that marks a partition as done"

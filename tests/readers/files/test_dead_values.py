@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +69,30 @@ def test_live_values_are_still_refused(tmp_path: Path) -> None:
     table.alter.set_type("v", "INT")
     with pytest.raises(Unsupported, match="the value 'xyz' of the column 'v'"):
         rows(table)
+
+
+@pytest.mark.parametrize("buckets", [1, 12])
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
+@pytest.mark.parametrize("read", ["arrow", "lazy", "filter", "compact", "doctor"])
+def test_replaced_values_are_cast_by_merges_alone(tmp_path: Path, engine: str, buckets: int, read: str) -> None:
+    """Java casts what it returns, and what it combines."""
+    options = {"bucket": buckets, "merge-engine": engine, "write-only": "true"}
+    table = new_table(tmp_path, "k INT, v STRING", keys=["k"], options=options)
+    table.upsert({"k": range(24), "v": ["old"] * 12 + ["5"] * 12})
+    table.upsert({"k": range(12), "v": ["7"] * 12})
+    table.alter.set_type("v", "INT")
+    morrow.clear_caches()
+    reads: dict[str, Callable[[], object]] = {
+        "arrow": lambda: sum(table.to_arrow()["v"].to_pylist()),
+        "lazy": lambda: morrow.scan(table.path).collect()["v"].sum(),
+        "filter": lambda: table.scan(filter="v >= 5").to_polars()["v"].sum(),
+        "compact": lambda: table.compact(full=True) and sum(table.to_arrow()["v"].to_pylist()),
+        "doctor": lambda: table.doctor(data=True).healthy and 144,
+    }
+    if engine == "deduplicate":
+        assert reads[read]() == 12 * 5 + 12 * 7
+    elif read == "doctor":
+        assert not table.doctor(data=True).healthy
+    else:
+        with pytest.raises(Unsupported, match="the value 'old' of the column 'v'"):
+            reads[read]()

@@ -130,6 +130,8 @@ MICROSECONDS = 6
 
 NUMBERS = (int, float, Decimal)
 TEXTS = (t.CharType, t.VarCharType)
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+"""Java's text has this character for bytes that are not UTF-8, so the literal may have been other bytes."""
 
 VALUES: Mapping[type[DataType], tuple[type, ...]] = {
     t.BooleanType: (bool,),
@@ -176,6 +178,8 @@ def _is_comparable(field: DataField, value: object) -> bool:
     kinds = VALUES.get(type(field.type), ())
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         return False
+    if isinstance(value, str):
+        return REPLACEMENT not in value
     if isinstance(field.type, t.DateType):
         return not isinstance(value, dt.datetime)
     if isinstance(field.type, t.TimestampType):
@@ -213,7 +217,7 @@ def _build_not_same(field: DataField, value: object) -> Predicate | None:
 
 def _build_text_match(op: Op) -> BuildPredicate:
     def build(field: DataField, value: object) -> Predicate | None:
-        if not isinstance(field.type, TEXTS) or not isinstance(value, str):
+        if not isinstance(field.type, TEXTS) or not _is_comparable(field, value):
             return None
         return Leaf(field.name, op, (value,))
 

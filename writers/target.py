@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from morrow.engine.arguments import check_text
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.binary_row import Value, decode_row, decode_rows
 from morrow.engine.format.paths import build_bucket_dir
@@ -56,7 +57,7 @@ class WriteTarget:
         refuse_unreadable(schema, metadata.where)
         options = metadata.options(schema)
         write = parse_write_options(schema.options, keyed=bool(schema.primary_keys), where=metadata.where)
-        user = commit_user or _generate_user(write)
+        user = check_text(commit_user, "commit_user") if commit_user else _generate_user(write)
         return cls(metadata, schema, options, write, user, begun)
 
     @property

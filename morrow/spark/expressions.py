@@ -12,6 +12,7 @@ import base64
 import datetime as dt
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -301,10 +302,16 @@ def parse_value(told: Sequence[str]) -> Any:
 
 
 def parse_partition_value(told: Sequence[str]) -> object:
-    """Parse a value of a partition column: a time as a datetime, others as text, which the caller parses by type."""
+    """Parse a value of a partition column: a time as a datetime, others as text, which the caller parses by type.
+
+    A time that Python's datetimes cannot represent stays text, which the caller refuses.
+    """
     if told[0] == "null":
         return None
-    return dt.datetime.fromisoformat(told[1]) if told[0] in ("timestamp", "instant") else told[1]
+    if told[0] in ("timestamp", "instant"):
+        with suppress(ValueError):
+            return dt.datetime.fromisoformat(told[1])
+    return told[1]
 
 
 def parse_column(told: str) -> str:

@@ -43,7 +43,7 @@ KEPT = [
     ("DATE", "DATE'0001-01-01'"),
     ("DATE", "DATE'1582-10-10'"),
     ("TIMESTAMP(6)", "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'"),
-    ("TIMESTAMP(9)", "TIMESTAMP_NTZ'1677-09-22 00:00:00.000001'"),
+    ("TIMESTAMP(0)", "TIMESTAMP_NTZ'1677-09-21 00:00:00'"),
     ("TIMESTAMP(6) WITH LOCAL TIME ZONE", "TIMESTAMP'0001-01-02 00:00:00Z'"),
     ("DOUBLE", "CAST('-0.0' AS DOUBLE)"),
     ("DOUBLE", "CAST('NaN' AS DOUBLE)"),
@@ -151,6 +151,7 @@ CASES = [
     (kind, value, says, write)
     for at, (kind, value, says) in enumerate(REFUSED)
     for write in (WRITES if IS_LONG else [list(WRITES)[at % len(WRITES)]])
+    if kind != "TIMESTAMP(9)" or write not in ("UPDATE", "MERGE")  # refused: Spark's timestamps have microseconds
 ]
 
 

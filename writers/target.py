@@ -77,7 +77,10 @@ class WriteTarget:
         write = parse_write_options(schema.options, keyed=bool(schema.primary_keys), where=metadata.where)
         made = cls(metadata, schema, options, write, commit_user or "", begun, named)
         made = override_options(made, dict(metadata.dynamic))
-        return made if commit_user else replace(made, commit_user=_generate_user(made.write))
+        if commit_user:
+            check_text(commit_user, "commit_user")
+            return made
+        return replace(made, commit_user=_generate_user(made.write))
 
     @property
     def store(self) -> FileStore:

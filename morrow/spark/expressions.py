@@ -12,6 +12,7 @@ import base64
 import datetime as dt
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -130,6 +131,8 @@ MICROSECONDS = 6
 
 NUMBERS = (int, float, Decimal)
 TEXTS = (t.CharType, t.VarCharType)
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+"""Java's text has this character for bytes that are not UTF-8, so the literal may have been other bytes."""
 
 VALUES: Mapping[type[DataType], tuple[type, ...]] = {
     t.BooleanType: (bool,),
@@ -176,6 +179,8 @@ def _is_comparable(field: DataField, value: object) -> bool:
     kinds = VALUES.get(type(field.type), ())
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         return False
+    if isinstance(value, str):
+        return REPLACEMENT not in value
     if isinstance(field.type, t.DateType):
         return not isinstance(value, dt.datetime)
     if isinstance(field.type, t.TimestampType):
@@ -213,7 +218,7 @@ def _build_not_same(field: DataField, value: object) -> Predicate | None:
 
 def _build_text_match(op: Op) -> BuildPredicate:
     def build(field: DataField, value: object) -> Predicate | None:
-        if not isinstance(field.type, TEXTS) or not isinstance(value, str):
+        if not isinstance(field.type, TEXTS) or not _is_comparable(field, value):
             return None
         return Leaf(field.name, op, (value,))
 
@@ -297,10 +302,16 @@ def parse_value(told: Sequence[str]) -> Any:
 
 
 def parse_partition_value(told: Sequence[str]) -> object:
-    """Parse a value of a partition column: a time as a datetime, others as text, which the caller parses by type."""
+    """Parse a value of a partition column: a time as a datetime, others as text, which the caller parses by type.
+
+    A time that Python's datetimes cannot represent stays text, which the caller refuses.
+    """
     if told[0] == "null":
         return None
-    return dt.datetime.fromisoformat(told[1]) if told[0] in ("timestamp", "instant") else told[1]
+    if told[0] in ("timestamp", "instant"):
+        with suppress(ValueError):
+            return dt.datetime.fromisoformat(told[1])
+    return told[1]
 
 
 def parse_column(told: str) -> str:

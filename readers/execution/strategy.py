@@ -223,7 +223,7 @@ def may_fail_by_replaced_rows(plan: ScanPlan, section: Section) -> bool:
 
     Masked scans do not cast these values, nor does Java. Merges that fold versions cast all of them.
     """
-    if {*plan.file_fields} <= {plan.schema.id}:
+    if section.kind is not SectionKind.MERGE or plan.folds(section) or {*plan.file_fields} <= {plan.schema.id}:
         return False
     wanted = {plan.schema.by_name[name].id: plan.schema.by_name[name].type for name in plan.read_columns}
     return any(

@@ -36,6 +36,7 @@ SETTINGS = {
     "spark.sql.session.timeZone": "America/New_York",
 }
 
+MERGE_SCHEMA = "spark.paimon.write.merge-schema"
 CANARY = "c4n4ryOfTheSecret"
 
 
@@ -247,6 +248,25 @@ def merge(at: Place) -> None:
     assert at.sql("SELECT * FROM pm.db.t") == [(2, "d"), (3, "e")]
 
 
+def evolving_merge(at: Place) -> None:
+    """MERGE that adds a column: Spark before 4.1 cannot, and the refusal names the setting."""
+    from pyspark.errors import UnsupportedOperationException
+
+    at.sql("CREATE TABLE pm.db.m (id BIGINT)")
+    at.spark.conf.set(MERGE_SCHEMA, "true")
+    try:
+        at.sql(
+            "MERGE INTO pm.db.m AS t USING (SELECT 1L AS id, 'a' AS name) AS s ON t.id = s.id "
+            "WHEN NOT MATCHED THEN INSERT *"
+        )
+    except UnsupportedOperationException as error:
+        assert MERGE_SCHEMA in str(error), error
+        raise Unsupported(str(error)) from error
+    finally:
+        at.spark.conf.unset(MERGE_SCHEMA)
+    assert at.sql("SELECT id, name FROM pm.db.m") == [(1, "a")]
+
+
 def statements(at: Place) -> None:
     """Run statements without a catalog in the JVM, as on 3.5."""
     from tests.spark.statements.test_execution import check
@@ -294,6 +314,7 @@ STEPS: tuple[Step, ...] = (
     sql,
     options,
     merge,
+    evolving_merge,
     statements,
     call,
     secrets,
@@ -301,9 +322,10 @@ STEPS: tuple[Step, ...] = (
 
 REFUSED: Mapping[str, tuple[Step, ...]] = {
     "3.5": (table_using, stream_in, stream_out, catalog),
+    "4.0": (evolving_merge,),
 }
 """Steps that versions of PySpark do not support."""
-NEEDS: Mapping[Step, Step] = {sql: catalog, options: catalog, merge: catalog, call: catalog}
+NEEDS: Mapping[Step, Step] = {sql: catalog, options: catalog, merge: catalog, evolving_merge: catalog, call: catalog}
 """Steps that are skipped if another one is refused."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ KIND_CODES: dict[Any, int] = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
 FIRST_KEY_ID = 2**30 - 1
 SEQUENCE_ID = 2**31 - 2
 VALUE_KIND_ID = 2**31 - 3
+BLOB_MAGIC = bytes.fromhex("cf114e58")
+BLOB_LENGTH_BYTES = 8
 
 
 def stored_table(
@@ -58,7 +61,14 @@ def _field_id(name: str, ids: dict[str, int]) -> int:
     return system[name] if name in system else FIRST_KEY_ID + ids[name.removeprefix("_KEY_")]
 
 
-def write_parquet(table: pa.Table, fields: Sequence[t.DataField], path: Path, row_group_size: int | None) -> None:
+def write_parquet(
+    table: pa.Table,
+    fields: Sequence[t.DataField],
+    path: Path,
+    row_group_size: int | None,
+    *,
+    store_schema: bool = False,
+) -> None:
     """Write Parquet with Java's field ids; timestamps are 64-bit integers, so at most microseconds."""
     ids = {f.name: f.id for f in fields}
     schema = pa.schema([f.with_metadata({"PARQUET:field_id": str(_field_id(f.name, ids))}) for f in table.schema])
@@ -67,15 +77,48 @@ def write_parquet(table: pa.Table, fields: Sequence[t.DataField], path: Path, ro
         path,
         row_group_size=row_group_size,
         compression="zstd",
-        store_schema=False,
+        store_schema=store_schema,
         write_page_checksum=True,
     )
 
 
 def write_orc(table: pa.Table, fields: Sequence[t.DataField], path: Path, row_group_size: int | None) -> None:  # noqa: ARG001
-    """Write ORC; times are stored as integers, since ORC lacks a time of day and Java writes milliseconds."""
-    plain = pa.schema([f.with_type(pa.int32()) if pa.types.is_time(f.type) else f for f in table.schema])
+    """Write ORC; times are stored as integers, since ORC lacks a time of day and Java writes milliseconds.
+
+    Vectors are stored as lists.
+    """
+    plain = pa.schema([f.with_type(_to_orc_type(f.type)) for f in table.schema])
     pyarrow.orc.write_table(table.cast(plain), path, compression="zstd")
+
+
+def _to_orc_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field)
+    return pa.int32() if pa.types.is_time(kind) else kind
+
+
+def _encode_varint(value: int) -> bytes:
+    value = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def blob_file(values: Sequence[bytes | None], version: int = 1, *, unchecked: int = 0) -> bytes:
+    """Write a blob file whose checksums leave out so many bytes at the end of a record."""
+    records, lengths = b"", []
+    for value in values:
+        if value is None:
+            lengths.append(-1)
+            continue
+        length = len(value) + 16
+        body = BLOB_MAGIC + value + length.to_bytes(8, "little")
+        records += body + zlib.crc32(body[: len(body) - unchecked]).to_bytes(4, "little")
+        lengths.append(length)
+    index = b"".join(_encode_varint(b - a) for a, b in zip([0, *lengths], lengths, strict=False))
+    return records + index + len(index).to_bytes(4, "little") + bytes([version])
 
 
 FORMATS: dict[str, Callable[[pa.Table, Sequence[t.DataField], Path, int | None], None]] = {

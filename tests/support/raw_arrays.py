@@ -152,6 +152,27 @@ def damaged(rng: random.Random, array: pa.Array) -> pa.Array:
     return _own_damage(rng, array, children)
 
 
+def has_sound_buffers(array: pa.Array) -> bool:
+    """Return whether at most values of text or numbers are wrong, so that other libraries convert the array.
+
+    Times do not count: those out of range become null in Polars.
+    """
+    kind = array.type
+    if (
+        kinds.is_time(kind)
+        or kinds.is_nested(kind)
+        or isinstance(kind, pa.BaseExtensionType)
+        or kinds.is_dictionary(kind)
+    ):
+        return False
+    stored = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
+    try:
+        array.view(stored[kind]).validate(full=True) if kind in stored else array.validate()
+    except pa.ArrowException:
+        return False
+    return kinds.is_primitive(kind) or kind in stored
+
+
 def _own_damage(rng: random.Random, array: pa.Array, children: list[pa.Array]) -> pa.Array:
     buffers = _buffers(array)
     there = [at for at, buffer in enumerate(buffers) if buffer is not None and buffer.size]

@@ -19,12 +19,17 @@ class Spelling:
     `write_columns` is the form of a file's columns in manifests: null, their names, or left out.
     `type_texts` puts the types of keys and values into the texts of nested types, like pypaimon before 2.1.
     `case` converts option values that ignore case; with `commas`, lists of columns end with one.
+    Before 2.1, pypaimon's checksums of blobs leave out their lengths (`unchecked_lengths`). If it streams blobs, it
+    counts no nulls (`uncounted_blobs`). Its files hold vectors as Arrow's fixed-size lists (`fixed_lists`).
     """
 
     write_columns: Literal["null", "named", "left out"] = "null"
     type_texts: bool = False
     case: Callable[[str], str] = str
     commas: bool = False
+    unchecked_lengths: bool = False
+    uncounted_blobs: bool = False
+    fixed_lists: bool = False
 
     def options(self, options: Mapping[str, str]) -> dict[str, str]:
         return {name: self._value(name, value) for name, value in options.items()}
@@ -77,7 +82,8 @@ def type_json(kind: t.DataType, spelling: Spelling = JAVA) -> Any:
     if isinstance(kind, (t.ArrayType, t.MultisetType)):
         return {"type": f"{kind.keyword}{suffix}", "element": type_json(kind.element, spelling)}
     if isinstance(kind, t.VectorType):
-        return {"type": f"VECTOR{suffix}", "element": type_json(kind.element, spelling), "length": kind.length}
+        text = str(kind) if spelling.type_texts else f"VECTOR{suffix}"
+        return {"type": text, "element": type_json(kind.element, spelling), "length": kind.length}
     return str(kind)
 
 

@@ -27,8 +27,17 @@ import pyarrow as pa
 
 from morrow.engine.format import types as t
 from morrow.engine.format.types import parse_atomic
+from morrow.engine.structs import replace
 from tests.support.binary_row import binary_rows
-from tests.support.data_files import FORMATS, KIND_CODES, key_order, stored_table
+from tests.support.data_files import (
+    BLOB_LENGTH_BYTES,
+    FORMATS,
+    KIND_CODES,
+    blob_file,
+    key_order,
+    stored_table,
+    write_parquet,
+)
 from tests.support.deletion_vectors import Vector, index_file, vector
 from tests.support.file_stats import ColumnStats, column_stats, stats_record
 from tests.support.partitions import DEFAULT_PARTITION, Partition, Partitions
@@ -94,6 +103,7 @@ class TableFactory:
         defaults = {"bucket": "1"} if self.primary_keys else {}
         self.snapshot_id = 0
         self.total_rows = 0
+        self.next_row_id = 0
         self.schema_id = -1
         self._names = itertools.count()
         self._sequences: dict[tuple[Partition, int], int] = defaultdict(int)
@@ -196,6 +206,37 @@ class TableFactory:
         )
         return self._add(DataFile(spec, bucket, record))
 
+    def write_columns(self, rows: pa.Table, first_row_id: int, *, sequence: int, format: str = "parquet") -> DataFile:
+        """Write a file of some columns of a data-evolution table, or of one BLOB column (`format` is "blob")."""
+        names = rows.column_names
+        fields = [f for f in self.columns if f.name in names]
+        name = f"data-{self._new_id()}-0.{format}"
+        target = self.folder((), 0) / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        stats = column_stats(rows, fields)
+        if format == "blob":
+            unchecked = BLOB_LENGTH_BYTES if self.spelling.unchecked_lengths else 0
+            target.write_bytes(blob_file(rows.column(0).to_pylist(), unchecked=unchecked))
+            stats = replace(stats, nulls=dict.fromkeys(names, 0)) if self.spelling.uncounted_blobs else stats
+        elif format == "parquet":
+            write_parquet(rows, fields, target, None, store_schema=self.spelling.fixed_lists)
+        else:
+            FORMATS[format](rows, fields, target, None)
+        record = self._record(
+            name,
+            size=target.stat().st_size,
+            rows=rows.num_rows,
+            stats=stats,
+            first=rows.slice(0, 0),
+            last=rows.slice(0, 0),
+            sequences=(sequence, sequence),
+            deletes=0,
+            level=0,
+            value_stats=names,
+        )
+        self.next_row_id = max(self.next_row_id, first_row_id + rows.num_rows)
+        return self._add(DataFile((), 0, record | {"_FIRST_ROW_ID": first_row_id, "_WRITE_COLS": names}))
+
     def fake_files(
         self,
         minimum: pa.Table,
@@ -285,7 +326,7 @@ class TableFactory:
             "timeMillis": now_millis(),
             "totalRecordCount": self.total_rows,
             "deltaRecordCount": change,
-            "nextRowId": 0,
+            "nextRowId": self.next_row_id,
         }
         folder = self.path / "snapshot"
         (folder / f"snapshot-{self.snapshot_id}").write_text(json.dumps(snapshot, indent=2))

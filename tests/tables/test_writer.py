@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -215,3 +216,10 @@ def test_what_was_prepared_for_a_table_that_was_dropped_is_not_committed_to_its_
     with pytest.raises(FileMissing, match="may have been dropped, and made anew"):
         table.committer("job").commit(messages)
     assert morrow.open(table.path).to_polars().rows() == [(3, "new")]
+
+
+@pytest.mark.parametrize("user", ["\ud800", "a\0b", 5])
+def test_users_that_snapshots_cannot_name(table: morrow.Table, user: Any) -> None:
+    for make in (table.writer, table.committer):
+        with pytest.raises(InvalidArgument, match="commit_user"):
+            make(user)

@@ -181,7 +181,7 @@ def pick_packs(
         least = (1 if everything else MIN_PACK_FILES) if full else options.append_min_files
         if len(others) > options.file_num_limit:
             log.warning(
-                "%s: %s stay for the next compaction: '%s' is %d",
+                "%s: %s stay for the next compaction: %s is %d",
                 target.where,
                 format_count(len(others) - options.file_num_limit, "small file"),
                 COMPACTION_FILE_NUM_LIMIT,

@@ -67,9 +67,19 @@ final class Checks {
 
     /** Refuses schema evolution if Spark would leave the table's columns unchanged, and drop additional columns of the rows. */
     void checkEvolution(Target table, String what) {
-        if (!Commands.EVOLVES || table instanceof LocatedTarget) {
-            String advice = what.endsWith("merge-schema") ? "RESET it, and add the columns by ALTER TABLE" : "add the columns by ALTER TABLE";
-            throw Refused.of("Unsupported", what + " is not supported; " + advice);
+        if (!evolves(table)) {
+            String first = what.endsWith("merge-schema") ? "RESET it, and " : "";
+            throw Refused.of("Unsupported", what + " is not supported; " + first + advice(table));
         }
+    }
+
+    static boolean evolves(Target table) {
+        return Commands.EVOLVES && !(table instanceof LocatedTarget);
+    }
+
+    /** What else adds the columns: a table of Spark's own catalog has no ALTER TABLE. */
+    static String advice(Target table) {
+        String columns = "add the columns by ALTER TABLE";
+        return table instanceof LocatedTarget ? columns + ", and name the table by a catalog of morrow.spark.catalog" : columns;
     }
 }

@@ -106,9 +106,8 @@ public class Commands extends SparkStrategy {
     /** Refuses MERGE WITH SCHEMA EVOLUTION if Spark would leave the columns unchanged: the plan shows the clause only in its text. */
     static void refuseEvolution(LogicalPlan command, Target table) {
         scala.Option text = command.origin().sqlText();
-        boolean isDone = EVOLVES && !(table instanceof LocatedTarget);
-        if (!isDone && text.isDefined() && EVOLUTION.matcher((String) text.get()).find()) {
-            throw Refused.of("Unsupported", "MERGE WITH SCHEMA EVOLUTION is not supported; add the columns by ALTER TABLE");
+        if (!Checks.evolves(table) && text.isDefined() && EVOLUTION.matcher((String) text.get()).find()) {
+            throw Refused.of("Unsupported", "MERGE WITH SCHEMA EVOLUTION is not supported; " + Checks.advice(table));
         }
     }
 

@@ -41,6 +41,10 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
         return "morrow";
     }
 
+    public String toString() {
+        return shortName();
+    }
+
     /** The same format under Paimon's name. */
     public static final class Alias extends MorrowFormat {
         public String shortName() {

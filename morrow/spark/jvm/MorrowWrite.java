@@ -83,7 +83,7 @@ public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite,
     }
 
     private boolean set(String column, Object value) {
-        return !partition.containsKey(column) && partition.put(column, Values.told(value)) == null;
+        return Values.isExact(value) && !partition.containsKey(column) && partition.put(column, Values.told(value)) == null;
     }
 
     private static RuntimeException refused(Object[] columns) {

@@ -30,7 +30,7 @@ final class Values {
             told.add("null");
         } else if (value instanceof java.sql.Date) {
             told.add("date");
-            told.add(value.toString());
+            told.add(((java.sql.Date) value).toLocalDate().toString()); // its own text has four digits of the year
         } else if (value instanceof java.sql.Timestamp) {
             told.add("instant");
             told.add(((java.sql.Timestamp) value).toInstant().toString());
@@ -159,6 +159,11 @@ final class Values {
     /** Days of the Julian calendar, which these classes count differently from Paimon, Spark and SQL. */
     private static boolean isOld(Object value) {
         return value instanceof java.util.Date && ((java.util.Date) value).getTime() < (GREGORIAN - 1970) * 365L * 86400000L;
+    }
+
+    /** False for text with the replacement character, which may stand for bytes that are not UTF-8. */
+    static boolean isExact(Object value) {
+        return !(value instanceof String) || ((String) value).indexOf('\uFFFD') < 0;
     }
 
     private static List listed(String name, Object what) {

@@ -14,6 +14,7 @@ from pyspark.errors import IllegalArgumentException, UnsupportedOperationExcepti
 from pyspark.sql.functions import expr
 
 import morrow
+import morrow.spark
 from morrow.spark import register
 from morrow.spark.reading.read import read
 from morrow.spark.source.refusals import is_table_creation, strip_literals
@@ -148,6 +149,24 @@ def test_rows_of_a_table_by_its_location_are_changed(session: SparkSession, tmp_
     finally:
         session.sql("DROP TABLE made")
         session.sql("DROP TABLE IF EXISTS first")
+
+
+def test_what_refused_schema_evolution_recommends(session: SparkSession, tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id BIGINT", name="made")
+    session.sql(f"CREATE TABLE made USING morrow LOCATION '{table.path}'")
+    merge = "MERGE INTO {} t USING (SELECT 1L AS id, 2 AS y) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
+    setting = "spark.paimon.write.merge-schema"
+    advice = "add the columns by ALTER TABLE, and name the table by a catalog of morrow.spark.catalog"
+    try:
+        with settings(session, {setting: "true"}), pytest.raises(UnsupportedOperationException) as caught:
+            session.sql(merge.format("made"))
+        assert f"MERGE under the setting {setting} is not supported; RESET it, and {advice}" in str(caught.value)
+    finally:
+        session.sql("DROP TABLE made")
+    morrow.spark.catalog(session, "pm", warehouse=tmp_path)
+    session.sql("ALTER TABLE pm.db.made ADD COLUMNS (y INT)")
+    session.sql(merge.format("pm.db.made"))
+    assert table.to_arrow().to_pylist() == [{"id": 1, "y": 2}]
 
 
 def test_settings_of_writes_are_heeded_by_path(session: SparkSession, people: morrow.Table, tmp_path: Path) -> None:

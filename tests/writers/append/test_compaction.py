@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -191,3 +192,17 @@ def test_tables_that_are_not_compacted(tmp_path: Path) -> None:
     for refused in (tracked, clustered):
         with pytest.raises(Unsupported):
             compact(refused)
+
+
+def test_small_files_beyond_the_limit_of_a_compaction(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The log says how many stay for the next compaction, and why."""
+    target = append_table(tmp_path, {"compaction.file-num-limit": "3"})
+    append(target, *(rows(number) for number in range(7)))
+    reports = []
+    while messages := compact(target, full=True):
+        commit(target, messages)
+        reports.append(re.findall(r": (\d small files) stay for the next compaction: '(.*)' is 3", caplog.text))
+        caplog.clear()
+    limit = "compaction.file-num-limit"
+    assert reports == [[("4 small files", limit)], [("2 small files", limit)], []]
+    assert ids(target) == list(range(7))

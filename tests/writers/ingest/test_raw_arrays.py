@@ -28,7 +28,7 @@ from morrow.readers.casts.dtypes import to_arrow_array, to_series
 from morrow.tables.format_table import FormatTable
 from morrow.writers.ingest.casts import cast_lossless
 from morrow.writers.ingest.sources import open_source
-from tests.support.raw_arrays import LAYOUTS, Layout, damaged, sound
+from tests.support.raw_arrays import LAYOUTS, Layout, damaged, has_sound_buffers, sound
 from tests.support.written import new_table
 
 SEEDS = st.integers(0, 2**32)
@@ -99,24 +99,6 @@ CONVERTED = {"polars", "lazy", "pandas", "command line"}
 """Inputs that other libraries convert, so that Morrow cannot check the broken buffers."""
 
 
-def polars_takes(array: pa.Array) -> bool:
-    """Return whether Polars keeps all values; only texts and decimals may be invalid, as times become null."""
-    kind = array.type
-    if (
-        pa.types.is_time(kind)
-        or pa.types.is_nested(kind)
-        or isinstance(kind, pa.BaseExtensionType)
-        or pa.types.is_dictionary(kind)
-    ):
-        return False
-    stored = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
-    try:
-        array.view(stored[kind]).validate(full=True) if kind in stored else array.validate()
-    except pa.ArrowException:
-        return False
-    return pa.types.is_primitive(kind) or kind in stored
-
-
 def _series(column: pa.ChunkedArray) -> pl.Series:
     return pl.Series("v", pl.from_arrow(column))
 
@@ -174,7 +156,7 @@ def test_each_writer_refuses_damaged_arrays_or_keeps_them(
     columns = f"id INT NOT NULL, v {layout.sql}"
     table = new_table(tmp_path_factory.mktemp("t"), columns, keys=("id",) if keyed else ())
     faces = UPSERTS if keyed else FACES
-    name = rng.choice(sorted(faces if polars_takes(array) else faces.keys() - CONVERTED))
+    name = rng.choice(sorted(faces if has_sound_buffers(array) else faces.keys() - CONVERTED))
     rows = pa.table({"id": pa.array(range(ROWS), pa.int32()), "v": array})
     try:
         faces[name](table, rows)

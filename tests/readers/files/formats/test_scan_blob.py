@@ -14,33 +14,9 @@ from morrow.engine.format import types as t
 from morrow.engine.io.local import LocalStore
 from morrow.readers.files import FileSource, scan, verify
 from morrow.readers.files.formats import blob
+from tests.support.data_files import BLOB_MAGIC, blob_file
 
 PICTURE = t.DataField(2, "picture", t.BlobType())
-MAGIC = bytes.fromhex("cf114e58")
-
-
-def varint(value: int) -> bytes:
-    value = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def blob_file(values: list[bytes | None], version: int = 1, *, unchecked: int = 0) -> bytes:
-    """Write a blob file whose checksums leave out the last `unchecked` bytes of a record."""
-    records, lengths = b"", []
-    for value in values:
-        if value is None:
-            lengths.append(-1)
-            continue
-        length = len(value) + 16
-        body = MAGIC + value + length.to_bytes(8, "little")
-        records += body + zlib.crc32(body[: len(body) - unchecked]).to_bytes(4, "little")
-        lengths.append(length)
-    index = b"".join(varint(b - a) for a, b in zip([0, *lengths], lengths, strict=False))
-    return records + index + len(index).to_bytes(4, "little") + bytes([version])
 
 
 def source(path: Path, data: bytes, rows: int = -1) -> FileSource:
@@ -48,9 +24,11 @@ def source(path: Path, data: bytes, rows: int = -1) -> FileSource:
     return FileSource(LocalStore(), str(path), len(data), rows, "blob")
 
 
-@given(st.lists(st.none() | st.binary(max_size=300)), st.sampled_from([1, 100, 1 << 26]))
-def test_values_come_back(tmp_path_factory: pytest.TempPathFactory, values: list[bytes | None], chunk: int) -> None:
-    file = source(tmp_path_factory.mktemp("blob") / "f.blob", blob_file(values), len(values))
+@given(st.lists(st.none() | st.binary(max_size=300)), st.sampled_from([1, 100, 1 << 26]), st.sampled_from([0, 8]))
+def test_values_come_back(
+    tmp_path_factory: pytest.TempPathFactory, values: list[bytes | None], chunk: int, unchecked: int
+) -> None:
+    file = source(tmp_path_factory.mktemp("blob") / "f.blob", blob_file(values, unchecked=unchecked), len(values))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blob, "CHUNK_BYTES", chunk)
@@ -73,7 +51,7 @@ def test_checksums_of_pypaimon_before_2_1_leave_out_the_length(tmp_path: Path, u
 
 
 def test_the_layout_byte_by_byte(tmp_path: Path) -> None:
-    record = MAGIC + b"ab" + bytes.fromhex("1200000000000000")  # 4 + 2 + 8 + 4 = 18 = 0x12 bytes
+    record = BLOB_MAGIC + b"ab" + bytes.fromhex("1200000000000000")  # 4 + 2 + 8 + 4 = 18 = 0x12 bytes
     record += zlib.crc32(record).to_bytes(4, "little")
     index = bytes.fromhex("24 25")  # zigzag of 18, and of -1 - 18
     data = record + index + bytes.fromhex("02000000 01")

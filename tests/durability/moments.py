@@ -1,10 +1,10 @@
 """Chooses the file operations of an act at which something befalls it.
 
-`make test-long` tries all of them. `make test` tries all with one kind of fault, a full disk, and with the others the
-first and the last operation of a kind on a kind of file: what was done, and so what has to be undone, differs between a
-manifest and a snapshot, and hardly between the second manifest and the third. Of the operation that writes by far the
-most files of a kind the first alone is tried. A disk that fails for good does so from the first operation of a kind on:
-before anything was changed it is one that fails once, and there is nothing to undo.
+`make test-long` tries all of them. `make test` tries the first and the last operation of a kind on a kind of file: what
+was done, and so what has to be undone, differs between a manifest and a snapshot, and hardly between the second
+manifest and the third. Of the operation that writes by far the most files of a kind the first alone is tried. A disk
+that fails for good does so from the first operation of a kind on: before anything was changed it is one that fails
+once, and there is nothing to undo.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ _asked: dict[str, list[tuple[str, str]]] = {}
 """What each operation asks of its store."""
 
 
-def moments(
-    name: str, kind: FaultKind, copy: Callable[[str], str], *, every: bool = False, lasting: bool = False
-) -> list[int]:
+def moments(name: str, kind: FaultKind, copy: Callable[[str], str], *, lasting: bool = False) -> list[int]:
     """Number of operations that a fault of this kind is tried at, and last the number of all: no fault."""
     if name not in _asked:
         store = FaultyStore(LocalStore())
@@ -37,7 +35,7 @@ def moments(
         _asked[name] = list(zip(store.acts, store.asked, strict=True))
     asked = [each for act, each in _asked[name] if counts(kind, act)]
     first = next(number for number, each in enumerate(asked) if changes_something(each)) if lasting else 0
-    if IS_LONG or (every and name != MANY_ALIKE):
+    if IS_LONG:
         return [*range(len(asked)), len(asked)]
     tried = distinct(asked, first_alone=lasting or name == MANY_ALIKE)
     return [*(number for number in tried if number >= first), len(asked)]

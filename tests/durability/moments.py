@@ -1,10 +1,10 @@
 """Chooses the file operations of an act at which something befalls it.
 
-`make test-long` tries all of them. `make test` tries the first and the last operation of a kind on a kind of file: what
-was done, and so what has to be undone, differs between a manifest and a snapshot, and hardly between the second
-manifest and the third. Of the operation that writes by far the most files of a kind the first alone is tried. A disk
-that fails for good does so from the first operation of a kind on: before anything was changed it is one that fails
-once, and there is nothing to undo.
+`make test-long` tries every file operation. `make test` tries the first and the last operation of each kind on each
+kind of file: the cleanup differs between a manifest and a snapshot, but hardly between the second manifest and the
+third. For the operation that writes by far the most files of a kind, it tries only the first. A disk that fails for
+good does so at the first operation of each kind, once something has changed: earlier failures are like single failures,
+with nothing to undo.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _asked: dict[str, list[tuple[str, str]]] = {}
 
 
 def moments(name: str, kind: FaultKind, copy: Callable[[str], str], *, lasting: bool = False) -> list[int]:
-    """Number of operations that a fault of this kind is tried at, and last the number of all: no fault."""
+    """List the numbers of the file operations to fail, followed by their total count, at which nothing fails."""
     if name not in _asked:
         store = FaultyStore(LocalStore())
         with disable_fsync():

@@ -27,7 +27,7 @@ NAME = "`a.b 'ü`"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> morrow.Table:
-    """Four snapshots: keys 1 and 2, then 2 updated and 3 inserted, then 1 deleted."""
+    """Make four snapshots: insert key 1, insert key 2, update key 2 and insert key 3, delete key 1."""
     table = new_table(tmp_path_factory.mktemp("made"), "id INT, v STRING", keys=["id"], name=NAME.strip("`"))
     for rows in ({"id": [1], "v": ["a"]}, {"id": [2], "v": ["b"]}, {"id": [2, 3], "v": ["c", "d"]}):
         table.upsert(pa.table(rows))
@@ -37,7 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> morrow.Table:
 
 @pytest.fixture
 def table(sql: Sql, tmp_path: Path, made: morrow.Table) -> morrow.Table:
-    """A copy of the table, in the catalog of the test."""
+    """Copy the table into the catalog of the test."""
     del sql
     shutil.copytree(made.path, tmp_path / "db.db" / Path(made.path).name)
     return morrow.Catalog(tmp_path).table("db.a.b 'ü")

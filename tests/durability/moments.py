@@ -1,10 +1,10 @@
 """Selection of the file operations at which a fault is injected.
 
-`make test-long` tries every file operation. `make test` does so for a full disk only. For other faults, it tries the
-first and the last operation of each kind on each kind of file: the cleanup differs between a manifest and a snapshot,
-but hardly between the second manifest and the third. For the operation that writes by far the most files of a kind, it
-tries only the first. A disk that fails for good does so at the first operation of each kind, once something has
-changed: earlier failures are like single failures, with nothing to undo.
+`make test-long` tries every file operation. `make test` tries the first and the last operation of each kind on each
+kind of file: the cleanup differs between a manifest and a snapshot, but hardly between the second manifest and the
+third. For the operation that writes by far the most files of a kind, it tries only the first. A disk that fails for
+good does so at the first operation of each kind, once something has changed: earlier failures are like single failures,
+with nothing to undo.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ _asked: dict[str, list[tuple[str, str]]] = {}
 """The store requests of each operation."""
 
 
-def moments(
-    name: str, kind: FaultKind, copy: Callable[[str], str], *, every: bool = False, lasting: bool = False
-) -> list[int]:
+def moments(name: str, kind: FaultKind, copy: Callable[[str], str], *, lasting: bool = False) -> list[int]:
     """List the numbers of the file operations to fail, followed by their total count, at which nothing fails."""
     if name not in _asked:
         store = FaultyStore(LocalStore())
@@ -37,7 +35,7 @@ def moments(
         _asked[name] = list(zip(store.acts, store.asked, strict=True))
     asked = [each for act, each in _asked[name] if counts(kind, act)]
     first = next(number for number, each in enumerate(asked) if changes_something(each)) if lasting else 0
-    if IS_LONG or (every and name != MANY_ALIKE):
+    if IS_LONG:
         return [*range(len(asked)), len(asked)]
     tried = distinct(asked, first_alone=lasting or name == MANY_ALIKE)
     return [*(number for number in tried if number >= first), len(asked)]

@@ -116,7 +116,7 @@ def test_a_large_table_of_arrow_is_made_piece_by_piece(
 
 
 @pytest.mark.parametrize("columns", [None, ["v"]])
-@pytest.mark.parametrize("piece", [7, 250])
+@pytest.mark.parametrize("piece", [71, 250])
 def test_a_stream_reads_large_files_in_pieces(
     merged: TableFactory, columns: list[str] | None, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

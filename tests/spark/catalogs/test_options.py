@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.spark.source.settings import find_source_options
 from tests.spark.catalogs.conftest import Sql
 from tests.spark.conftest import settings
+from tests.support.written import new_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,15 +25,22 @@ if TYPE_CHECKING:
 NAME = "`a.b 'ü`"
 
 
-@pytest.fixture
-def table(sql: Sql, tmp_path: Path) -> morrow.Table:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> morrow.Table:
     """Make four snapshots: insert key 1, insert key 2, update key 2 and insert key 3, delete key 1."""
-    sql("CREATE TABLE pm.db." + NAME + " (id INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key' = 'id')")
-    made = morrow.Catalog(tmp_path).table("db.a.b 'ü")
+    table = new_table(tmp_path_factory.mktemp("made"), "id INT, v STRING", keys=["id"], name=NAME.strip("`"))
     for rows in ({"id": [1], "v": ["a"]}, {"id": [2], "v": ["b"]}, {"id": [2, 3], "v": ["c", "d"]}):
-        made.upsert(pa.table(rows))
-    made.delete("id = 1")
-    return made
+        table.upsert(pa.table(rows))
+    table.delete("id = 1")
+    return table
+
+
+@pytest.fixture
+def table(sql: Sql, tmp_path: Path, made: morrow.Table) -> morrow.Table:
+    """Copy the table into the catalog of the test."""
+    del sql
+    shutil.copytree(made.path, tmp_path / "db.db" / Path(made.path).name)
+    return morrow.Catalog(tmp_path).table("db.a.b 'ü")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ Rows of sections are counted by metadata and masks, and full reads are checked a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -24,6 +23,7 @@ from morrow.engine.errors import CorruptFile
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DataFile, DeletionRef, ScanPlan, Section, SectionKind
+from morrow.engine.polars_threads import open_threads
 from morrow.readers.casts.dtypes import estimate_width
 from morrow.readers.execution.joined_sections import find_joinable, read_joined_rows
 from morrow.readers.execution.section_frames import scan_section
@@ -182,7 +182,7 @@ def _map_parts(do: Callable[..., T], *parts: Sequence[Any], threads: int) -> lis
     """Call `do` for each of the parts, several at once in threads, and return the results in order."""
     if threads == 1 or len(parts[0]) < 2:
         return list(map(do, *parts))
-    with ThreadPoolExecutor(threads) as pool:
+    with open_threads(threads) as pool:
         return list(pool.map(do, *parts))
 
 
@@ -291,7 +291,7 @@ def is_fetched(plan: ScanPlan, file: DataFile) -> bool:
 
 def read_fetched_rows(plan: ScanPlan, sections: Sequence[Section], store: FetchedStore) -> list[pl.DataFrame]:
     """Return the live rows of sections that do not fold, columns `plan.read_columns`, by groups of files."""
-    with ThreadPoolExecutor(MASK_REQUESTS) as pool:  # deletion vectors arrive while files do
+    with open_threads(MASK_REQUESTS) as pool:  # deletion vectors arrive while files do
         masks = list(pool.map(lambda section: scan_masks(plan, section, store), sections))
     groups = list(_group_files(zip(sections, masks)))
 
@@ -301,7 +301,7 @@ def read_fetched_rows(plan: ScanPlan, sections: Sequence[Section], store: Fetche
         store.drop(file for section, _ in group for file in section.files)
         return found
 
-    with ThreadPoolExecutor(DECODERS) as pool:
+    with open_threads(DECODERS) as pool:
         return list(pool.map(rows, groups))
 
 

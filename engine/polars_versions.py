@@ -77,8 +77,9 @@ def is_row_by_row(condition: pl.Expr, columns: pl.LazyFrame) -> bool | None:
     """
     if TELLS_ROW_BY_ROW:
         return None
-    first = columns.collect_schema().names()[0]
-    return not columns.sort(first).filter(condition).explain().lstrip().startswith("FILTER")
+    schema = columns.collect_schema()
+    source = register_io_source(lambda *_: iter(()), schema=schema)
+    return not source.sort(schema.names()[0]).filter(condition).explain().lstrip().startswith("FILTER")
 
 
 def to_decimals(unscaled: pl.Expr, dtype: pl.Decimal) -> pl.Expr:
@@ -134,11 +135,17 @@ def export_frame(frame: pl.DataFrame, level: pl.CompatLevel = EXPORT_LEVEL) -> p
     return pa.table(columns, frame.columns) if columns else frame.to_arrow()
 
 
+def to_arrow_schema(schema: pl.Schema) -> pa.Schema:
+    """Return the Arrow schema of a Polars schema, which pyarrow before 18 cannot ask for it."""
+    return export_frame(pl.DataFrame(schema=schema)).schema
+
+
 def _has_misplaced_members(array: pa.Array) -> bool:
-    """Return whether a struct, at any depth, has nulls and begins behind its first member."""
+    """Return whether a struct or fixed-size list, at any depth, has nulls and begins behind its first value."""
+    has_one_offset = pa.types.is_struct(array.type) or pa.types.is_fixed_size_list(array.type)
+    if has_one_offset and array.offset and array.null_count:
+        return True
     if pa.types.is_struct(array.type):
-        if array.offset and array.null_count:
-            return True
         members = (array.field(number) for number in range(array.type.num_fields))
     elif pa.types.is_nested(array.type):
         members = iter([array.values])

@@ -11,9 +11,11 @@ queries.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import reduce
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -42,6 +44,48 @@ def select_columns(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
 def concat_frames(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """Return the rows of one or more frames of the same schema, one after another, without copying values."""
     return reduce(pl.DataFrame.vstack, frames)
+
+
+class _CallingThread(Executor):
+    """An executor that runs each call at once, in the thread that submits it."""
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(call(*args, **options))
+        except Exception as error:  # noqa: BLE001 - the future raises it
+            done.set_exception(error)
+        return done
+
+
+_source = threading.local()
+
+
+def is_in_source() -> bool:
+    """Return whether this thread runs a Python source for Polars 1, see `run_as_source`."""
+    return getattr(_source, "running", False)
+
+
+def run_as_source(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Yield the frames of a Python source for Polars 1, computed without other threads.
+
+    Polars 1 calls sources in its own threads. If one waits there for another thread that runs a query, and that query
+    for a thread of Polars, both wait forever.
+    """
+    while True:
+        before, _source.running = is_in_source(), True
+        try:
+            frame = next(frames, None)
+        finally:
+            _source.running = before
+        if frame is None:
+            return
+        yield frame
+
+
+def open_threads(threads: int) -> Executor:
+    """Return an executor for calls that run queries: of so many threads, or the calling thread `is_in_source`."""
+    return _CallingThread() if is_in_source() else ThreadPoolExecutor(threads)
 
 
 T = TypeVar("T")

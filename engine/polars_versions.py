@@ -2,8 +2,11 @@
 
 1.40  units of timestamps are not converted while Parquet files are scanned; slices of structs with nulls are exported
       to Arrow with members of another length
-1.43  both are right
-2.0   Python sources raise their own errors and have titles in plans; expressions report whether they look at one row
+1.42  Python sources can run queries by the streaming engine
+1.43  timestamps and slices are right; null maps of Arrow are imported as empty ones, as before
+1.44  null maps stay null
+2.0   Python sources raise their own errors and have titles in plans; expressions report whether they look at one row;
+      JSON has maps
 2.1   128-bit integers are reinterpreted as DECIMAL
 
 `EXPORT_LEVEL` depends on pyarrow, too: before 18, pyarrow cannot convert Polars' own layout of text.
@@ -22,13 +25,17 @@ from polars.io.plugins import register_io_source
 from morrow.engine.arrow_versions import CASTS_VIEWS
 from morrow.engine.errors import MorrowError, find_remembered, remember
 from morrow.engine.plugins import check_libraries, parse_version
+from morrow.engine.polars_threads import run_as_source
 
 check_libraries()
 VERSION = parse_version(pl.__version__)
 
 CONVERTS_TIME_UNITS = EXPORTS_SLICED_STRUCTS = VERSION >= (1, 43)
 """Whether scans of Parquet files convert units of timestamps, and whether `pl.Series.to_arrow` is right for slices."""
-RAISES_SOURCE_ERRORS = TELLS_ROW_BY_ROW = VERSION >= (2, 0)
+STREAMS_IN_SOURCES = VERSION >= (1, 42)
+"""Whether a Python source can run a query by the streaming engine; before, both wait forever."""
+IMPORTS_NULL_MAPS = VERSION >= (1, 44)
+RAISES_SOURCE_ERRORS = TELLS_ROW_BY_ROW = DECODES_MAPS = VERSION >= (2, 0)
 REINTERPRETS_WIDE_INTEGERS = VERSION >= (2, 1)
 
 WITHIN_SOURCE = "caught exception during execution of a Python source"
@@ -49,7 +56,7 @@ def register_source(source: Source, schema: Any, title: str | None = None, *, is
 
     def remembering(*asked: Any) -> Iterator[pl.DataFrame]:
         try:
-            yield from source(*asked)
+            yield from run_as_source(source(*asked))
         except MorrowError as error:
             raise remember(error) from error.__cause__
 
@@ -69,8 +76,9 @@ def is_row_by_row(condition: pl.Expr, columns: pl.LazyFrame) -> bool | None:
     """
     if TELLS_ROW_BY_ROW:
         return None
-    first = columns.collect_schema().names()[0]
-    return not columns.sort(first).filter(condition).explain().lstrip().startswith("FILTER")
+    schema = columns.collect_schema()
+    source = register_io_source(lambda *_: iter(()), schema=schema)
+    return not source.sort(schema.names()[0]).filter(condition).explain().lstrip().startswith("FILTER")
 
 
 def to_decimals(unscaled: pl.Expr, dtype: pl.Decimal) -> pl.Expr:
@@ -83,6 +91,27 @@ def to_decimals(unscaled: pl.Expr, dtype: pl.Decimal) -> pl.Expr:
         return pl.Series(whole.name, pl.from_arrow(whole.to_arrow(compat_level=pl.CompatLevel.oldest()).view(kind)))
 
     return unscaled.cast(pl.Decimal(38, 0)).map_batches(view, return_dtype=dtype, is_elementwise=True)
+
+
+def import_array(array: pa.Array | pa.ChunkedArray, dtype: pl.DataType | None = None) -> pl.Series:
+    """Return an Arrow array as a series: `pl.from_arrow`, right for all versions."""
+    if not IMPORTS_NULL_MAPS and pa.types.is_nested(array.type):
+        array = array.cast(_replace_maps(array.type))
+    return pl.Series(pl.from_arrow(array), dtype=dtype)
+
+
+def _replace_maps(kind: pa.DataType) -> pa.DataType:
+    """Return the type with lists of entries instead of maps, at any depth."""
+    if pa.types.is_map(kind):
+        entry = [("key", _replace_maps(kind.key_type)), ("value", _replace_maps(kind.item_type))]
+        return pa.list_(pa.struct(entry))
+    if pa.types.is_struct(kind):
+        return pa.struct([(member.name, _replace_maps(member.type)) for member in kind])
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_replace_maps(kind.value_type), kind.list_size)
+    if pa.types.is_list(kind):
+        return pa.list_(_replace_maps(kind.value_type))
+    return kind
 
 
 def export_series(series: pl.Series, level: pl.CompatLevel = EXPORT_LEVEL) -> pa.Array:
@@ -105,11 +134,17 @@ def export_frame(frame: pl.DataFrame, level: pl.CompatLevel = EXPORT_LEVEL) -> p
     return pa.table(columns, frame.columns) if columns else frame.to_arrow()
 
 
+def to_arrow_schema(schema: pl.Schema) -> pa.Schema:
+    """Return the Arrow schema of a Polars schema, which pyarrow before 18 cannot ask for it."""
+    return export_frame(pl.DataFrame(schema=schema)).schema
+
+
 def _has_misplaced_members(array: pa.Array) -> bool:
-    """Return whether a struct, at any depth, has nulls and begins behind its first member."""
+    """Return whether a struct or fixed-size list, at any depth, has nulls and begins behind its first value."""
+    has_one_offset = pa.types.is_struct(array.type) or pa.types.is_fixed_size_list(array.type)
+    if has_one_offset and array.offset and array.null_count:
+        return True
     if pa.types.is_struct(array.type):
-        if array.offset and array.null_count:
-            return True
         members = [array.field(number) for number in range(array.type.num_fields)]
     else:
         members = [array.values] if pa.types.is_nested(array.type) else []

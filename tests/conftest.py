@@ -20,6 +20,7 @@ from morrow.engine.io import cache, object_store, secrets
 from morrow.engine.io.local import disable_fsync
 from tests.support import golden
 from tests.support.costs import Costs, recorded
+from tests.support.old_libraries import raise_own_errors, skip_refused
 
 PROJECT = Path(__file__).parents[1]
 if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
@@ -54,7 +55,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave out tests marked spark, interop or slow (make check)")
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    outcome: Any = yield
+    skip_refused(outcome.get_result())
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    raise_own_errors()
     os.environ[cache.SWITCH] = "off"  # tests never write to the user's cache folder; some have a folder of their own
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # shells start background jobs this way
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -15,10 +15,9 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.arrow_versions import CASTS_VIEWS
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import DataType
-from morrow.engine.polars_versions import export_series
+from morrow.engine.polars_versions import EXPORT_LEVEL, export_series
 
 WIDE_BYTES = 16
 WIDE_WORDS = 2
@@ -58,9 +57,9 @@ def make_series(values: npt.NDArray[np.bool_] | npt.NDArray[np.integer]) -> pl.S
 
 def join_slices(parts: Sequence[pl.Series]) -> pl.Series | None:
     """Join consecutive slices of one column without a copy; return None if they are not such slices."""
-    if not CASTS_VIEWS or parts[0].dtype.is_nested() or any(part.n_chunks() != 1 for part in parts):
+    if parts[0].dtype.is_nested() or any(part.n_chunks() != 1 for part in parts):
         return None
-    arrays = [part.to_arrow(compat_level=pl.CompatLevel.newest()) for part in parts]
+    arrays = [part.to_arrow(compat_level=EXPORT_LEVEL) for part in parts]
     places = [[buffer and buffer.address for buffer in array.buffers()] for array in arrays]
     follow = all(after.offset == before.offset + len(before) for before, after in pairwise(arrays))
     if not follow or not any(places[0]) or any(others != places[0] for others in places):

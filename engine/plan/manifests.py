@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias
 
@@ -27,7 +26,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.cache import compute_digest, find_cache_folder, store_entry
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata, estimate_frame_bytes
-from morrow.engine.polars_threads import check_process, concat_frames
+from morrow.engine.polars_threads import check_process, concat_frames, open_threads
 
 MANIFEST_READERS = 4
 """The number of manifests read at once: decoding is native code that releases the interpreter lock."""
@@ -162,10 +161,10 @@ def decode_files(
     if metadata.store.is_local and len(parts) < 2:
         made = [make(part, map(read, part)) for part in parts]
     elif metadata.store.is_local:
-        with ThreadPoolExecutor(MANIFEST_READERS) as pool:
+        with open_threads(MANIFEST_READERS) as pool:
             made = list(pool.map(lambda part: make(part, map(read, part)), parts))
     elif missing:
-        with ThreadPoolExecutor(REMOTE_READERS) as pool, ThreadPoolExecutor(MANIFEST_READERS) as decoding:
+        with open_threads(REMOTE_READERS) as pool, open_threads(MANIFEST_READERS) as decoding:
             asked = [[pool.submit(read, file) for file in part] for part in parts]
             made = list(decoding.map(lambda part, data: make(part, [each.result() for each in data]), parts, asked))
     else:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, cast
@@ -54,6 +53,7 @@ from morrow.engine.plan.predicate import (
     split_conjuncts,
     translate_predicate,
 )
+from morrow.engine.polars_threads import open_threads
 
 if TYPE_CHECKING:
     from morrow.engine.format.file_index import FileIndex, IndexResult
@@ -232,7 +232,7 @@ def _mask_indexes(
         return index is None or not _evaluate_index(predicate, index, types, row_count).is_none
 
     columns_of = entries.select(PATH, "_EMBEDDED_FILE_INDEX", "_EXTRA_FILES", "_ROW_COUNT")
-    with ThreadPoolExecutor(INDEX_READERS) as pool:
+    with open_threads(INDEX_READERS) as pool:
         return pl.Series(list(pool.map(may_match, columns_of.iter_rows())), dtype=pl.Boolean)
 
 

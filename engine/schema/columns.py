@@ -100,12 +100,14 @@ def _convert_polars_type(kind: object) -> pa.DataType | None:
     """Return the Arrow type of a Polars type, or of a Python type that Polars accepts; None for anything else."""
     import polars as pl
 
+    from morrow.engine.polars_versions import to_arrow_schema
+
     if not isinstance(kind, (type, pl.DataType)) or kind in (pl.Object, pl.Unknown, object):
         return None
     if isinstance(kind, type) and issubclass(kind, pl.Datetime):
         kind = kind()  # without a unit, Polars knows only the class
     try:
-        return pa.schema(pl.Schema({"": kind})).field(0).type
+        return to_arrow_schema(pl.Schema({"": kind})).field(0).type
     except (TypeError, ValueError, pl.exceptions.PolarsError, pa.ArrowInvalid):
         return None
 
@@ -185,6 +187,10 @@ def _find_arrow_schema(schema: object) -> pa.Schema | None:
         return schema
     if hasattr(schema, "collect_schema"):  # a lazy frame of Polars
         schema = schema.collect_schema()
+    if type(schema).__module__ in ("polars.schema", "polars.dataframe.frame"):
+        from morrow.engine.polars_versions import to_arrow_schema
+
+        return to_arrow_schema(getattr(schema, "schema", schema))
     if hasattr(schema, "__arrow_c_schema__"):
         return pa.schema(schema)
     if hasattr(schema, "__arrow_c_stream__"):

@@ -21,6 +21,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.incremental import Difference, drop_shared
+from morrow.engine.polars_versions import import_array
 from morrow.engine.redaction import clean_text, suggest_name
 from morrow.engine.units import format_count
 from morrow.scans.changes import Changes, make_request
@@ -117,7 +118,7 @@ def _summarize_changes(rows: pa.Table, keys: Sequence[str]) -> Iterator[str]:
 
 
 def _count_differing(old: pa.ChunkedArray, new: pa.ChunkedArray) -> int:
-    pair = pl.DataFrame({"old": pl.Series(pl.from_arrow(old)), "new": pl.Series(pl.from_arrow(new))})
+    pair = pl.DataFrame({"old": import_array(old), "new": import_array(new)})
     return int(pair.select(pl.col("old").ne_missing(pl.col("new")).sum()).item())
 
 

@@ -363,9 +363,10 @@ class DuckDBScan(Scan):
         """Return all rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
         import polars as pl
 
-        found = pl.from_arrow(self.to_arrow())
-        assert isinstance(found, pl.DataFrame)  # the result of a table
-        return found
+        from morrow.engine.polars_versions import import_array
+
+        rows = self.to_arrow()
+        return pl.DataFrame([import_array(rows[name]).alias(name) for name in rows.column_names])
 
     def lazy(self) -> pl.LazyFrame:
         """Raise `Unsupported`, since Polars runs LazyFrames."""

@@ -23,7 +23,6 @@ Fixed-width columns are converted without a copy. Text, which Polars stores as v
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -35,7 +34,8 @@ from morrow.engine.format import types as t
 from morrow.engine.format.polars_types import to_polars_dtype, to_polars_schema
 from morrow.engine.format.types import DataType
 from morrow.engine.names import clear_pattern_name, cols
-from morrow.engine.polars_versions import export_series
+from morrow.engine.polars_threads import open_threads
+from morrow.engine.polars_versions import export_series, import_array
 
 __all__ = [
     "cast_layout",
@@ -119,7 +119,7 @@ def _convert_columns(series: list[pl.Series], schema: pa.Schema, pool: pa.Memory
     if rows < MIN_THREADED_ROWS:
         columns = list(map(column, range(len(fields))))
     else:
-        with ThreadPoolExecutor(pl.thread_pool_size()) as threads:
+        with open_threads(pl.thread_pool_size()) as threads:
             columns = list(threads.map(column, range(len(fields))))
     return pa.Table.from_arrays(columns, schema=schema)
 
@@ -270,7 +270,7 @@ def to_frame(rows: pa.RecordBatch | pa.Table, fields: Sequence[t.DataField]) -> 
 
 def to_series(name: str, array: pa.Array | pa.ChunkedArray, type: t.DataType) -> pl.Series:
     """Convert an Arrow column of `type` to a Polars series in Morrow's representation."""
-    return pl.Series(pl.from_arrow(array), dtype=to_polars_dtype(type)).alias(name)
+    return import_array(array, to_polars_dtype(type)).alias(name)
 
 
 DTYPE_BYTES: dict[type[pl.DataType], int] = {

@@ -135,9 +135,9 @@ def make_relation(
     source: PaimonDataset | pa.Table, connection: duckdb.DuckDBPyConnection | None
 ) -> duckdb.DuckDBPyRelation:
     """Return a relation over `source` on `connection` (DuckDB's default connection when None)."""
-    from morrow.readers.execution.typed_relations import to_typed_relation
-
     connection = check_connection(connection)
+    from morrow.readers.execution.typed_relations import to_typed_relation  # for its base classes, not of DuckDB 1
+
     text = own_scan(source, connection) if isinstance(source, PaimonDataset) else None
     return to_typed_relation(connection.from_arrow(to_scannable(source)) if text is None else connection.sql(text))
 

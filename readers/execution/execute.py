@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 from typing import Literal, TypeAlias
@@ -35,7 +34,7 @@ from morrow.engine.plan.filter.residuals import shorten_text
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.read_guards import guard_read
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
-from morrow.engine.polars_threads import refuse_in_fork
+from morrow.engine.polars_threads import open_threads, refuse_in_fork
 from morrow.engine.polars_versions import register_source
 from morrow.engine.progress import advance, show_progress
 from morrow.engine.structs import replace
@@ -194,7 +193,7 @@ def _make_masks(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -
     join_masks(plan, sections, store)
     # Tables of thousands of partitions have as many sections, few of them with masks.
     masked = [section for section in sections if section.kind is not SectionKind.RAW or _has_vectors(section)]
-    with ThreadPoolExecutor(MASK_WORKERS) as pool:
+    with open_threads(MASK_WORKERS) as pool:
         found = dict(zip(map(id, masked), pool.map(masks, masked)))
     return [found.get(id(section)) or (None,) * len(section.files) for section in sections]
 
@@ -407,7 +406,7 @@ def read_arrow_table(
         if isinstance(source, FetchedStore):
             source.expect(files[i].file for i in order if is_fetched(files[i].plan, files[i].file))
         read: dict[int, list[pa.RecordBatch]] = {}
-        with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
+        with open_threads(pl.thread_pool_size()) as pool:
             for i, found in zip(order, pool.map(_MaskedFile.batches, [files[i] for i in order])):
                 read[i] = found
                 if isinstance(source, FetchedStore):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,6 +16,7 @@ from morrow.engine.names import col, cols, reserve_name
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.folder_table import OBJECT_FIELDS, OBJECT_TABLE, FolderFile, FolderTable
 from morrow.engine.plan.predicate import ALWAYS, combine_predicates, find_columns, split_conjuncts
+from morrow.engine.polars_threads import open_threads
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.expressions.polars import filter_rows
@@ -137,7 +137,7 @@ def _group_by_columns(table: FolderTable, files: Sequence[FolderFile], constants
     if find_file_reader(table.format, table.where).stored_names is None:
         yield Part(tuple(sources), fields, constants)
         return
-    with ThreadPoolExecutor(FOOTER_THREADS) as pool:
+    with open_threads(FOOTER_THREADS) as pool:
         held = list(pool.map(read_stored_names, sources))
         nanos = (
             list(pool.map(partial(_find_nanos_columns, fields), sources))

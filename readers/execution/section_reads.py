@@ -12,7 +12,6 @@ all others are few runs. The live rows become masks of each section, which are c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import cached_property
 from itertools import groupby
@@ -34,6 +33,7 @@ from morrow.engine.names import POSITION, clear_pattern_name, cols, reserve_name
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import project_predicate
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.engine.polars_threads import open_threads
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.execution import strategy
 from morrow.readers.execution.section_frames import filter_frame, scan_section
@@ -460,7 +460,7 @@ def _map_parts(do: Callable[..., T], *parts: Sequence[Any], threads: int) -> lis
     """Call `do` for each of the parts, several at once in threads, and return the results in order."""
     if threads == 1 or len(parts[0]) < 2:
         return list(map(do, *parts))
-    with ThreadPoolExecutor(threads) as pool:
+    with open_threads(threads) as pool:
         return list(pool.map(do, *parts))
 
 
@@ -475,7 +475,7 @@ MASK_REQUESTS = 16
 
 def read_fetched_rows(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[pl.DataFrame]:
     """Return the live rows of sections that do not fold, columns `plan.read_columns`, by groups of files."""
-    with ThreadPoolExecutor(MASK_REQUESTS) as pool:  # deletion vectors arrive while files do
+    with open_threads(MASK_REQUESTS) as pool:  # deletion vectors arrive while files do
         masks = list(pool.map(lambda section: scan_masks(plan, section, store), sections))
     groups = list(_group_files(zip(sections, masks)))
 
@@ -486,7 +486,7 @@ def read_fetched_rows(plan: ScanPlan, sections: Sequence[Section], store: FileSt
             store.drop(file for section, _ in group for file in section.files)
         return found
 
-    with ThreadPoolExecutor(DECODERS) as pool:
+    with open_threads(DECODERS) as pool:
         return list(pool.map(rows, groups))
 
 

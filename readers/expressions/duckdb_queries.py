@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument, MorrowError, StorageError, Unsupported, find_remembered, remember
+from morrow.engine.plugins import parse_version
 from morrow.engine.polars_threads import check_process
 from morrow.engine.redaction import redact_text
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MIN_MAJOR_VERSION = 2
+MIN_QUERY_VERSION = 2
+"""The first major version for queries over tables; filters and expressions are evaluated by older versions as well."""
 INTERRUPT_SECONDS = 0.02
 """Time to wait for an interrupted query to end before interrupting it again, since it may not have begun."""
 SIGNAL_SECONDS = 0.1
@@ -33,11 +35,12 @@ TRACE = ". Detail: Python exception"
 
 
 def check_duckdb() -> None:
-    """Raise `Unsupported` for a DuckDB that is too old: the first major version would end the process."""
+    """Raise `Unsupported` for a DuckDB without hidden databases and relations that can be derived from."""
     import duckdb
 
-    if int(duckdb.__version__.split(".")[0]) < MIN_MAJOR_VERSION:
-        raise Unsupported(f"DuckDB {duckdb.__version__}", hint=f"run: pip install 'duckdb>={MIN_MAJOR_VERSION}'")
+    if parse_version(duckdb.__version__)[0] < MIN_QUERY_VERSION:
+        hint = f"run: pip install 'duckdb>={MIN_QUERY_VERSION}', or read the table as Arrow or Polars"
+        raise Unsupported(f"a query of tables by DuckDB {duckdb.__version__}", hint=hint)
 
 
 def run_query(connection: duckdb.DuckDBPyConnection, query: Callable[[], T]) -> T:

@@ -49,7 +49,8 @@ from morrow.engine.format.types import (
 from morrow.engine.names import find_free_name
 from morrow.engine.plan.filter.residuals import Residual, shorten_text
 from morrow.engine.plan.predicate import And, Leaf, Op, Predicate, Value
-from morrow.readers.expressions.duckdb_queries import check_duckdb, run_query
+from morrow.engine.plugins import check_libraries
+from morrow.readers.expressions.duckdb_queries import run_query
 
 if TYPE_CHECKING:
     import duckdb
@@ -247,7 +248,7 @@ def _find_true_rows(residual: Residual, rows: pa.Table, height: int) -> npt.NDAr
 def _open_session() -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    check_duckdb()
+    check_libraries()
     connection = duckdb.connect(":memory:", config=SESSION)
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET GLOBAL lock_configuration = true")

@@ -172,7 +172,7 @@ def to_constant(value: Value | None, field: DataField) -> pl.Expr:
     dtype = to_polars_dtype(field.type)
     if isinstance(value, float):
         # Use a series: Polars treats the scalars 0.0 and -0.0 as one literal, and gives all partitions the first.
-        return pl.lit(pl.Series([value], dtype=dtype)).alias(field.name)
+        return pl.lit(pl.Series([value], dtype=dtype)).first().alias(field.name)
     if isinstance(value, np.datetime64):
         # Python's datetime lacks nanoseconds: use their count since the epoch.
         return pl.lit(int(value.astype(np.int64))).cast(dtype).alias(field.name)

@@ -40,7 +40,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.io.system_errors import to_system_error
 from morrow.engine.names import col, cols
 from morrow.engine.options import Options
-from morrow.engine.polars_threads import check_process
+from morrow.engine.polars_threads import check_process, is_in_source
 from morrow.engine.polars_versions import find_source_error, register_source
 from morrow.engine.redaction import redact_error
 from morrow.readers.casts.dtypes import to_polars_dtype
@@ -234,7 +234,8 @@ def stream_decoder(
         starts = accumulate((max(source.row_count, 0) for source in sources), initial=0)
         decoders = [partial(_decode_frames, decode, *each, wanted, schema, numbered) for each in zip(sources, starts)]
         # A read of a few rows should not open the next files.
-        frames = read_ahead(decoders) if n_rows is None else chain.from_iterable(each() for each in decoders)
+        ahead = n_rows is None and not is_in_source()
+        frames = read_ahead(decoders) if ahead else chain.from_iterable(each() for each in decoders)
         left = n_rows
         for frame in frames:
             if left is not None:

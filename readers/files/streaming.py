@@ -19,6 +19,8 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import find_free_name, reserve_name
 from morrow.engine.plan.read_guards import guard_read
 from morrow.engine.plan.scan_plan import ScanPlan, Section
+from morrow.engine.polars_threads import is_in_source
+from morrow.engine.polars_versions import STREAMS_IN_SOURCES
 from morrow.readers.files import translate_errors
 from morrow.readers.files.file_frames import scan_files
 
@@ -44,6 +46,10 @@ def collect_batches(frame: pl.LazyFrame, rows: int | None = None) -> Iterator[pl
     Raises (while iterating):
         pl.exceptions.ComputeError: the stream ended early. Any other error that Polars raises.
     """
+    if is_in_source() and not STREAMS_IN_SOURCES:
+        whole_frame = frame.collect()
+        yield from whole_frame.iter_slices(rows or max(whole_frame.height, 1)) if whole_frame.height else ()
+        return
     end = find_free_name(END, frame.collect_schema().names())  # frames of users may have columns of any name
     marked = frame.with_columns(pl.lit(False).alias(end))
     whole = pl.concat([marked, pl.LazyFrame({end: [True]})], how="diagonal")

@@ -10,7 +10,6 @@ columns of the files, and are not read again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TypeAlias, TypeVar
 
@@ -26,6 +25,7 @@ from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.engine.polars_threads import open_threads
 from morrow.readers.files.file_frames import is_file_dependent, scan_files
 from morrow.readers.files.registry import is_scanned
 from morrow.readers.files.streaming import translate_file_errors
@@ -60,7 +60,7 @@ def compute_live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tu
     deleted = [file for file in section.files if file.deletion is not None]
     if store.is_local or len(deleted) < 2:
         return tuple(_read_deletion_mask(file, store) for file in section.files)
-    with ThreadPoolExecutor(REQUESTS) as pool:
+    with open_threads(REQUESTS) as pool:
         masks = dict(
             zip((file.path for file in deleted), pool.map(lambda file: _read_deletion_mask(file, store), deleted))
         )
@@ -218,7 +218,7 @@ def process_in_parts(
         raise _InexactPackingError
 
     try:
-        with ThreadPoolExecutor(RANGE_WORKERS) as pool:
+        with open_threads(RANGE_WORKERS) as pool:
             return list(pool.map(lambda part: work(part, inexact), parts))
     except _InexactPackingError:
         return None

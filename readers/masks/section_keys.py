@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import pairwise
 
@@ -20,6 +19,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import POSITION, cols, get_series
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
+from morrow.engine.polars_threads import open_threads
 from morrow.readers.files.file_frames import scan_files
 from morrow.readers.files.streaming import collect_frames, translate_file_errors
 from morrow.readers.masks.key_ranges import NUMBERS, KeyRange, find_key_ranges, read_dense_keys
@@ -137,7 +137,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         if len(self.ranges) == 1:
             work(self.ranges[0])
             return
-        with ThreadPoolExecutor(RANGE_WORKERS) as pool:
+        with open_threads(RANGE_WORKERS) as pool:
             list(pool.map(work, self.ranges))
 
     def stored_names(self) -> list[str]:

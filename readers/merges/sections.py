@@ -10,7 +10,6 @@ If a section is read whole, its keys are read first, to decide which rows must b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 
 import msgspec
@@ -23,6 +22,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import ScanPlan, Section
+from morrow.engine.polars_threads import open_threads
 from morrow.engine.polars_versions import register_source
 from morrow.readers.casts.dtypes import estimate_width
 from morrow.readers.masks import Mask
@@ -160,7 +160,7 @@ def fold_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataF
     merge = SectionMerge(plan, section, plan.read_columns, store)
     keys = SectionKeys.of(plan, section, store)
     read = keys.read_whole(read_first(keys, [field.name for field in merge.values(keys)]))
-    with ThreadPoolExecutor(PART_WORKERS) as pool:
+    with open_threads(PART_WORKERS) as pool:
         deciding = list(pool.map(keys.deciding, read))
         rows = find_cuts(deciding, keys.key_fields[0], max(section.row_count // PART_ROWS, PART_WORKERS))
         parts = list(

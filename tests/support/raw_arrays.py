@@ -72,11 +72,17 @@ def _listed(value: Callable[[random.Random], Any]) -> Callable[[random.Random], 
 TEXTS = (pa.string(), pa.large_string(), pa.string_view())
 LISTS = (pa.list_, pa.large_list, pa.list_view, pa.large_list_view)
 
+
+def newer(name: str) -> list[Callable[..., pa.DataType]]:
+    """Return the maker of a type that older versions of pyarrow lack, or nothing."""
+    return [getattr(pa, name)] if hasattr(pa, name) else []
+
+
 LAYOUTS = (
     *(Layout("STRING", kind, _text) for kind in TEXTS),
     *(Layout("STRING", pa.dictionary(index, kind), _text) for index in (pa.int8(), pa.uint32()) for kind in TEXTS[:2]),
     Layout("STRING", pa.run_end_encoded(pa.int32(), pa.string()), _text),
-    Layout("STRING", pa.json_(), lambda rng: f'"{_text(rng)}"'),
+    *(Layout("STRING", kind(), lambda rng: f'"{_text(rng)}"') for kind in newer("json_")),
     *(Layout("BYTES", kind, _bytes) for kind in (pa.binary(), pa.large_binary(), pa.binary_view())),
     Layout("BINARY(4)", pa.binary(4), lambda rng: rng.randbytes(4)),
     *(Layout("BIGINT", kind, _number) for kind in (pa.int8(), pa.int32(), pa.int64())),
@@ -89,7 +95,7 @@ LAYOUTS = (
     ),
     *(
         Layout("DECIMAL(5, 2)", kind(5, 2), _decimal)
-        for kind in (pa.decimal32, pa.decimal64, pa.decimal128, pa.decimal256)
+        for kind in (*newer("decimal32"), *newer("decimal64"), pa.decimal128, pa.decimal256)
     ),
     *(Layout("DATE", kind, _day) for kind in (pa.date32(), pa.date64())),
     *(Layout("TIME(3)", kind, _clock) for kind in (pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"))),
@@ -103,7 +109,13 @@ LAYOUTS = (
     Layout("MAP<BIGINT, DATE>", pa.map_(pa.int64(), pa.date32()), _pairs(_number, _day)),
     Layout(
         "ROW<a STRING, b DECIMAL(5, 2), c ARRAY<STRING>>",
-        pa.struct({"a": pa.string(), "b": pa.decimal64(5, 2), "c": pa.list_view(pa.large_string())}),
+        pa.struct(
+            {
+                "a": pa.string(),
+                "b": next(iter(newer("decimal64")), pa.decimal128)(5, 2),
+                "c": pa.list_view(pa.large_string()),
+            }
+        ),
         lambda rng: {"a": _text(rng), "b": _decimal(rng), "c": _listed(_text)(rng)},
     ),
 )

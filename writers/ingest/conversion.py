@@ -19,7 +19,7 @@ from morrow.engine.format.row_kinds import DELETE, INSERT, RETRACT_BIT, UPDATE_A
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.names import clear_pattern_name
 from morrow.engine.polars_threads import check_process
-from morrow.engine.polars_versions import export_series
+from morrow.engine.polars_versions import export_series, import_array
 from morrow.engine.redaction import suggest_name
 from morrow.engine.units import MILLIS_PER_SECOND, NANOS_PER_MILLI, format_count
 from morrow.readers.casts import cast_array
@@ -195,7 +195,7 @@ def _is_exact(series: pl.Series, kind: t.DataType) -> bool:
 
 
 def _to_series(piece: Piece, name: str) -> pl.Series:
-    return piece[name] if isinstance(piece, pl.DataFrame) else pl.Series(name, pl.from_arrow(piece.column(name)))
+    return piece[name] if isinstance(piece, pl.DataFrame) else import_array(piece.column(name)).alias(name)
 
 
 def _build_default(field: t.DataField, where: str) -> pl.Series:

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from morrow.engine.arrow_versions import CASTS_VIEWS
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.polars_versions import export_series
+from morrow.engine.polars_versions import export_series, import_array
 from morrow.engine.units import NANOS_PER_MICRO, NANOS_PER_MILLI
 from morrow.readers.files.streaming import collect_batches
 from morrow.writers.ingest.validation import check_frame, check_objects, check_table, find_mixed_types
@@ -301,7 +301,7 @@ def _convert_views(table: pa.Table) -> pa.Table:
     for number, field in enumerate(table.schema):
         if any(view in str(field.type) for view in ("string_view", "binary_view")):
             _build_arrow(lambda column: column.validate(full=True), table.column(number), f"column {field.name!r}")
-            plain = export_series(pl.Series(pl.from_arrow(table.column(number))), pl.CompatLevel.oldest())
+            plain = export_series(import_array(table.column(number)), pl.CompatLevel.oldest())
             table = table.set_column(number, field.with_type(plain.type), plain)
     return table
 

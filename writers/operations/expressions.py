@@ -22,7 +22,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.plan.filter.sql import FORBIDDEN, STATEMENTS
 from morrow.engine.plan.filter.sql_parsing import check_calls, describe_problem, run_with_stack
-from morrow.engine.polars_versions import export_series
+from morrow.engine.polars_versions import export_series, import_array
 from morrow.engine.redaction import format_columns, suggest_name
 from morrow.readers.expressions.duckdb_queries import run_query
 from morrow.readers.expressions.sql import SESSION, name_type, rename_row_columns
@@ -261,7 +261,7 @@ def _flatten_rows(rows: pa.Table) -> pl.DataFrame:
     columns = []
     is_join = rows.schema.metadata == JOIN
     for name in rows.column_names:
-        series = pl.Series(name, pl.from_arrow(rows.column(name)))
+        series = import_array(rows.column(name)).alias(name)
         if is_join:
             columns += [inner.rename(f"{name}.{inner.name}") for inner in series.struct.unnest()]
         else:

@@ -24,7 +24,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import POSITION, ROW, col, find_free_name
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.predicate import ALWAYS, combine_predicates
-from morrow.engine.polars_versions import export_frame
+from morrow.engine.polars_versions import export_frame, import_array
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.expressions.duckdb_queries import run_query
@@ -146,8 +146,8 @@ def _build_filter(merge: CompiledMerge) -> Filter:
 
 
 def _find_key_column(merge: CompiledMerge, name: str) -> pl.Series | None:
-    column = pl.Series(name, pl.from_arrow(merge.source.column(name)))
-    wanted = pl.Series(pa.array([], merge.target.schema.by_name[name].type.arrow())).dtype
+    column = import_array(merge.source.column(name)).alias(name)
+    wanted = import_array(pa.array([], merge.target.schema.by_name[name].type.arrow())).dtype
     return column if column.dtype == wanted else None
 
 

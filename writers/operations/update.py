@@ -19,6 +19,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.merge.spec import ColumnMerge, MergeSpec, SequenceGroup
 from morrow.engine.names import col, reserve_name
 from morrow.engine.plan.filter import FilterLike, parse_filter
+from morrow.engine.polars_versions import import_array
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.masks.ordering import to_sortable
 from morrow.writers.append.row_level import update_where
@@ -332,4 +333,4 @@ def _is_unordered(rows: pa.Table, group: SequenceGroup) -> pl.Series:
 
 
 def _to_series(rows: pa.Table, name: str) -> pl.Series:
-    return pl.Series("", pl.from_arrow(rows.column(name)))
+    return import_array(rows.column(name)).alias("")

@@ -332,7 +332,8 @@ def _build_node(key: str, value: str, items: Iterator[tuple[str, str]], values: 
         if key == "call":
             open_.append((value, [], {}))
         elif key == "options":
-            options = {name: values.column(int(value))[0][name] for name in values.schema.field(int(value)).type.names}
+            names = [member.name for member in values.schema.field(int(value)).type]
+            options = {name: values.column(int(value))[0][name] for name in names}
             open_[-1][2].update(options)
         else:
             node = _build_call(*open_.pop()) if key == "end" else _build_leaf(key, value, items, values)

@@ -114,7 +114,7 @@ def _check(operands: Sequence[pl.Expr], columns: Columns) -> None:
         chosen = empty.select(one.alias(str(i)) for i, one in enumerate(operands))
         # Python functions are not run on empty frames, which they may not expect.
         dtypes = (chosen.collect_schema() if any(map(has_python_calls, operands)) else chosen.collect().schema).dtypes()
-        alone = [is_row_by_row(one, empty) for one in operands]
+        alone = [dtype != pl.Boolean or is_row_by_row(one, empty) for one, dtype in zip(operands, dtypes, strict=True)]
     except POLARS_ERRORS as error:
         shown = _format_expression(join_in_pairs(operator.and_, operands))
         problem = shorten_text(str(error).strip().partition("\n")[0])

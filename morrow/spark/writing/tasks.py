@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.binary_row_encoder import hash_rows
 from morrow.engine.names import FAILED, KIND, TASK
+from morrow.engine.polars_versions import import_array
 from morrow.engine.structs import replace
 from morrow.spark.job.tasks import Run, Work
 from morrow.spark.job.wire import TableAccess, build_result, get_attempt_name
@@ -89,7 +90,7 @@ def _rename_columns(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
 
 def _is_different(before: pa.ChunkedArray, after: pa.ChunkedArray) -> bool:
     """Return whether any values at the same position differ; two nulls are equal."""
-    one, other = (pl.Series("", pl.from_arrow(each)) for each in (before, after))
+    one, other = (import_array(each).alias("") for each in (before, after))
     return bool(one.ne_missing(other).any())
 
 

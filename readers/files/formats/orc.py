@@ -79,6 +79,7 @@ from morrow.engine.format.types import (
     VectorType,
 )
 from morrow.engine.options.declared.files import MORROW_ORC_WRITER_TIME_ZONE, ORC_TIMESTAMP_LTZ_LEGACY_TYPE
+from morrow.engine.polars_versions import import_array
 from morrow.engine.units import NANOS_PER_MILLI, NANOS_PER_SECOND
 from morrow.readers.files.registry import FileReader, Stripe
 from morrow.readers.files.source import (
@@ -182,9 +183,7 @@ def _has_early_timestamps(array: pa.Array) -> bool:
 
 def to_polars_frame(fields: Sequence[DataField], columns: Sequence[pa.Array]) -> pl.DataFrame:
     """Convert Arrow columns, in the types of `fields`, to a frame."""
-    return pl.DataFrame(
-        [pl.Series(each.name, pl.from_arrow(column)) for each, column in zip(fields, columns, strict=True)]
-    )
+    return pl.DataFrame([import_array(column).alias(each.name) for each, column in zip(fields, columns, strict=True)])
 
 
 def find_column_numbers(names: Sequence[str], fields: Sequence[DataField], where: str) -> list[int]:

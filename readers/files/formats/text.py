@@ -22,6 +22,7 @@ from morrow.engine.format import types as t
 from morrow.engine.format.types import DataField
 from morrow.engine.names import get_member
 from morrow.engine.options.declared.files import TEXT_LINE_DELIMITER
+from morrow.engine.polars_versions import DECODES_MAPS
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.casts.java_strings import format_reals
 from morrow.readers.files.registry import FileReader
@@ -121,6 +122,8 @@ def to_text_dtype(type_: t.DataType) -> pl.DataType:
     if isinstance(type_, (t.ArrayType, t.VectorType)):
         return pl.List(to_text_dtype(type_.element))
     if isinstance(type_, t.MapType):
+        if not DECODES_MAPS:
+            raise Unsupported(f"{type_} in JSON with Polars {pl.__version__}", hint="run: pip install 'polars>=2'")
         return pl.Map(pl.String(), to_text_dtype(type_.value))
     return pl.String()
 

@@ -300,6 +300,7 @@ class Catalog(CatalogChanges, CatalogViews):
         """
         from morrow.readers.execution.duckdb_relation import check_connection
         from morrow.statements.context import Context, default_connection
+        from morrow.statements.ddl import check_statement
         from morrow.statements.execution import run_statement
         from morrow.statements.parser import parse_statements
         from morrow.statements.sources import CatalogSources
@@ -312,6 +313,8 @@ class Catalog(CatalogChanges, CatalogViews):
         statements = parse_statements(text)
         if not statements:
             raise InvalidArgument("0 statements where one query was expected")
+        for statement in statements:
+            check_statement(statement)
         for statement in statements:
             found = run_statement(context, statement)
         if database is None:

@@ -319,9 +319,9 @@ def _find_name(name: str, known: Sequence[str], where: str) -> str:
 
 def _find_source_name(source: str) -> str:
     """Return the name of a source without an alias: the last part of a table's name, or empty text for a query."""
-    from morrow.statements.tokens import split
+    from morrow.statements.tokens import read_words
 
-    words = split(source)[0]
+    words = read_words(source)
     if words.comes("("):
         return "source"
     return words.path()[-1]

@@ -23,10 +23,8 @@ from morrow.procedures.procedure import Kind, Parameter, Procedure, Rows
 from morrow.procedures.registry import PROCEDURES, TABLE, find_procedure
 from morrow.queries.query import Prepared, make_relation, prepare_query, run_prepared
 from morrow.readers.system.catalog_tables import NAMES
-from morrow.statements import ddl, dml, insert, views
-from morrow.statements import statement as rs
+from morrow.statements import ddl, dml, insert
 from morrow.statements import statement as st
-from morrow.statements import statement as ts
 from morrow.statements.context import Context, DependsOnRows, Warehouse
 from morrow.statements.dml import build_condition
 from morrow.statements.sources import qualify_name
@@ -44,7 +42,7 @@ from morrow.statements.statement import (
     Update,
     format_name,
 )
-from morrow.statements.tokens import split
+from morrow.statements.tokens import read_words
 from morrow.writers.operations.partition_filters import build_partition_filter, list_partitions
 from morrow.writers.target import WriteTarget
 
@@ -251,7 +249,7 @@ def _list_details(table: Table) -> list[tuple[str, str]]:
 
 
 def describe_database(context: Context, statement: DescribeDatabase) -> duckdb.DuckDBPyRelation:
-    found = context.catalog.database(statement.database)
+    found = context.catalog.database(format_name(statement.database))
     about = {
         "Database": found.name,
         "Warehouse": context.catalog.warehouse,
@@ -348,7 +346,7 @@ def _bind_arguments(context: Context, found: Procedure, arguments: Sequence[Argu
 
 
 def _evaluate_argument(context: Context, text: str, parameter: Parameter | None, what: str) -> Any:
-    words = split(text)[0]
+    words = read_words(text)
     token = words.next
     if token is not None and token.token_type is TokenType.IDENTIFIER and len(words.tokens) == 1:
         return token.text  # text in double quotes, as in Spark
@@ -460,27 +458,28 @@ RUNNERS: Mapping[type[st.Statement], Callable[[Context, Any], Any]] = {
     st.Explain: explain,
     st.CopyTo: _run_copy,
     st.Use: ddl.use,
-    ts.CreateDatabase: ddl.create_database,
-    ts.AlterDatabase: ddl.alter_database,
-    ts.DropDatabase: ddl.drop_database,
-    ts.CreateTable: ddl.create_table,
-    ts.CreateTableLike: ddl.create_table_like,
-    ts.DropTable: ddl.drop_table,
-    ts.RenameTable: ddl.rename_table,
-    ts.AlterTable: ddl.alter_table,
-    ts.DropPartitions: ddl.drop_partitions,
-    ts.CreateTag: ddl.create_tag,
-    ts.DeleteTags: ddl.delete_tags,
-    ts.RenameTag: ddl.rename_tag,
-    views.CreateView: views.create_view,
-    views.DropView: views.drop_view,
-    ts.Analyze: ddl.analyze,
-    ts.AnalyzeTables: ddl.analyze_tables,
-    rs.Insert: insert.insert,
-    rs.Delete: dml.delete,
-    rs.Update: dml.update,
-    ts.Truncate: dml.truncate,
-    rs.MergeInto: dml.merge,
+    st.CreateDatabase: ddl.create_database,
+    st.AlterDatabase: ddl.alter_database,
+    st.DropDatabase: ddl.drop_database,
+    st.CreateTable: ddl.create_table,
+    st.CreateTableLike: ddl.create_table_like,
+    st.DropTable: ddl.drop_table,
+    st.RenameTable: ddl.rename_table,
+    st.AlterTable: ddl.alter_table,
+    st.DropPartitions: ddl.drop_partitions,
+    st.CreateTag: ddl.create_tag,
+    st.DeleteTags: ddl.delete_tags,
+    st.RenameTag: ddl.rename_tag,
+    st.CreateView: ddl.create_view,
+    st.DropView: ddl.drop_view,
+    st.CommentColumn: ddl.comment_column,
+    st.Analyze: ddl.analyze,
+    st.AnalyzeTables: ddl.analyze_tables,
+    st.Insert: insert.insert,
+    st.Delete: dml.delete,
+    st.Update: dml.update,
+    st.Truncate: dml.truncate,
+    st.MergeInto: dml.merge,
     st.Show: show,
     st.Describe: describe,
     st.DescribeDatabase: describe_database,

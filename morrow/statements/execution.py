@@ -19,10 +19,7 @@ from morrow.engine.catalog.names import SYSTEM_DATABASE
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.redaction import clean_text, hide_secrets
-from morrow.procedures.procedure import Kind, Parameter, Procedure, Rows
-from morrow.procedures.registry import PROCEDURES, TABLE, find_procedure
 from morrow.queries.query import Prepared, make_relation, prepare_query, run_prepared
-from morrow.readers.system.catalog_tables import NAMES
 from morrow.statements import ddl, dml, insert
 from morrow.statements import statement as st
 from morrow.statements.context import Context, DependsOnRows, Warehouse
@@ -43,7 +40,6 @@ from morrow.statements.statement import (
     format_name,
 )
 from morrow.statements.tokens import read_words
-from morrow.writers.operations.partition_filters import build_partition_filter, list_partitions
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
@@ -52,6 +48,7 @@ if TYPE_CHECKING:
     from morrow.engine.format.schema import TableSchema
     from morrow.engine.format.types import DataField
     from morrow.engine.plan.metadata import TableMetadata
+    from morrow.procedures.procedure import Parameter, Procedure, Rows
     from morrow.tables.table import Table
 
 
@@ -77,6 +74,8 @@ def _show_databases(context: Context, statement: Show) -> pa.Table:
 
 
 def _show_tables(context: Context, statement: Show) -> pa.Table:
+    from morrow.readers.system.catalog_tables import NAMES
+
     if statement.name == (SYSTEM_DATABASE,):
         database, tables = SYSTEM_DATABASE, list(NAMES)
     else:
@@ -107,6 +106,8 @@ def _show_extended(context: Context, statement: Show) -> pa.Table:
 
 
 def _show_partitions(context: Context, statement: Show) -> pa.Table:
+    from morrow.writers.operations.partition_filters import build_partition_filter, list_partitions
+
     target = WriteTarget.of(context.table(statement.name)._metadata)
     given = None if statement.partition is None else context.partition(statement.partition, "PARTITION")
     filter = build_partition_filter(target, given, None, "SHOW PARTITIONS")
@@ -149,6 +150,8 @@ def _show_snapshots(context: Context, statement: Show) -> pa.Table:
 
 
 def _show_procedures(_context: Context, statement: Show) -> pa.Table:
+    from morrow.procedures.registry import PROCEDURES
+
     names = _match_names(sorted(PROCEDURES), statement.like)
     return _build_table(procedure=names, arguments=[str(PROCEDURES[name]) for name in names])
 
@@ -263,6 +266,8 @@ def describe_database(context: Context, statement: DescribeDatabase) -> duckdb.D
 
 
 NAMESPACE = "sys"
+TABLE = "table"
+"""The first argument of procedures of a table."""
 ARROW = {"BIGINT": pa.int64(), "INT": pa.int32(), "BOOLEAN": pa.bool_(), "STRING": pa.string()}
 
 
@@ -310,6 +315,9 @@ class Call:
 
 def call_procedure(context: Context, statement: CallProcedure) -> duckdb.DuckDBPyRelation:
     """Call a procedure. The result has the same columns as in Paimon."""
+    from morrow.procedures.procedure import Kind
+    from morrow.procedures.registry import find_procedure
+
     *namespace, name = statement.procedure
     if namespace and [part.lower() for part in namespace[-1:]] != [NAMESPACE]:
         raise InvalidArgument(f"there is no procedure {'.'.join(statement.procedure)}; they are in {NAMESPACE}")
@@ -326,6 +334,8 @@ def call_procedure(context: Context, statement: CallProcedure) -> duckdb.DuckDBP
 
 def _bind_arguments(context: Context, found: Procedure, arguments: Sequence[Argument]) -> dict[str, Any]:
     """Return the arguments by name. Positional arguments come first, in Paimon's order."""
+    from morrow.procedures.procedure import Kind, Parameter
+
     parameters = [*([Parameter(TABLE, Kind.TABLE, required=True)] if found.of_table else []), *found.parameters]
     known = {parameter.name.lower(): parameter for parameter in parameters}
     given: dict[str, Any] = {}
@@ -346,6 +356,8 @@ def _bind_arguments(context: Context, found: Procedure, arguments: Sequence[Argu
 
 
 def _evaluate_argument(context: Context, text: str, parameter: Parameter | None, what: str) -> Any:
+    from morrow.procedures.procedure import Kind
+
     words = read_words(text)
     token = words.next
     if token is not None and token.token_type is TokenType.IDENTIFIER and len(words.tokens) == 1:

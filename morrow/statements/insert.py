@@ -22,7 +22,6 @@ from morrow.statements.context import Context, bind_expression
 from morrow.statements.statement import Insert
 from morrow.statements.tokens import read_words
 from morrow.writers.ingest.sources import Source
-from morrow.writers.operations.expressions import is_cast
 
 if TYPE_CHECKING:
     import duckdb
@@ -216,6 +215,8 @@ def assign_columns(
 
 
 def _cast(value: str, given: str, field: DataField) -> str:
+    from morrow.writers.operations.expressions import is_cast
+
     return f"CAST({value} AS {name_type(field.type)})" if is_cast(given, field.type) else value
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
-from morrow.engine.names import reserve_name
+from morrow.engine.names import SOURCE, TARGET, reserve_name
 from morrow.engine.plan.filter import parse_filter
 from morrow.spark.statements.queries import Session, query
 from morrow.spark.statements.tokens import SparkWords, replace_parts, rewrite_qualifiers
@@ -23,7 +23,6 @@ from morrow.spark.writing.write import is_overwriting_dynamically, write
 from morrow.statements.dml_parser import UNMATCHED_BY_SOURCE
 from morrow.statements.statement import Delete, Insert, MergeInto, Name, Truncate, Update, Values, When
 from morrow.writers.operations.delete import is_of_partitions
-from morrow.writers.operations.merge import SOURCE, TARGET
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

@@ -142,3 +142,7 @@ def find_free_name(wanted: str, taken: Iterable[str]) -> str:
     while wanted.casefold() in folded or wanted.lower() in folded:
         wanted += "_"
     return wanted
+
+
+TARGET, SOURCE = "target", "source"
+"""The sides of a merge in conditions and values."""

@@ -24,7 +24,6 @@ from morrow.engine.plan.folder_table import FORMAT_TABLE, OBJECT_TABLE
 from morrow.engine.plan.time_travel import NOW, Travel, TravelArguments
 from morrow.engine.redaction import clean_text, explain_missing_name, list_public_names
 from morrow.scans.arguments import expose_travel_arguments
-from morrow.scans.system_tables import SystemScan, make_catalog_scan, make_system_scan
 from morrow.scans.table_scan import make_scan
 from morrow.session import Verify
 from morrow.tables.table import Table
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from morrow.engine.catalog.protocol import Function
     from morrow.readers.execution.duckdb_relation import PaimonDataset
     from morrow.scans.changes import Mode
+    from morrow.scans.system_tables import SystemScan
     from morrow.statements.tokens import Parameters
     from morrow.tables.format_table import FormatTable, ObjectTable
 
@@ -267,6 +267,8 @@ class Catalog(CatalogChanges, CatalogViews):
             DatabaseNotFound, TableNotFound, BranchNotFound: nothing with this name exists.
             InvalidArgument, ColumnNotFound, ...: as `Table.system`.
         """
+        from morrow.scans.system_tables import make_catalog_scan
+
         if not isinstance(name, str):
             raise InvalidArgument(f"the name of a system table is text such as 'db.orders$files', not {name!r}")
         if MARK not in name:
@@ -329,6 +331,7 @@ class Catalog(CatalogChanges, CatalogViews):
         """
         from morrow.readers.execution.duckdb_relation import check_connection
         from morrow.statements.context import Context, default_connection
+        from morrow.statements.ddl import check_statement
         from morrow.statements.execution import run_statement
         from morrow.statements.parser import parse_statements
         from morrow.statements.sources import CatalogSources
@@ -344,6 +347,8 @@ class Catalog(CatalogChanges, CatalogViews):
         if not statements:
             raise InvalidArgument("0 statements where one query was expected")
         for statement in statements:
+            check_statement(statement)
+        for statement in statements:
             found = run_statement(context, statement)
         if database is None:
             self._database = context.database
@@ -351,6 +356,8 @@ class Catalog(CatalogChanges, CatalogViews):
 
     def _dataset(self, name: str, travel: Travel) -> PaimonDataset:
         """Return the dataset of ``db.orders``, ``db.orders$branch_dev``, ``db.orders$files`` or ``sys.tables``."""
+        from morrow.scans.system_tables import make_system_scan
+
         parts = parse_object_name(name)
         if parts.system is None and name.startswith(f"{SYSTEM_DATABASE}."):
             if travel != NOW:

@@ -1,4 +1,4 @@
-"""Statements that define databases, tables, tags and statistics: CREATE, ALTER, DROP, RENAME, ANALYZE.
+"""Statements that define databases, tables, views, tags and statistics: CREATE, ALTER, DROP, RENAME, ANALYZE.
 
 An ALTER TABLE becomes one version of the schema.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
+
+from sqlglot.tokenizer_core import TokenType
 
 from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.options.declared.files import FILE_FORMAT
@@ -31,7 +33,7 @@ from morrow.engine.schema.schema_changes import (
     SetTableComment,
     SetType,
 )
-from morrow.engine.schema.sql_columns import Column, Columns, parse_columns, parse_type
+from morrow.engine.schema.sql_columns import Column, parse_columns, parse_type
 from morrow.engine.units import format_count
 from morrow.queries.query import run_prepared
 from morrow.statements.context import Context
@@ -42,20 +44,27 @@ from morrow.statements.statement import (
     AlterTable,
     Analyze,
     AnalyzeTables,
+    CommentColumn,
     CreateDatabase,
     CreateTable,
     CreateTableLike,
     CreateTag,
+    CreateView,
     DeleteTags,
     DropDatabase,
     DropPartitions,
     DropTable,
+    DropView,
+    Explain,
     Name,
     RenameTable,
     RenameTag,
+    Show,
+    Statement,
     Use,
     format_name,
 )
+from morrow.statements.tokens import OPENING, Words, read_words
 
 if TYPE_CHECKING:
     import duckdb
@@ -65,29 +74,92 @@ if TYPE_CHECKING:
     from morrow.tables.table import Table
 
 DEFAULT_DATABASE = "default"
+PROVIDERS = ("paimon", "morrow")
+LITERALS = frozenset({"TRUE", "FALSE", "NULL", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "X"})
+"""Words that a literal default value may begin with."""
+CONSTRAINTS = frozenset({"CHECK", "UNIQUE", "REFERENCES", "FOREIGN", "GENERATED", "CONSTRAINT", "COLLATE"})
+
+
+def check_statement(statement: Statement) -> None:
+    """Check what the parser leaves to the executors, before the first statement of a text runs.
+
+    Raises:
+        InvalidArgument: the definitions of columns do not parse. Unsupported: a statement or clause that only Spark
+            supports, a default value that is not a literal, or a constraint.
+    """
+    provider = getattr(statement, "provider", None)
+    if provider is not None and provider.lower() not in PROVIDERS:
+        raise Unsupported(f"a table USING {provider}", hint="write USING paimon, or leave it out")
+    if isinstance(statement, CreateTable) and statement.columns is not None:
+        _check_definitions(read_words(statement.columns))
+        parse_columns(statement.columns)
+    elif isinstance(statement, AlterTable):
+        for change in statement.changes:
+            if change.new is not None:
+                _check_definitions(read_words(f"{ANY_NAME} {change.new.definition}"))
+            if change.verb == "set default" and change.value is not None:
+                _check_literal(read_words(change.value), 0)
+    elif isinstance(statement, Analyze) and statement.has_partition:
+        raise Unsupported("ANALYZE TABLE of partitions", hint="analyse the whole table")
+    elif isinstance(statement, (Analyze, AnalyzeTables)) and statement.has_noscan:
+        raise Unsupported(f"{statement.kind} with NOSCAN, which finds nothing that the metadata lacks,")
+    elif isinstance(statement, Explain) and statement.mode is not None:
+        raise Unsupported(f"EXPLAIN {statement.mode}", hint="EXPLAIN alone shows files, masks and the plan")
+    elif isinstance(statement, Use) and statement.word == "CATALOG":
+        raise Unsupported("SET CATALOG", hint="USE database")
+    elif isinstance(statement, Show) and statement.what == "current database":
+        raise Unsupported("SHOW CURRENT DATABASE")
+
+
+def _check_definitions(words: Words) -> None:
+    """Refuse DEFAULT values that are not literals, and constraints that would not be enforced."""
+    depth = 0
+    for at, token in enumerate(words.tokens):
+        depth += (token.text in "(<[") - (token.text in ")>]") if token.token_type is not TokenType.STRING else 0
+        word = token.text.upper()
+        if depth or token.token_type is TokenType.IDENTIFIER:
+            continue
+        if word == "DEFAULT":
+            _check_literal(words, at + 1)
+        if word in CONSTRAINTS and at > 0 and words.tokens[at - 1].text != ",":  # otherwise it is the name of a column
+            raise Unsupported(f"{word} in a table", hint="Paimon has keys, NOT NULL, comments and default values")
+
+
+def _check_literal(words: Words, at: int) -> None:
+    """Refuse a computed default value, since Paimon stores values and not expressions."""
+    words.at = at
+    token = words.next
+    if token is None:
+        raise words.unexpected("a literal")
+    opens = any(following.token_type in OPENING for following in words.tokens[at + 1 : at + 2])
+    is_word = token.token_type not in (TokenType.STRING, TokenType.NUMBER, TokenType.DASH, TokenType.PLUS)
+    if opens or (is_word and token.text.upper() not in LITERALS):
+        raise Unsupported(f"the default value {token.text}", hint="give a literal")
 
 
 def use(context: Context, statement: Use) -> duckdb.DuckDBPyRelation:
-    if statement.database not in context.catalog.databases():
-        raise DatabaseNotFound(f"there is no database {statement.database}")
-    context.database = statement.database
-    return context.did(f"use {statement.database}")
+    name = format_name(statement.database)
+    if name not in context.catalog.databases():
+        raise DatabaseNotFound(f"there is no database {name}")
+    context.database = name
+    return context.did(f"use {name}")
 
 
 def create_database(context: Context, statement: CreateDatabase) -> duckdb.DuckDBPyRelation:
-    name, ignores = statement.database, statement.if_not_exists
+    name, ignores = format_name(statement.database), statement.if_not_exists
     there = ignores and name in context.catalog.databases()
     context.catalog.create_database(name, properties=statement.properties, ignore_if_exists=ignores)
     return context.did(f"{'left' if there else 'created'} the database {name}")
 
 
 def alter_database(context: Context, statement: AlterDatabase) -> duckdb.DuckDBPyRelation:
-    context.catalog.alter_database(statement.database, statement.properties, unset=statement.removed)
-    return context.did(f"altered the database {statement.database}")
+    name = format_name(statement.database)
+    context.catalog.alter_database(name, statement.properties, unset=statement.removed)
+    return context.did(f"altered the database {name}")
 
 
 def drop_database(context: Context, statement: DropDatabase) -> duckdb.DuckDBPyRelation:
-    name = statement.database
+    name = format_name(statement.database)
     there = name in context.catalog.databases()
     context.catalog.drop_database(name, cascade=statement.cascade, ignore_if_not_exists=statement.if_exists)
     return context.did(f"dropped the database {name}" if there else f"there was no database {name}")
@@ -110,7 +182,7 @@ def create_table(context: Context, statement: CreateTable) -> duckdb.DuckDBPyRel
         _create_format_table(context, statement, name)
         return context.did(f"created the format table {name}")
     if statement.query is None:
-        _create_empty_table(context, statement, name, statement.columns)
+        _create_empty_table(context, statement, name)
         return context.did(f"created the table {name}")
     return _create_filled_table(context, statement, name)
 
@@ -127,11 +199,13 @@ def _has(context: Context, name: str) -> bool:
     return database in context.catalog.databases() and table in context.catalog.tables(database)
 
 
-def _create_empty_table(context: Context, statement: CreateTable, name: str, schema: object) -> Table:
+def _create_empty_table(context: Context, statement: CreateTable, name: str, schema: pa.Schema | None = None) -> Table:
+    """Create a table with the columns of a query, by default with those of the statement."""
+    columns = None if statement.columns is None else parse_columns(statement.columns)
     return context.catalog.create_table(
         name,
-        schema=schema.columns if isinstance(schema, Columns) else schema,
-        primary_keys=() if statement.columns is None else statement.columns.primary_keys,
+        schema=schema if columns is None else columns.columns,
+        primary_keys=() if columns is None else columns.primary_keys,
         partition_keys=statement.partition_keys,
         options=dict(statement.options),
         comment=statement.comment,
@@ -139,8 +213,8 @@ def _create_empty_table(context: Context, statement: CreateTable, name: str, sch
 
 
 def _create_format_table(context: Context, statement: CreateTable, name: str) -> None:
-    columns = statement.columns
-    if columns is None or columns.primary_keys:
+    columns = parse_columns(statement.columns or "")
+    if columns.primary_keys:
         raise InvalidArgument(f"{name}: a format table has columns and no primary key")
     options = {key: value for key, value in statement.options.items() if key != TYPE.key}
     context.catalog.create_format_table(
@@ -194,7 +268,7 @@ def _replace_table(context: Context, statement: CreateTable, name: str, there: b
     beside = f"{name}-staged-{uuid.uuid4().hex[:12]}"
     try:
         if statement.query is None:
-            _create_empty_table(context, statement, beside, statement.columns)
+            _create_empty_table(context, statement, beside)
             done = context.did(f"{'replaced' if there else 'created'} the table {name}")
         else:
             done = _create_filled_table(context, statement, beside)
@@ -238,6 +312,29 @@ def rename_table(context: Context, statement: RenameTable) -> duckdb.DuckDBPyRel
     name, to = (context.plain_name(part, statement.kind) for part in (statement.table, statement.to))
     context.catalog.rename_table(name, to)
     return context.did(f"renamed the table {name} to {to}")
+
+
+def create_view(context: Context, statement: CreateView) -> duckdb.DuckDBPyRelation:
+    name = context.plain_name(statement.view, statement.kind)
+    there = statement.if_not_exists and name.partition(".")[2] in context.catalog.views(name.partition(".")[0])
+    context.catalog.create_view(
+        name, statement.query, comment=statement.comment, ignore_if_exists=statement.if_not_exists
+    )
+    return context.did(f"left the view {name}, which exists" if there else f"created the view {name}")
+
+
+def drop_view(context: Context, statement: DropView) -> duckdb.DuckDBPyRelation:
+    name = context.plain_name(statement.view, statement.kind)
+    there = name.partition(".")[2] in context.catalog.views(name.partition(".")[0])
+    context.catalog.drop_view(name, ignore_if_not_exists=statement.if_exists)
+    return context.did(f"dropped the view {name}" if there else f"there was no view {name}")
+
+
+def comment_column(context: Context, statement: CommentColumn) -> duckdb.DuckDBPyRelation:
+    *table, column = statement.path
+    if not table:
+        raise InvalidArgument(f"COMMENT ON COLUMN {column}: write table.column")
+    return alter_table(context, AlterTable(tuple(table), (AlterChange("set comment", (column,), statement.comment),)))
 
 
 def drop_partitions(context: Context, statement: DropPartitions) -> duckdb.DuckDBPyRelation:

@@ -1,4 +1,4 @@
-"""Parsers of CREATE, ALTER, DROP, COMMENT and ANALYZE: databases, tables, columns, partitions and tags."""
+"""Parsers of CREATE, ALTER, DROP, COMMENT and ANALYZE: databases, tables, columns, partitions, tags and views."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from sqlglot.tokenizer_core import TokenType
 
 from morrow.engine.catalog.databases import COMMENT, LOCATION
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.schema.sql_columns import Columns, parse_columns
 from morrow.statements.dml_parser import parse_static_partition
 from morrow.statements.statement import (
     AlterChange,
@@ -18,30 +17,33 @@ from morrow.statements.statement import (
     AlterTable,
     Analyze,
     AnalyzeTables,
+    CommentColumn,
     CreateDatabase,
     CreateTable,
     CreateTableLike,
     CreateTag,
+    CreateView,
     DeleteTags,
     DropDatabase,
     DropPartitions,
     DropTable,
+    DropView,
     Name,
     NewColumn,
     RenameTable,
     RenameTag,
     Statement,
 )
-from morrow.statements.tokens import DATABASE, OPENING, Words, join_words
+from morrow.statements.tokens import DATABASE, Words, join_words
 
 
 def _parse_create_database(words: Words) -> Statement:
     ignores = words.has("IF", "NOT", "EXISTS")
-    name = words.name()
-    return CreateDatabase(name, ignores, parse_database_properties(words))
+    name = words.database()
+    return CreateDatabase(name, ignores, _parse_database_properties(words))
 
 
-def parse_database_properties(words: Words) -> dict[str, str]:
+def _parse_database_properties(words: Words) -> dict[str, str]:
     """Parse the clauses of CREATE DATABASE: COMMENT, LOCATION and WITH DBPROPERTIES, once each."""
     found: dict[str, str] = {}
 
@@ -66,33 +68,20 @@ def parse_database_properties(words: Words) -> dict[str, str]:
 
 
 def _parse_alter_database(words: Words) -> Statement:
-    name = words.name()
-    properties, removed = parse_database_changes(words)
-    return AlterDatabase(name, properties, removed)
-
-
-def parse_database_changes(words: Words) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Parse the clauses of ALTER DATABASE; return the properties to set and the names of properties to remove."""
+    name = words.database()
     if words.has("SET", "LOCATION"):
-        return {LOCATION: words.string()}, ()
+        return AlterDatabase(name, {LOCATION: words.string()})
     if words.has("SET") and words.one_of("DBPROPERTIES", "PROPERTIES") is not None:
-        return words.properties(), ()
+        return AlterDatabase(name, words.properties())
     if words.has("UNSET") and words.one_of("DBPROPERTIES", "PROPERTIES") is not None:
         words.has("IF", "EXISTS")
-        return {}, tuple(words.enclosed(words.property_key))
+        return AlterDatabase(name, removed=tuple(words.enclosed(words.property_key)))
     raise words.unexpected("SET DBPROPERTIES or UNSET DBPROPERTIES")
-
-
-def parse_database_comment(words: Words) -> Statement:
-    """Parse the rest of COMMENT ON DATABASE."""
-    name = words.name()
-    words.need("IS")
-    return AlterDatabase(name, {COMMENT: take_text_or_null(words) or ""})
 
 
 def _parse_drop_database(words: Words) -> Statement:
     ignores = words.has("IF", "EXISTS")
-    name = words.name()
+    name = words.database()
     cascade = words.has("CASCADE")
     if not cascade:
         words.has("RESTRICT")
@@ -112,8 +101,6 @@ DATABASE_PARSERS: Sequence[tuple[tuple[str, ...], Parse]] = tuple(
 COMMENT_OPTION = "comment"
 
 
-LITERALS = frozenset({"TRUE", "FALSE", "NULL", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "X"})
-"""Words that a literal default value may begin with."""
 UNITS: Mapping[str, dt.timedelta] = {
     "DAYS": dt.timedelta(days=1),
     "HOURS": dt.timedelta(hours=1),
@@ -122,7 +109,7 @@ UNITS: Mapping[str, dt.timedelta] = {
 """The units of RETAIN."""
 
 
-def take_text_or_null(words: Words) -> str | None:
+def _take_text_or_null(words: Words) -> str | None:
     return None if words.has("NULL") else words.string()
 
 
@@ -166,11 +153,14 @@ def _parse_unset_options(words: Words, table: Name) -> Statement:
     return AlterTable(table, tuple(_make_option_change(key, None) for key in words.enclosed(words.property_key)))
 
 
+_NO_CONSTRAINTS = "columns of the primary key and NOT NULL are all there are"
+
+
 def _parse_add(words: Words, table: Name) -> Statement:
     if words.comes("PARTITION") or words.comes("IF", "NOT", "EXISTS"):
         raise Unsupported("ALTER TABLE ADD PARTITION", hint="a partition is there when it has rows")
     if words.comes("CONSTRAINT") or words.comes("PRIMARY"):
-        raise Unsupported("ALTER TABLE ADD CONSTRAINT")
+        raise Unsupported("ALTER TABLE ADD CONSTRAINT", hint=_NO_CONSTRAINTS)
     if not words.has("COLUMNS"):
         words.has("COLUMN")
     if words.comes("("):
@@ -185,8 +175,6 @@ def _parse_new_column(words: Words) -> NewColumn:
     while (token := words.next) is not None:
         if depth == 0 and (token.text in ",)" or words.comes("FIRST") or words.comes("AFTER")):
             break
-        if depth == 0 and words.comes("DEFAULT"):
-            check_literal(words, words.at + 1)
         is_text = token.token_type in (TokenType.STRING, TokenType.IDENTIFIER)
         depth += 0 if is_text else (token.text in "(<") - (token.text in ")>")
         words.at += 1
@@ -210,10 +198,12 @@ def _parse_drop(words: Words, table: Name) -> Statement:
             raise Unsupported("DROP IF EXISTS PARTITION", hint="a partition without rows is dropped without an error")
 
         def one() -> Mapping[str, str | None]:
-            words.need("PARTITION")
+            words.has("PARTITION")
             return parse_static_partition(words)
 
         return DropPartitions(table, tuple(words.listed(one)))
+    if words.comes("CONSTRAINT") and words.word(1):
+        raise Unsupported("ALTER TABLE DROP CONSTRAINT", hint=_NO_CONSTRAINTS)
     if not words.has("COLUMNS"):
         words.has("COLUMN")
     ignores = words.has("IF", "EXISTS") or ignores
@@ -245,13 +235,14 @@ def _parse_column_change(words: Words, path: Name) -> AlterChange:
                 break
             depth += (token.text in "(<") - (token.text in ")>")
             words.at += 1
+        if start == words.at:
+            raise words.unexpected("a type")
         return AlterChange("set type", path, words.plain(start, words.at))
     if words.has("COMMENT"):
         return AlterChange("set comment", path, words.string() or None)
     if words.comes("FIRST") or words.comes("AFTER"):
         return AlterChange("move column", path, _parse_position(words))
     if words.has("SET", "DEFAULT"):
-        check_literal(words, words.at)
         return AlterChange("set default", path, words.until(","))
     if words.has("DROP", "DEFAULT"):
         return AlterChange("set default", path)
@@ -297,24 +288,17 @@ def _make_refusal(what: str, hint: str | None = None) -> Callable[[Words, Name],
     return parse
 
 
-def check_literal(words: Words, at: int) -> None:
-    """Refuse a computed default value, since Paimon stores values and not expressions."""
-    token = words.tokens[at] if at < len(words.tokens) else None
-    following = words.tokens[at + 1] if at + 1 < len(words.tokens) else None
-    if token is None:
-        raise words.unexpected("a literal")
-    opens = following is not None and following.token_type in OPENING
-    is_word = token.token_type not in (TokenType.STRING, TokenType.NUMBER, TokenType.DASH, TokenType.PLUS)
-    if opens or (is_word and token.text.upper() not in LITERALS):
-        raise Unsupported(f"the default value {token.text}", hint="give a literal")
-
-
-_CHANGES: Sequence[tuple[tuple[str, ...], Callable[[Words, Name], Statement]]] = (
+_TAG_CHANGES: Sequence[tuple[tuple[str, ...], Callable[[Words, Name], Statement]]] = (
     (("CREATE", "TAG"), _make_create_tag_parser(replace=False)),
     (("CREATE", "OR", "REPLACE", "TAG"), _make_create_tag_parser(replace=True)),
     (("REPLACE", "TAG"), _make_create_tag_parser(replace=True)),
     (("DELETE", "TAG"), _parse_delete_tag),
     (("RENAME", "TAG"), _parse_rename_tag),
+)
+TAG_WORDS = tuple(begin for begin, _ in _TAG_CHANGES)
+"""The words after ALTER TABLE and a name that begin a change of tags."""
+_CHANGES: Sequence[tuple[tuple[str, ...], Callable[[Words, Name], Statement]]] = (
+    *_TAG_CHANGES,
     (("RENAME",), _parse_rename),
     (("SET", "TBLPROPERTIES"), _parse_set_options),
     (("SET", "LOCATION"), _make_refusal("ALTER TABLE SET LOCATION", "tables lie in the folder of their catalog")),
@@ -331,8 +315,6 @@ _CHANGES: Sequence[tuple[tuple[str, ...], Callable[[Words, Name], Statement]]] =
 )
 """The words after ALTER TABLE and a name, and the parser of the rest."""
 
-PROVIDERS = ("paimon", "morrow")
-
 Parse = Callable[[Words], Statement]
 
 
@@ -345,10 +327,10 @@ def _parse_create(*, replace: bool, must_exist: bool = False) -> Parse:
         table = words.path()
         if not replace and words.has("LIKE"):
             return _parse_like(words, table, ignores)
-        columns = _parse_columns(words) if words.comes("(") else None
+        columns = _take_columns(words) if words.comes("(") else None
         parts = _parse_clauses(words)
         query = None
-        if words.has("AS"):
+        if words.has("AS") or _begins_query(words):
             query = words.rest()
         if (columns is None) == (query is None):
             if columns is None:
@@ -358,45 +340,30 @@ def _parse_create(*, replace: bool, must_exist: bool = False) -> Parse:
         comment = parts.get(COMMENT_OPTION, options.pop(COMMENT_OPTION, None))
         return CreateTable(
             *(table, columns, query, tuple(parts.get("partitions", ())), options, comment),
-            *(ignores, replace, must_exist),
+            *(ignores, replace, must_exist, parts.get("provider")),
         )
 
     return parse
 
 
-def _parse_columns(words: Words) -> Columns:
+def _take_columns(words: Words) -> str:
+    """Take the definitions of columns in parentheses, without comments."""
     words.needs(TokenType.L_PAREN, "(")
     if words.comes(")"):
         raise InvalidArgument(f"{words}: a table needs a column")
     start = words.at
-    _check_columns(words)
     words.until()
     end = words.at
     words.needs(TokenType.R_PAREN, ")")
-    return parse_columns(words.plain(start, end))
+    return words.plain(start, end)
 
 
-def _check_columns(words: Words) -> None:
-    """Refuse DEFAULT values that are not literals, and constraints that would not be enforced."""
-    depth, at = 0, words.at
-    while at < len(words.tokens) and depth >= 0:
-        token = words.tokens[at]
-        depth += (token.text in "(<[") - (token.text in ")>]") if token.token_type is not TokenType.STRING else 0
-        word = token.text.upper()
-        if depth == 0 and token.token_type is not TokenType.IDENTIFIER:
-            if word == "DEFAULT":
-                check_literal(words, at + 1)
-            if word in ("CHECK", "UNIQUE", "REFERENCES", "FOREIGN", "GENERATED", "CONSTRAINT", "COLLATE"):
-                before = words.tokens[at - 1].text
-                if word not in ("CHECK", "UNIQUE") or before != ",":
-                    _refuse_constraint(words, at, word)
-        at += 1
-
-
-def _refuse_constraint(words: Words, at: int, word: str) -> None:
-    """Refuse a constraint. A column may have the same name as its keyword if a type follows."""
-    if words.tokens[at - 1].text not in ("(", ","):
-        raise Unsupported(f"{word} in a table", hint="Paimon has keys, NOT NULL, comments and default values")
+def _begins_query(words: Words) -> bool:
+    """Return whether a query without AS comes next, as Spark allows."""
+    if not words.syntax.has_catalogs:
+        return False
+    is_with = words.comes("WITH") and not words.comes("(", after=1)
+    return is_with or any(words.comes(word) for word in ("SELECT", "VALUES", "FROM", "TABLE"))
 
 
 def _parse_clauses(words: Words) -> dict[str, Any]:
@@ -408,9 +375,9 @@ def _parse_clauses(words: Words) -> dict[str, Any]:
             raise InvalidArgument(f"{words}: a part of CREATE TABLE is given twice")
         found[key] = value
 
-    while not words.is_at_end() and not words.comes("AS"):
+    while not words.is_at_end() and not words.comes("AS") and not _begins_query(words):
         if words.has("USING"):
-            put("provider", _parse_provider(words))
+            put("provider", words.name())
         elif words.has("PARTITIONED", "BY"):
             put("partitions", _parse_partitioning(words))
         elif words.has("COMMENT"):
@@ -431,13 +398,6 @@ _INSTEAD = {
 }
 
 
-def _parse_provider(words: Words) -> str:
-    name = words.name().lower()
-    if name not in PROVIDERS:
-        raise Unsupported(f"a table USING {name}", hint="write USING paimon, or leave it out")
-    return name
-
-
 def _parse_partitioning(words: Words) -> list[str]:
     def column() -> str:
         name = words.name()
@@ -453,9 +413,10 @@ def _parse_partitioning(words: Words) -> list[str]:
 def _parse_like(words: Words, table: Name, ignores: bool) -> Statement:
     source = words.path()
     options: dict[str, str] = {}
+    provider = None
     while not words.is_at_end():
         if words.has("USING"):
-            _parse_provider(words)
+            provider = words.name()
         elif words.has("TBLPROPERTIES") or words.has("WITH"):
             options = words.properties()
         elif words.has("LOCATION"):
@@ -464,48 +425,71 @@ def _parse_like(words: Words, table: Name, ignores: bool) -> Statement:
             raise words.unexpected("USING, TBLPROPERTIES or the end")
     if COMMENT_OPTION in options:
         raise Unsupported(f"the property {COMMENT_OPTION!r} in CREATE TABLE LIKE")
-    return CreateTableLike(table, source, options, ignores)
+    return CreateTableLike(table, source, options, ignores, provider)
 
 
 def _parse_drop_table(words: Words) -> Statement:
     ignores = words.has("IF", "EXISTS")
     table = words.path()
-    if words.comes("PURGE") or words.comes("CASCADE"):
+    if words.syntax.has_catalogs:
+        words.has("PURGE")  # which Spark knows; files are removed with or without it
+    elif words.comes("PURGE") or words.comes("CASCADE"):
         raise Unsupported("DROP TABLE with PURGE or CASCADE", hint="leave it out: the files are removed")
     return DropTable(table, ignores)
 
 
 def _parse_comment(words: Words) -> Statement:
     if words.has("COLUMN"):
-        *table, column = words.path()
+        path = words.path()
         words.need("IS")
-        return AlterTable(tuple(table), (AlterChange("set comment", (column,), take_text_or_null(words)),))
+        return CommentColumn(path, _take_text_or_null(words))
     if words.one_of(*DATABASE) is not None:
-        return parse_database_comment(words)
-    words.need("TABLE")
+        name = words.database()
+        words.need("IS")
+        return AlterDatabase(name, {COMMENT: _take_text_or_null(words) or ""})
+    if words.comes("VIEW"):
+        raise Unsupported("COMMENT ON VIEW", hint="there is COMMENT ON TABLE, COLUMN and DATABASE")
+    if not words.has("TABLE"):
+        raise words.unexpected("TABLE, COLUMN or DATABASE")
     table_name = words.path()
     words.need("IS")
-    return AlterTable(table_name, (AlterChange("set table comment", value=take_text_or_null(words)),))
+    return AlterTable(table_name, (AlterChange("set table comment", value=_take_text_or_null(words)),))
 
 
 def _parse_analyze_tables(words: Words) -> Statement:
-    database = (words.name(),) if words.one_of("IN", "FROM") is not None else ()
+    database = words.database() if words.one_of("IN", "FROM") is not None else ()
     words.need("COMPUTE", "STATISTICS")
-    if words.comes("NOSCAN"):
-        raise Unsupported("ANALYZE TABLES with NOSCAN, which finds nothing that metadata does not tell,")
-    return AnalyzeTables(database)
+    return AnalyzeTables(database, words.has("NOSCAN"))
 
 
 def _parse_analyze(words: Words) -> Statement:
     table = words.path()
-    if words.comes("PARTITION"):
-        raise Unsupported("ANALYZE TABLE of partitions", hint="analyse the whole table")
+    has_partition = words.has("PARTITION")
+    if has_partition:
+        words.enclosed(lambda: words.until(","))
     words.need("COMPUTE", "STATISTICS")
-    if words.comes("NOSCAN"):
-        raise Unsupported("ANALYZE TABLE with NOSCAN, which finds nothing that metadata does not tell,")
+    columns: tuple[str, ...] | None = ()
+    has_noscan = words.has("NOSCAN")
     if words.has("FOR", "ALL", "COLUMNS"):
-        return Analyze(table, None)
-    return Analyze(table, tuple(words.listed(words.name)) if words.has("FOR", "COLUMNS") else ())
+        columns = None
+    elif words.has("FOR", "COLUMNS"):
+        columns = tuple(words.listed(words.name))
+    return Analyze(table, columns, has_partition, has_noscan)
+
+
+def _parse_create_view(words: Words) -> Statement:
+    ignores = words.has("IF", "NOT", "EXISTS")
+    name = words.path()
+    if words.comes("("):
+        raise Unsupported("CREATE VIEW with names of columns", hint="name the columns in the query")
+    comment = words.string() if words.has("COMMENT") else None
+    words.need("AS")
+    return CreateView(name, words.rest(), comment, ignores)
+
+
+def _parse_drop_view(words: Words) -> Statement:
+    ignores = words.has("IF", "EXISTS")
+    return DropView(words.path(), ignores)
 
 
 DDL_PARSERS: Sequence[tuple[tuple[str, ...], Parse]] = (
@@ -518,4 +502,6 @@ DDL_PARSERS: Sequence[tuple[tuple[str, ...], Parse]] = (
     (("COMMENT", "ON"), _parse_comment),
     (("ANALYZE", "TABLE"), _parse_analyze),
     (("ANALYZE", "TABLES"), _parse_analyze_tables),
+    (("CREATE", "VIEW"), _parse_create_view),
+    (("DROP", "VIEW"), _parse_drop_view),
 )

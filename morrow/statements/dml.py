@@ -16,6 +16,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import RowType
+from morrow.engine.names import SOURCE, TARGET
 from morrow.engine.plan.filter.sql_parsing import run_with_stack
 from morrow.engine.redaction import suggest_name
 from morrow.queries.dialect import Node
@@ -32,10 +33,10 @@ from morrow.statements.context import (
     render_expression,
     replace_subqueries,
 )
+from morrow.statements.dml_parser import UNMATCHED, UNMATCHED_BY_SOURCE
 from morrow.statements.insert import add_missing_columns, find_column, find_default, make_counts
 from morrow.statements.statement import Delete, MergeInto, Name, Truncate, Update, When, format_name
 from morrow.writers.commit.tally import Operation, count_rows_of
-from morrow.writers.operations.merge import SOURCE, TARGET, UNMATCHED, UNMATCHED_BY_SOURCE
 
 if TYPE_CHECKING:
     import duckdb
@@ -319,9 +320,9 @@ def _find_name(name: str, known: Sequence[str], where: str) -> str:
 
 def _find_source_name(source: str) -> str:
     """Return the name of a source without an alias: the last part of a table's name, or empty text for a query."""
-    from morrow.statements.tokens import split
+    from morrow.statements.tokens import read_words
 
-    words = split(source)[0]
+    words = read_words(source)
     if words.comes("("):
         return "source"
     return words.path()[-1]

@@ -21,9 +21,9 @@ def _parse_insert(*, overwrite: bool, evolves: bool = False) -> Callable[[Words]
         table = words.path()
         replaced = _parse_replace_where(words) if not overwrite else None
         partition = _parse_partition(words) if words.has("PARTITION") else {}
-        columns = by_name = None
-        if words.has("BY", "NAME"):
-            by_name = True
+        columns, by_name = None, words.has("BY", "NAME")
+        if by_name:
+            replaced = replaced or (_parse_replace_where(words) if not overwrite else None)
         elif not words.has("BY", "POSITION") and words.comes("(") and not _is_query(words):
             columns = tuple(words.enclosed(words.name))
         if columns is None and words.has("IF", "NOT", "EXISTS"):
@@ -37,13 +37,15 @@ def _parse_insert(*, overwrite: bool, evolves: bool = False) -> Callable[[Words]
         query = _query(words)
         if columns is not None and len(set(columns)) != len(columns):
             raise InvalidArgument(f"{words}: a column is named twice")
-        return Insert(table, query, columns, partition, bool(by_name), overwrite, replaced, evolves)
+        return Insert(table, query, columns, partition, by_name, overwrite, replaced, evolves)
 
     return parse
 
 
 def _query(words: Words) -> str:
     """Take the rest, a query. Raises `Unsupported` for ON CONFLICT or RETURNING after the query."""
+    if not words.syntax.has_returning:
+        return words.rest()
     start, end = words.at, len(words.tokens)
     while not words.is_at_end():
         words.until("RETURNING", "CONFLICT", "DUPLICATE")
@@ -61,7 +63,7 @@ def _parse_replace_where(words: Words) -> str | None:
     """Parse ``REPLACE WHERE condition``, up to the following query."""
     if not words.has("REPLACE", "WHERE"):
         return None
-    return words.until("SELECT", "VALUES", "WITH", "TABLE")
+    return words.until(*QUERIES)
 
 
 def _is_query(words: Words) -> bool:
@@ -106,8 +108,8 @@ def _parse_alias(words: Words) -> str | None:
 def _parse_delete(words: Words) -> Statement:
     words.need("FROM")
     table, alias = words.path(), _parse_alias(words)
-    source = words.until("WHERE", "RETURNING") if words.has("USING") else None
-    where = words.until("RETURNING") if words.has("WHERE") else None
+    source = words.condition("WHERE") if words.has("USING") else None
+    where = words.condition() if words.has("WHERE") else None
     _refuse_returning(words)
     return Delete(table, alias, where, source)
 
@@ -115,26 +117,22 @@ def _parse_delete(words: Words) -> Statement:
 def _parse_update(words: Words) -> Statement:
     table, alias = words.path(), _parse_alias(words)
     words.need("SET")
-    assignments = tuple(words.listed(lambda: _parse_assignment(words, ",", "WHERE", "RETURNING", "FROM")))
-    source = words.until("WHERE", "RETURNING") if words.has("FROM") else None
-    where = words.until("RETURNING") if words.has("WHERE") else None
+    assignments = tuple(words.listed(lambda: _parse_assignment(words, ",", "WHERE", "FROM")))
+    source = words.condition("WHERE") if words.has("FROM") else None
+    where = words.condition() if words.has("WHERE") else None
     _refuse_returning(words)
     return Update(table, assignments, alias, where, source)
 
 
 def _refuse_returning(words: Words) -> None:
-    if words.comes("RETURNING"):
+    if words.syntax.has_returning and words.comes("RETURNING"):
         raise Unsupported("RETURNING")
 
 
 def _parse_assignment(words: Words, *ends: str) -> tuple[Name, str]:
     path = words.path()
     words.needs(TokenType.EQ, "=")
-    value = words.until(*ends)
-    if words.comes("FROM") and value.rstrip().upper().endswith("DISTINCT"):  # a IS DISTINCT FROM b
-        words.at += 1
-        value += " FROM " + words.until(*ends)
-    return path, value
+    return path, words.condition(*ends)
 
 
 def _parse_truncate(words: Words) -> Statement:
@@ -176,13 +174,12 @@ def _take_source(words: Words) -> None:
     """Take the name of a source table or function, with its time travel clause."""
     words.path()
     _take_brackets(words)
-    words.has("FOR")
-    if words.one_of("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME") is None:
-        return
-    words.need("AS", "OF")
-    words.one_of("TIMESTAMP", "DATE")
-    words.at += 1
-    _take_brackets(words)
+    for kind in ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME"):
+        if words.has("FOR", kind, "AS", "OF") or words.has(kind, "AS", "OF"):
+            words.one_of("TIMESTAMP", "DATE")
+            words.at += 1
+            _take_brackets(words)
+            return
 
 
 def _take_brackets(words: Words) -> None:
@@ -214,9 +211,7 @@ def _parse_when(words: Words) -> When:
         if when == UNMATCHED_BY_SOURCE:
             raise InvalidArgument(f"{words}: SET * needs a row of the source")
         return When(when, "update", condition)
-    return When(
-        when, "update", condition, tuple(words.listed(lambda: _parse_assignment(words, ",", "WHEN", "RETURNING")))
-    )
+    return When(when, "update", condition, tuple(words.listed(lambda: _parse_assignment(words, ",", "WHEN"))))
 
 
 _ACTIONS = {

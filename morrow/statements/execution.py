@@ -19,14 +19,9 @@ from morrow.engine.catalog.names import SYSTEM_DATABASE
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.redaction import clean_text, hide_secrets
-from morrow.procedures.procedure import Kind, Parameter, Procedure, Rows
-from morrow.procedures.registry import PROCEDURES, TABLE, find_procedure
 from morrow.queries.query import Prepared, make_relation, prepare_query, run_prepared
-from morrow.readers.system.catalog_tables import NAMES
-from morrow.statements import ddl, dml, insert, views
-from morrow.statements import statement as rs
+from morrow.statements import ddl, dml, insert
 from morrow.statements import statement as st
-from morrow.statements import statement as ts
 from morrow.statements.context import Context, DependsOnRows, Warehouse
 from morrow.statements.dml import build_condition
 from morrow.statements.sources import qualify_name
@@ -44,8 +39,7 @@ from morrow.statements.statement import (
     Update,
     format_name,
 )
-from morrow.statements.tokens import split
-from morrow.writers.operations.partition_filters import build_partition_filter, list_partitions
+from morrow.statements.tokens import read_words
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
@@ -54,6 +48,7 @@ if TYPE_CHECKING:
     from morrow.engine.format.schema import TableSchema
     from morrow.engine.format.types import DataField
     from morrow.engine.plan.metadata import TableMetadata
+    from morrow.procedures.procedure import Parameter, Procedure, Rows
     from morrow.tables.table import Table
 
 
@@ -79,6 +74,8 @@ def _show_databases(context: Context, statement: Show) -> pa.Table:
 
 
 def _show_tables(context: Context, statement: Show) -> pa.Table:
+    from morrow.readers.system.catalog_tables import NAMES
+
     if statement.name == (SYSTEM_DATABASE,):
         database, tables = SYSTEM_DATABASE, list(NAMES)
     else:
@@ -109,6 +106,8 @@ def _show_extended(context: Context, statement: Show) -> pa.Table:
 
 
 def _show_partitions(context: Context, statement: Show) -> pa.Table:
+    from morrow.writers.operations.partition_filters import build_partition_filter, list_partitions
+
     target = WriteTarget.of(context.table(statement.name)._metadata)
     given = None if statement.partition is None else context.partition(statement.partition, "PARTITION")
     filter = build_partition_filter(target, given, None, "SHOW PARTITIONS")
@@ -151,6 +150,8 @@ def _show_snapshots(context: Context, statement: Show) -> pa.Table:
 
 
 def _show_procedures(_context: Context, statement: Show) -> pa.Table:
+    from morrow.procedures.registry import PROCEDURES
+
     names = _match_names(sorted(PROCEDURES), statement.like)
     return _build_table(procedure=names, arguments=[str(PROCEDURES[name]) for name in names])
 
@@ -251,7 +252,7 @@ def _list_details(table: Table) -> list[tuple[str, str]]:
 
 
 def describe_database(context: Context, statement: DescribeDatabase) -> duckdb.DuckDBPyRelation:
-    found = context.catalog.database(statement.database)
+    found = context.catalog.database(format_name(statement.database))
     about = {
         "Database": found.name,
         "Warehouse": context.catalog.warehouse,
@@ -265,6 +266,8 @@ def describe_database(context: Context, statement: DescribeDatabase) -> duckdb.D
 
 
 NAMESPACE = "sys"
+TABLE = "table"
+"""The first argument of procedures of a table."""
 ARROW = {"BIGINT": pa.int64(), "INT": pa.int32(), "BOOLEAN": pa.bool_(), "STRING": pa.string()}
 
 
@@ -312,6 +315,9 @@ class Call:
 
 def call_procedure(context: Context, statement: CallProcedure) -> duckdb.DuckDBPyRelation:
     """Call a procedure. The result has the same columns as in Paimon."""
+    from morrow.procedures.procedure import Kind
+    from morrow.procedures.registry import find_procedure
+
     *namespace, name = statement.procedure
     if namespace and [part.lower() for part in namespace[-1:]] != [NAMESPACE]:
         raise InvalidArgument(f"there is no procedure {'.'.join(statement.procedure)}; they are in {NAMESPACE}")
@@ -328,6 +334,8 @@ def call_procedure(context: Context, statement: CallProcedure) -> duckdb.DuckDBP
 
 def _bind_arguments(context: Context, found: Procedure, arguments: Sequence[Argument]) -> dict[str, Any]:
     """Return the arguments by name. Positional arguments come first, in Paimon's order."""
+    from morrow.procedures.procedure import Kind, Parameter
+
     parameters = [*([Parameter(TABLE, Kind.TABLE, required=True)] if found.of_table else []), *found.parameters]
     known = {parameter.name.lower(): parameter for parameter in parameters}
     given: dict[str, Any] = {}
@@ -348,7 +356,9 @@ def _bind_arguments(context: Context, found: Procedure, arguments: Sequence[Argu
 
 
 def _evaluate_argument(context: Context, text: str, parameter: Parameter | None, what: str) -> Any:
-    words = split(text)[0]
+    from morrow.procedures.procedure import Kind
+
+    words = read_words(text)
     token = words.next
     if token is not None and token.token_type is TokenType.IDENTIFIER and len(words.tokens) == 1:
         return token.text  # text in double quotes, as in Spark
@@ -460,27 +470,28 @@ RUNNERS: Mapping[type[st.Statement], Callable[[Context, Any], Any]] = {
     st.Explain: explain,
     st.CopyTo: _run_copy,
     st.Use: ddl.use,
-    ts.CreateDatabase: ddl.create_database,
-    ts.AlterDatabase: ddl.alter_database,
-    ts.DropDatabase: ddl.drop_database,
-    ts.CreateTable: ddl.create_table,
-    ts.CreateTableLike: ddl.create_table_like,
-    ts.DropTable: ddl.drop_table,
-    ts.RenameTable: ddl.rename_table,
-    ts.AlterTable: ddl.alter_table,
-    ts.DropPartitions: ddl.drop_partitions,
-    ts.CreateTag: ddl.create_tag,
-    ts.DeleteTags: ddl.delete_tags,
-    ts.RenameTag: ddl.rename_tag,
-    views.CreateView: views.create_view,
-    views.DropView: views.drop_view,
-    ts.Analyze: ddl.analyze,
-    ts.AnalyzeTables: ddl.analyze_tables,
-    rs.Insert: insert.insert,
-    rs.Delete: dml.delete,
-    rs.Update: dml.update,
-    ts.Truncate: dml.truncate,
-    rs.MergeInto: dml.merge,
+    st.CreateDatabase: ddl.create_database,
+    st.AlterDatabase: ddl.alter_database,
+    st.DropDatabase: ddl.drop_database,
+    st.CreateTable: ddl.create_table,
+    st.CreateTableLike: ddl.create_table_like,
+    st.DropTable: ddl.drop_table,
+    st.RenameTable: ddl.rename_table,
+    st.AlterTable: ddl.alter_table,
+    st.DropPartitions: ddl.drop_partitions,
+    st.CreateTag: ddl.create_tag,
+    st.DeleteTags: ddl.delete_tags,
+    st.RenameTag: ddl.rename_tag,
+    st.CreateView: ddl.create_view,
+    st.DropView: ddl.drop_view,
+    st.CommentColumn: ddl.comment_column,
+    st.Analyze: ddl.analyze,
+    st.AnalyzeTables: ddl.analyze_tables,
+    st.Insert: insert.insert,
+    st.Delete: dml.delete,
+    st.Update: dml.update,
+    st.Truncate: dml.truncate,
+    st.MergeInto: dml.merge,
     st.Show: show,
     st.Describe: describe,
     st.DescribeDatabase: describe_database,

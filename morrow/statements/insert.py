@@ -20,9 +20,8 @@ from morrow.readers.expressions.duckdb_queries import query_errors, to_morrow_er
 from morrow.readers.expressions.sql import name_type
 from morrow.statements.context import Context, bind_expression
 from morrow.statements.statement import Insert
-from morrow.statements.tokens import Words, read_tokens
+from morrow.statements.tokens import read_words
 from morrow.writers.ingest.sources import Source
-from morrow.writers.operations.expressions import is_cast
 
 if TYPE_CHECKING:
     import duckdb
@@ -216,6 +215,8 @@ def assign_columns(
 
 
 def _cast(value: str, given: str, field: DataField) -> str:
+    from morrow.writers.operations.expressions import is_cast
+
     return f"CAST({value} AS {name_type(field.type)})" if is_cast(given, field.type) else value
 
 
@@ -255,7 +256,7 @@ def _build_query(context: Context, statement: Insert, names: Sequence[str], sche
     `'01'` next to `2` would be a number. If rows write a column differently, each value is therefore cast separately.
     """
     query = statement.query
-    words = Words(query, read_tokens(query))
+    words = read_words(query)
     if not words.comes("VALUES"):
         return query
     has_defaults = any(token.text.upper() == "DEFAULT" for token in words.tokens)

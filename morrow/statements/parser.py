@@ -1,11 +1,13 @@
 """The parser of SQL text: statements by their first words; SHOW, DESCRIBE, USE, CALL, COPY and EXPLAIN.
 
-Parsing does not access tables. Each family of statements has a parser. Unparsed tokens are refused.
+`Catalog.sql` and `morrow.spark.sql` share it. Parsing does not access tables. Each family of statements has a parser.
+Unparsed tokens are refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from sqlglot.tokenizer_core import TokenType
 
@@ -20,6 +22,7 @@ from morrow.statements.statement import (
     Delete,
     Describe,
     DescribeDatabase,
+    DescribeQuery,
     Explain,
     Insert,
     MergeInto,
@@ -29,19 +32,19 @@ from morrow.statements.statement import (
     Update,
     Use,
 )
-from morrow.statements.tokens import DATABASE, Words, read_tokens, split
-from morrow.statements.views import VIEW_PARSERS
+from morrow.statements.tokens import CATALOG_SYNTAX, DATABASE, Syntax, Words, read_tokens, split
 
 EXPLAINED = (Query, Insert, Update, Delete, MergeInto)
 """Statements that EXPLAIN supports."""
 
 
 def _parse_use(words: Words) -> Statement:
-    for word in DATABASE:
-        if words.comes(word) and len(words.tokens) - words.at > 1:
-            words.at += 1
-            break
-    return Use(words.name())
+    is_database = words.word(1) != "" and words.one_of(*DATABASE) is not None
+    return Use(words.database(), "DATABASE" if is_database else None)
+
+
+def _parse_set_catalog(words: Words) -> Statement:
+    return Use((words.name(),), "CATALOG")
 
 
 # SHOW
@@ -53,11 +56,15 @@ def _parse_like(words: Words) -> str | None:
 
 
 def _parse_in_database(words: Words) -> tuple[str, ...]:
-    return (words.name(),) if words.has("IN") or words.has("FROM") else ()
+    return words.database() if words.has("IN") or words.has("FROM") else ()
 
 
 def _show_databases(words: Words) -> Statement:
-    return Show("databases", like=_parse_like(words))
+    return Show("databases", _parse_in_database(words) if words.syntax.has_catalogs else (), _parse_like(words))
+
+
+def _show_current(_words: Words) -> Statement:
+    return Show("current database")
 
 
 def _show_tables(words: Words) -> Statement:
@@ -93,9 +100,10 @@ def _show_properties(words: Words) -> Statement:
 
 
 def _show_columns(words: Words) -> Statement:
-    if not words.has("IN") and not words.has("FROM"):
+    if words.one_of("IN", "FROM") is None and not words.syntax.has_catalogs:
         raise words.unexpected("IN or FROM")
-    return Show("columns", words.path())
+    table = words.path()
+    return Show("columns", (*words.database(), table[-1]) if words.one_of("IN", "FROM") is not None else table)
 
 
 def _show(what: str) -> Parse:
@@ -107,11 +115,9 @@ def _show_procedures(words: Words) -> Statement:
     return Show("procedures", like=_parse_like(words))
 
 
-def _make_refusal(what: str, hint: str | None = None) -> Parse:
-    def parse(_words: Words) -> Statement:
-        raise Unsupported(what, hint=hint)
-
-    return parse
+def _refuse_show(words: Words) -> Statement:
+    hint = "it shows DATABASES, TABLES, COLUMNS, PARTITIONS, TBLPROPERTIES, TAGS and so on"
+    raise Unsupported(f"SHOW {words.word()}".rstrip(), hint=hint)
 
 
 # DESCRIBE, CALL, COPY
@@ -120,10 +126,15 @@ def _make_refusal(what: str, hint: str | None = None) -> Parse:
 def _parse_describe(words: Words) -> Statement:
     if words.one_of(*DATABASE) is not None:
         extended = words.has("EXTENDED")
-        return DescribeDatabase(words.name(), extended)
+        return DescribeDatabase(words.database(), extended)
+    is_spark = words.syntax.has_catalogs
+    if is_spark and (words.has("QUERY") or any(words.comes(word) for word in ("SELECT", "WITH", "FROM", "VALUES"))):
+        return DescribeQuery(words.rest())
     words.has("TABLE")
     extended = words.has("EXTENDED") or words.has("FORMATTED")
     table = words.path()
+    if is_spark and not words.is_at_end():
+        return Describe(table, extended, words.path())
     if not words.is_at_end():  # time travel, for example
         words.at = len(words.tokens)
         return Query(words.text)
@@ -144,10 +155,10 @@ def _parse_call(words: Words) -> Statement:
 
 def _parse_argument(words: Words) -> Argument:
     name = None
-    arrow = words.tokens[words.at + 1] if words.at + 1 < len(words.tokens) else None
-    if arrow is not None and arrow.token_type in (TokenType.FARROW, TokenType.COLON_EQ):
+    arrow = next((arrow for arrow in (("=>",), (":=",), ("=", ">")) if words.comes(*arrow, after=1)), None)
+    if arrow is not None:
         name = words.name()
-        words.at += 1
+        words.need(*arrow)
     return Argument(name, words.until(","))
 
 
@@ -175,6 +186,10 @@ def _parse_copy(words: Words) -> Statement:
 
 OTHER_PARSERS: Sequence[tuple[tuple[str, ...], Parse]] = (
     (("USE",), _parse_use),
+    (("SET", "CATALOG"), _parse_set_catalog),
+    (("SHOW", "CURRENT", "DATABASE"), _show_current),
+    (("SHOW", "CURRENT", "SCHEMA"), _show_current),
+    (("SHOW", "CURRENT", "NAMESPACE"), _show_current),
     (("SHOW", "DATABASES"), _show_databases),
     (("SHOW", "SCHEMAS"), _show_databases),
     (("SHOW", "NAMESPACES"), _show_databases),
@@ -190,7 +205,7 @@ OTHER_PARSERS: Sequence[tuple[tuple[str, ...], Parse]] = (
     (("SHOW", "PROCEDURES"), _show_procedures),
     (("SHOW", "VIEWS"), _show_named("views")),
     (("SHOW", "FUNCTIONS"), _show_named("functions")),
-    (("SHOW",), _make_refusal("this SHOW", "it shows DATABASES, TABLES, COLUMNS, PARTITIONS, TAGS and so on")),
+    (("SHOW",), _refuse_show),
     (("DESCRIBE",), _parse_describe),
     (("DESC",), _parse_describe),
     (("CALL",), _parse_call),
@@ -202,7 +217,7 @@ READING = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "SUMMARIZE", "PIVOT", "U
 CHANGING = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})
 
 Parse = Callable[[Words], Statement]
-BEGINNINGS: Sequence[tuple[tuple[str, ...], Parse]] = (*DDL_PARSERS, *VIEW_PARSERS, *DML_PARSERS, *OTHER_PARSERS)
+BEGINNINGS: Sequence[tuple[tuple[str, ...], Parse]] = (*DDL_PARSERS, *DML_PARSERS, *OTHER_PARSERS)
 """The first words of statements, and the parsers of the rest. Longer sequences precede their prefixes."""
 
 REFUSED: Sequence[tuple[tuple[str, ...], str | None]] = (
@@ -245,17 +260,18 @@ REFUSED: Sequence[tuple[tuple[str, ...], str | None]] = (
 """Unsupported statements, each with an alternative."""
 
 
-def parse_statements(text: str) -> list[Statement]:
+def parse_statements(text: str, syntax: Syntax = CATALOG_SYNTAX) -> list[Statement]:
     """Parse the statements of a text, separated by semicolons.
 
     Raises:
         InvalidArgument: the text is not a statement, or has unexpected tokens. Unsupported: a known statement, or a
             part of one, that Morrow does not support.
     """
-    return [_parse_statement(words) for words in split(text)]
+    return [parse_statement(words) for words in split(text, syntax)]
 
 
-def _parse_statement(words: Words) -> Statement:
+def parse_statement(words: Words) -> Statement:
+    """Parse one statement. Raises as `parse_statements`."""
     found = _parse_by_keyword(words)
     words.end()
     if not isinstance(found, Query):
@@ -268,48 +284,53 @@ def _parse_by_keyword(words: Words) -> Statement:
         return _parse_explain(words)
     for begin, parse in BEGINNINGS:
         if words.comes(*begin):
-            if begin == ("DESCRIBE",) and words.comes(*begin, "SELECT"):
+            if begin == ("DESCRIBE",) and words.comes(*begin, "SELECT") and not words.syntax.has_catalogs:
                 break
             words.need(*begin)
             return parse(words)
     for begin, hint in REFUSED:
         if words.comes(*begin):
-            raise Unsupported(" ".join(begin), hint=hint)
-    token = words.next
-    first = "" if token is None else token.text.upper()
-    if first == "WITH" and (inner := _find_verb_after_with(words)):
-        raise Unsupported(f"WITH in front of {inner}", hint="write WITH in front of the SELECT inside of it")
+            is_duckdb = words.syntax is CATALOG_SYNTAX
+            raise Unsupported(" ".join(begin) + ("" if is_duckdb else " here"), hint=hint if is_duckdb else None)
+    first = words.word()
+    if first == "WITH" and (verb := _find_verb_after_with(words)) in CHANGING:
+        raise Unsupported(f"WITH in front of {verb}", hint="write WITH in front of the SELECT inside of it")
     if first in READING or first in ("(", "DESCRIBE", "DESC"):
         text = words.rest() if words.at else words.text
         words.at = len(words.tokens)
         return Query(text)
+    if words.syntax is not CATALOG_SYNTAX:
+        known = dict.fromkeys(begin[0] for begin, _ in BEGINNINGS)
+        raise Unsupported(f"the statement {first} here", hint=f"there are SELECT, {', '.join(known)}")
     raise InvalidArgument(f"{words}: no statement begins with {first!r}")
 
 
 def _parse_explain(words: Words) -> Statement:
-    for word in ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "ANALYZE"):
+    mode = None
+    for word in ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "ANALYZE", "SIMPLE"):
         if words.comes(word) and not words.comes(word, "TABLE"):
-            raise Unsupported(f"EXPLAIN {word}", hint="EXPLAIN alone shows files, masks and the plan")
+            mode = word
+            words.at += 1
     words.has("PLAN", "FOR")
     found = _parse_by_keyword(words)
     if not isinstance(found, EXPLAINED):
         raise Unsupported(f"EXPLAIN {found.kind}", hint="it explains queries, INSERT, UPDATE, DELETE and MERGE")
-    return Explain(found)
+    return Explain(found, mode)
 
 
 def _find_verb_after_with(words: Words) -> str | None:
-    """Return the verb of a statement that begins with WITH and changes rows."""
+    """Return the first word behind the common table expressions of a statement that begins with WITH."""
     depth = 0
-    for token in words.tokens:
-        depth += (token.text == "(") - (token.text == ")")
-        if depth == 0 and token.text.upper() in CHANGING and token.token_type.name == token.text.upper():
-            return token.text.upper()
+    for token, following in pairwise(words.tokens):
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if depth == 0 and token.token_type is TokenType.R_PAREN and following.text.upper() not in (",", "AS"):
+            return following.text.upper()
     return None
 
 
 def _check_hints(words: Words, found: Statement) -> None:
     """Refuse hints outside the query of a statement, since they would be ignored."""
-    if "/*+" not in words.text:
+    if "/*+" not in words.text or not words.syntax.keeps_comments:
         return
     inner = found.statement if isinstance(found, Explain) else found
     query = str(getattr(inner, "query", None) or getattr(inner, "text", None) or "")

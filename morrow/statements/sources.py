@@ -12,10 +12,7 @@ import pyarrow.compute as pc
 from morrow.engine.catalog.names import SYSTEM_DATABASE, parse_object_name
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, MorrowError, TableNotFound, Unsupported
 from morrow.engine.format.schema import ROWKIND
-from morrow.queries.incremental import CHANGES_BY, parse_change_options
 from morrow.statements.tokens import split
-from morrow.writers.operations.partition_filters import find_greatest_partition
-from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
     from morrow.engine.catalog.protocol import Function, View
@@ -46,6 +43,8 @@ class CatalogSources:
         return self.open_dataset(name, travel)
 
     def changes(self, name: str, options: Mapping[str, str]) -> pa.Table | PaimonDataset:
+        from morrow.queries.incremental import parse_change_options
+
         parts = parse_object_name(name)
         table = self.catalog.table(parts.table, branch=parts.branch)
         asked = parse_change_options(table, options)
@@ -64,6 +63,8 @@ class CatalogSources:
             return None
 
     def function(self, name: str, arguments: Sequence[object], database: str | None) -> pa.Table | PaimonDataset | None:
+        from morrow.queries.incremental import CHANGES_BY
+
         known = CHANGES_BY.get(name.lower())
         if known is None:
             return None
@@ -74,6 +75,9 @@ class CatalogSources:
         return self.changes(_qualify_name(table, database), {key: ",".join(others)})
 
     def value(self, name: str, arguments: Sequence[object], database: str | None) -> str | None:
+        from morrow.writers.operations.partition_filters import find_greatest_partition
+        from morrow.writers.target import WriteTarget
+
         if name.lower() != MAX_PT:
             return None
         if len(arguments) != 1:

@@ -1,6 +1,7 @@
-"""SQL statements as frozen values, which the parsers return and the runners execute.
+"""SQL statements as frozen values, which the parser returns and two executors run.
 
-Names of tables are tuples of their parts. Queries and expressions are the original text.
+`morrow.statements.execution` runs them for `Catalog.sql`, `morrow.spark.statements.execution` for `morrow.spark.sql`.
+Names of tables and databases are tuples of their parts. Queries, expressions and types are the original text.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
-
-from morrow.engine.schema.sql_columns import Columns
 
 Name: TypeAlias = "tuple[str, ...]"
 """``db.orders`` as its parts, without quotes."""
@@ -50,12 +49,16 @@ class Query(Statement):
 class Explain(Statement):
     kind: ClassVar[str] = "EXPLAIN"
     statement: Statement
+    mode: str | None = None
+    """EXTENDED, for example."""
 
 
 @dataclass(frozen=True)
 class Use(Statement):
     kind: ClassVar[str] = "USE"
-    database: str
+    database: Name
+    word: str | None = None
+    """DATABASE or CATALOG, if the statement says what the name is."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +77,19 @@ class Describe(Statement):
     kind: ClassVar[str] = "DESCRIBE"
     table: Name
     extended: bool = False
+    column: Name = ()
+
+
+@dataclass(frozen=True)
+class DescribeQuery(Statement):
+    kind: ClassVar[str] = "DESCRIBE QUERY"
+    query: str
 
 
 @dataclass(frozen=True)
 class DescribeDatabase(Statement):
     kind: ClassVar[str] = "DESCRIBE DATABASE"
-    database: str
+    database: Name
     extended: bool = False
 
 
@@ -191,7 +201,7 @@ class MergeInto(Statement):
 @dataclass(frozen=True)
 class CreateDatabase(Statement):
     kind: ClassVar[str] = "CREATE DATABASE"
-    database: str
+    database: Name
     if_not_exists: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -199,7 +209,7 @@ class CreateDatabase(Statement):
 @dataclass(frozen=True)
 class AlterDatabase(Statement):
     kind: ClassVar[str] = "ALTER DATABASE"
-    database: str
+    database: Name
     properties: Mapping[str, str] = field(default_factory=dict)
     removed: tuple[str, ...] = ()
 
@@ -207,22 +217,23 @@ class AlterDatabase(Statement):
 @dataclass(frozen=True)
 class DropDatabase(Statement):
     kind: ClassVar[str] = "DROP DATABASE"
-    database: str
+    database: Name
     if_exists: bool = False
     cascade: bool = False
 
     @property
     def loss(self) -> str:
-        return f"drop the database {self.database}{' with its tables' if self.cascade else ''}"
+        return f"drop the database {format_name(self.database)}{' with its tables' if self.cascade else ''}"
 
 
 @dataclass(frozen=True)
 class CreateTable(Statement):
-    """CREATE TABLE, with columns or a `query`. `replace` is None for CREATE, else whether the table must exist."""
+    """CREATE TABLE with columns or a `query`, CREATE OR REPLACE TABLE, or REPLACE TABLE, which `must_exist`."""
 
     kind: ClassVar[str] = "CREATE TABLE"
     table: Name
-    columns: Columns | None = None
+    columns: str | None = None
+    """The definitions between the parentheses."""
     query: str | None = None
     partition_keys: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
@@ -230,6 +241,8 @@ class CreateTable(Statement):
     if_not_exists: bool = False
     replace: bool = False
     must_exist: bool = False
+    provider: str | None = None
+    """The name after USING."""
 
     @property
     def loss(self) -> str | None:
@@ -243,6 +256,7 @@ class CreateTableLike(Statement):
     source: Name
     options: Mapping[str, str] = field(default_factory=dict)
     if_not_exists: bool = False
+    provider: str | None = None
 
 
 @dataclass(frozen=True)
@@ -254,6 +268,26 @@ class DropTable(Statement):
     @property
     def loss(self) -> str:
         return f"drop the table {format_name(self.table)}"
+
+
+@dataclass(frozen=True)
+class CreateView(Statement):
+    kind: ClassVar[str] = "CREATE VIEW"
+    view: Name
+    query: str
+    comment: str | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropView(Statement):
+    kind: ClassVar[str] = "DROP VIEW"
+    view: Name
+    if_exists: bool = False
+
+    @property
+    def loss(self) -> str:
+        return f"drop the view {format_name(self.view)}"
 
 
 @dataclass(frozen=True)
@@ -286,7 +320,7 @@ class AlterTable(Statement):
 class AlterChange:
     """A change: its verb, its column path or option key, and the new value.
 
-    `morrow.statements.ddl` defines the verbs.
+    The executors define the verbs.
     """
 
     verb: str
@@ -294,6 +328,14 @@ class AlterChange:
     value: str | None = None
     new: NewColumn | None = None
     if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CommentColumn(Statement):
+    kind: ClassVar[str] = "COMMENT ON COLUMN"
+    path: Name
+    """The name of the table, followed by that of the column."""
+    comment: str | None
 
 
 @dataclass(frozen=True)
@@ -358,6 +400,8 @@ class Analyze(Statement):
     kind: ClassVar[str] = "ANALYZE TABLE"
     table: Name
     columns: tuple[str, ...] | None = ()
+    has_partition: bool = False
+    has_noscan: bool = False
 
 
 @dataclass(frozen=True)
@@ -366,3 +410,4 @@ class AnalyzeTables(Statement):
 
     kind: ClassVar[str] = "ANALYZE TABLES"
     database: Name = ()
+    has_noscan: bool = False

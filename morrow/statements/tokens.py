@@ -1,13 +1,14 @@
 """The tokens of a statement, read from left to right, and the values of its parameters.
 
-Every token of a statement must be parsed; a token that no parser takes is an error, so that nothing is ignored. Queries
-and expressions are passed on as written. Parameters are ``$name`` and ``:name`` of a mapping,
-``?`` and ``$1`` of a sequence.
+`Catalog.sql` and `morrow.spark.sql` share this tokenizer; a `Syntax` says what differs. Every token of a statement
+must be parsed; a token that no parser takes is an error, so that nothing is ignored. Queries and expressions are passed
+on as written. Parameters are ``$name`` and ``:name`` of a mapping, ``?`` and ``$1`` of a sequence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, TypeAlias, TypeVar
@@ -36,12 +37,32 @@ class Tokenizer(Dialect.Tokenizer):
     COMMANDS: ClassVar[set[TokenType]] = set()
 
 
+@dataclass(frozen=True)
+class Syntax:
+    """What differs in the text of statements between `Catalog.sql` and `morrow.spark.sql`."""
+
+    tokenize: Callable[[str], list[Token]]
+    has_catalogs: bool = False
+    """Names of databases may begin with a catalog."""
+    has_returning: bool = True
+    """RETURNING ends a condition or query, and is refused. Otherwise it may be the name of a column."""
+    keeps_comments: bool = True
+    """Text that is passed on includes the comments behind it, which may be hints."""
+
+
+CATALOG_SYNTAX = Syntax(lambda text: Tokenizer(dialect=Dialect).tokenize(text))
+"""The syntax of `Catalog.sql`: DuckDB's SQL, and names in backticks."""
+
+
 @dataclass
 class Words:
     """A cursor over the tokens of one statement."""
 
     text: str
     tokens: Sequence[Token]
+    syntax: Syntax = CATALOG_SYNTAX
+    before: str = ""
+    """The statements before this one, which count for positions in messages."""
     at: int = 0
 
     # Lookahead
@@ -50,25 +71,27 @@ class Words:
     def next(self) -> Token | None:
         return self.tokens[self.at] if self.at < len(self.tokens) else None
 
+    def word(self, ahead: int = 0) -> str:
+        """Return the next word, or the word `ahead` tokens later, in upper case.
+
+        Returns an empty text at the end and for quoted names.
+        """
+        at = self.at + ahead
+        if at >= len(self.tokens) or self.tokens[at].token_type is TokenType.IDENTIFIER:
+            return ""
+        return self.tokens[at].text.upper()
+
     def comes(self, *words: str, after: int = 0) -> bool:
         """Return whether these words, in any case, come next."""
-        return self._count(words, after) is not None
+        first = self.at + after
+        there = self.tokens[first : first + len(words)]
+        return len(there) == len(words) and all(map(_is_word, there, words))
 
     def has(self, *words: str) -> bool:
         """Take these words if they come next; return whether they did."""
-        count = self._count(words, 0)
-        self.at += count or 0
-        return count is not None
-
-    def _count(self, words: Sequence[str], after: int) -> int | None:
-        """Return how many tokens these words span (``PARTITIONED BY`` is one); None if they do not come next."""
-        at, left = self.at + after, list(words)
-        while left and at < len(self.tokens) and not _is_quoted(self.tokens[at]):
-            parts = self.tokens[at].text.upper().split()
-            if left[: len(parts)] != parts:
-                return None
-            left, at = left[len(parts) :], at + 1
-        return None if left else at - self.at - after
+        comes = self.comes(*words)
+        self.at += len(words) if comes else 0
+        return comes
 
     def need(self, *words: str) -> None:
         if not self.has(*words):
@@ -111,6 +134,10 @@ class Words:
         while self.takes(TokenType.DOT):
             found.append(self.name())
         return tuple(found)
+
+    def database(self) -> tuple[str, ...]:
+        """Take the name of a database, with its catalog if the syntax allows one."""
+        return self.path() if self.syntax.has_catalogs else (self.name(),)
 
     def listed(self, item: Callable[[], T]) -> list[T]:
         """Take items separated by commas."""
@@ -174,13 +201,21 @@ class Words:
         """Take an expression up to one of the words or marks outside brackets and CASE, or to the end."""
         start, depth = self.at, 0
         while (token := self.next) is not None:
-            if depth == 0 and (token.token_type in CLOSING or any(_is_end(token, end) for end in ends)):
+            if depth == 0 and (token.token_type in CLOSING or (any(map(self.comes, ends)) and not self._is_compared())):
                 break
             depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
             self.at += 1
         if self.at == start:
             raise self.unexpected("an expression")
         return self.raw(start, self.at)
+
+    def _is_compared(self) -> bool:
+        """Return whether the next word is the FROM of ``IS DISTINCT FROM``."""
+        return self.comes("FROM") and self.at > 0 and _is_word(self.tokens[self.at - 1], "DISTINCT")
+
+    def condition(self, *ends: str) -> str:
+        """Take an expression up to one of the words, RETURNING or the end."""
+        return self.until(*ends, *(("RETURNING",) if self.syntax.has_returning else ()))
 
     def rest(self) -> str:
         """Take the rest of the statement as written."""
@@ -191,12 +226,15 @@ class Words:
 
     def raw(self, start: int, end: int) -> str:
         """Return the text of some tokens as written, with comments."""
+        if not self.syntax.keeps_comments:
+            return self.text[self.tokens[start].start : self.tokens[end - 1].end + 1]
         after = self.tokens[end].start if end < len(self.tokens) else len(self.text)
         return self.text[self.tokens[start].start : after].rstrip()
 
     def plain(self, start: int, end: int) -> str:
-        """Return the text of some tokens without comments."""
-        return " ".join(self.text[token.start : token.end + 1] for token in self.tokens[start:end])
+        """Return the text of some tokens without comments. Several tokens may have one text (``1L``)."""
+        spans = dict.fromkeys((token.start, token.end) for token in self.tokens[start:end])
+        return " ".join(self.text[first : last + 1] for first, last in spans)
 
     # Errors
 
@@ -205,12 +243,12 @@ class Words:
 
     def unexpected(self, wanted: str) -> InvalidArgument:
         token = self.next
-        there = "the end" if token is None else repr(self.text[token.start : token.end + 1])
-        return InvalidArgument(f"{self}: {wanted} is expected, not {there}")
-
-
-def _is_end(token: Token, end: str) -> bool:
-    return token.text == end if not end.isalpha() else _is_word(token, end)
+        if token is None:
+            return InvalidArgument(f"{self}: {wanted} is expected, not the end")
+        passed = self.before + self.text[: token.start]
+        line, column = passed.count("\n") + 1, len(passed) - passed.rfind("\n")
+        there = repr(self.text[token.start : token.end + 1])
+        return InvalidArgument(f"{self}: {wanted} is expected, not {there} at line {line}, column {column}")
 
 
 def _is_word(token: Token, word: str) -> bool:
@@ -227,22 +265,41 @@ def _is_name(token: Token) -> bool:
     return token.token_type not in NO_NAMES and token.text.replace("_", "a").replace("$", "a").isalnum()
 
 
-def read_tokens(text: str) -> list[Token]:
+def read_tokens(text: str, syntax: Syntax = CATALOG_SYNTAX) -> list[Token]:
     """Tokenize SQL. Raises `InvalidArgument` for invalid text, such as an open quote."""
     if not isinstance(text, str):
         raise InvalidArgument(f"a query must be text, not {text!r}")
     try:
-        return list(Tokenizer(dialect=Dialect).tokenize(text))
+        return [part for token in syntax.tokenize(text) for part in _split_token(token)]
     except TokenError as error:
         raise InvalidArgument(f"the query does not parse{describe_problem(error)}") from error
 
 
-def split(text: str) -> list[Words]:
+_JOINED = re.compile(r"[A-Za-z_]+(?:\s+[A-Za-z_]+)+")
+
+
+def _split_token(token: Token) -> Iterator[Token]:
+    """Yield the words of a token: sqlglot joins the words of some keywords to one token (``PARTITIONED BY``)."""
+    if token.end - token.start + 1 != len(token.text) or not _JOINED.fullmatch(token.text):
+        yield token
+        return
+    for word in re.finditer(r"\S+", token.text):
+        start, end = token.start + word.start(), token.start + word.end() - 1
+        comments = token.comments if end == token.end else []
+        yield Token(TokenType.VAR, word[0], start=start, end=end, comments=comments)
+
+
+def read_words(text: str, syntax: Syntax = CATALOG_SYNTAX) -> Words:
+    """Tokenize a part of a statement. Raises as `read_tokens`."""
+    return Words(text, read_tokens(text, syntax), syntax)
+
+
+def split(text: str, syntax: Syntax = CATALOG_SYNTAX) -> list[Words]:
     """Split a text at semicolons into statements, without empty ones."""
-    semicolons = [token.start for token in read_tokens(text) if token.token_type is TokenType.SEMICOLON]
+    semicolons = [token.start for token in read_tokens(text, syntax) if token.token_type is TokenType.SEMICOLON]
     starts, ends = [0, *(at + 1 for at in semicolons)], [*semicolons, len(text)]
-    pieces = [text[start:end] for start, end in zip(starts, ends)]
-    found = (Words(piece, read_tokens(piece)) for piece in pieces)
+    pieces = [(text[start:end], text[:start]) for start, end in zip(starts, ends)]
+    found = (Words(piece, read_tokens(piece, syntax), syntax, before) for piece, before in pieces)
     return [words for words in found if words.tokens]
 
 

@@ -15,7 +15,6 @@ from morrow.engine.plan.time_travel import Time, TravelArguments, parse_travel
 from morrow.engine.redaction import explain_missing_name, list_public_names
 from morrow.scans.arguments import check_limit, expose_travel_arguments
 from morrow.scans.table_scan import Scan, choose_engine, make_scan, read_latest_files
-from morrow.tables.history import Branches, SchemaList, SnapshotList, Tags, read_history
 from morrow.tables.maintenance import Maintenance
 from morrow.tables.row_operations import RowOperations
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from morrow.scans.changes import Changes, ChangeStream, Mode, Start, StreamMode
     from morrow.scans.system_tables import SystemScan
     from morrow.tables.alteration import Alteration
+    from morrow.tables.history import Branches, SchemaList, SnapshotList, Tags
 
 
 OTHER_NAMES = {
@@ -246,10 +246,14 @@ class Table(RowOperations, Maintenance, Following):
 
     def schemas(self) -> SchemaList:
         """Return all versions of the schema, oldest first."""
+        from morrow.tables.history import SchemaList
+
         return SchemaList(self._metadata.schemas())
 
     def snapshots(self) -> SnapshotList:
         """Return the snapshots, oldest first; each has ``.id``, ``.time``, ``.commit_kind`` and record counts."""
+        from morrow.tables.history import SnapshotList
+
         return SnapshotList(self._metadata.snapshots())
 
     def history(self, limit: int | None = None) -> pl.DataFrame:
@@ -271,6 +275,8 @@ class Table(RowOperations, Maintenance, Following):
         Raises:
             InvalidArgument: `limit` is not a number of snapshots.
         """
+        from morrow.tables.history import read_history
+
         return read_history(self._metadata, check_limit(limit))
 
     def storage(self) -> pl.DataFrame:
@@ -291,11 +297,15 @@ class Table(RowOperations, Maintenance, Following):
     @property
     def tags(self) -> Tags:
         """The tags, named snapshots that expiry keeps: ``t.tags.list()``, ``t.tags.create("v1")``."""
+        from morrow.tables.history import Tags
+
         return Tags(self._metadata)
 
     @property
     def branches(self) -> Branches:
         """The branches other than main: ``t.branches.create("dev", tag="v1")``, then ``t.on_branch("dev")``."""
+        from morrow.tables.history import Branches
+
         return Branches(self._metadata)
 
     @expose_travel_arguments

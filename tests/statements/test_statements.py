@@ -18,6 +18,9 @@ from morrow.engine.errors import (
     TableNotFound,
     Unsupported,
 )
+from morrow.spark.catalogs.syntax import SPARK_SYNTAX
+from morrow.statements.parser import parse_statements
+from morrow.statements.statement import Use
 
 GUIDE = Path(__file__).parents[2] / "docs/spark-sql.md"
 NEED_SPARK = re.compile(
@@ -189,7 +192,7 @@ def test_what_the_catalog_tells(catalog: morrow.Catalog, tmp_path: Path) -> None
         ("COPY (DELETE FROM t) TO 'x.csv'", InvalidArgument, "no query"),
         ("CALL sys.create_tag('t')", InvalidArgument, "needs the argument 'tag'"),
         ("CALL sys.compact('t', partition_idle_time => 'x')", InvalidArgument, "x"),
-        ("SHOW GRANTS", Unsupported, "this SHOW"),
+        ("SHOW GRANTS", Unsupported, "SHOW GRANTS"),
         ("BEGIN", Unsupported, "every statement is one commit"),
         ("SELECT (1", InvalidArgument, "does not parse"),
         ("SELECT * FROM t WHERE id =", InvalidArgument, "something is missing"),
@@ -295,3 +298,33 @@ def test_instants_are_copied_and_compared_in_any_time_zone(instants: morrow.Cata
         connection=tokyo,
     )
     assert instants.sql(f"SELECT id FROM db.t WHERE at = {NINE}").fetchall() == [(7,)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DELETE FROM d.t AS x USING d.s AS y WHERE x.id = y.id",
+        "INSERT OVERWRITE d.t PARTITION (day = 'x') (id, v) SELECT 1, 2",
+        "INSERT INTO d.t BY NAME REPLACE WHERE id IS DISTINCT FROM 1 SELECT 2 AS id",
+        "MERGE INTO d.t USING d.s VERSION AS OF 3 AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v, w = 1 "
+        "WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE AND t.v > 1 THEN DELETE",
+        "CREATE OR REPLACE TABLE d.t (id INT, v STRING COMMENT 'a, b') USING paimon PARTITIONED BY (v) WITH (a = 1)",
+        "ALTER TABLE d.t ALTER COLUMN v TYPE DECIMAL(9, 2) COMMENT 'x', id DROP NOT NULL",
+        "ALTER TABLE d.t DROP PARTITION (day = 'x'), PARTITION (day = 'y')",
+        "CALL sys.compact(table => 'd.t', order_by => 'a,b')",
+        "SHOW PARTITIONS d.t PARTITION (day = 'x')",
+    ],
+)
+def test_both_executors_get_the_same_values(text: str) -> None:
+    assert parse_statements(text, SPARK_SYNTAX) == parse_statements(text)
+
+
+def test_names_of_databases_have_a_catalog_in_spark_alone() -> None:
+    assert parse_statements("USE pm.db", SPARK_SYNTAX) == [Use(("pm", "db"))]
+    with pytest.raises(InvalidArgument, match=r"not .\.. at line 1, column 7"):
+        parse_statements("USE pm.db")
+
+
+def test_positions_count_earlier_statements() -> None:
+    with pytest.raises(InvalidArgument, match="TO is expected, not 'x' at line 3, column 29"):
+        parse_statements("SELECT 1;\n\n ALTER TABLE t RENAME TAG a x")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
-from morrow.writers.buckets.cross_partition import CrossPartitionRouter
-from morrow.writers.buckets.dynamic import DynamicRouter
 from morrow.writers.buckets.routers import FixedRouter, PartitionBucketsRouter, Router, SingleRouter
 from morrow.writers.target import WriteTarget
 
@@ -65,13 +62,16 @@ def make_router(target: WriteTarget, snapshot: Snapshot | None, *, overwrite: bo
     mode = determine_bucket_mode(target)
     if mode is BucketMode.PARTITION_BUCKETS:
         return PartitionBucketsRouter(target, snapshot, overwrite=overwrite)
-    return _ROUTERS[mode](target, None if overwrite else snapshot)
+    if mode is BucketMode.FIXED:
+        return FixedRouter(target)
+    if mode in (BucketMode.UNAWARE, BucketMode.POSTPONE):
+        bucket = UNAWARE_BUCKET if mode is BucketMode.UNAWARE else POSTPONE_BUCKET
+        return SingleRouter(target.partition_fields, bucket)
+    before = None if overwrite else snapshot
+    if mode is BucketMode.DYNAMIC:
+        from morrow.writers.buckets.dynamic import DynamicRouter
 
+        return DynamicRouter(target, before)
+    from morrow.writers.buckets.cross_partition import CrossPartitionRouter
 
-_ROUTERS: dict[BucketMode, Callable[[WriteTarget, Snapshot | None], Router]] = {
-    BucketMode.UNAWARE: lambda target, _: SingleRouter(target.partition_fields, UNAWARE_BUCKET),
-    BucketMode.FIXED: lambda target, _: FixedRouter(target),
-    BucketMode.DYNAMIC: DynamicRouter,
-    BucketMode.CROSS_PARTITION: CrossPartitionRouter,
-    BucketMode.POSTPONE: lambda target, _: SingleRouter(target.partition_fields, POSTPONE_BUCKET),
-}
+    return CrossPartitionRouter(target, before)

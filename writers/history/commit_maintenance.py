@@ -32,7 +32,6 @@ from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.history.automatic_tags import find_tag_actions as tags_after_commit
 from morrow.writers.history.automatic_tags import needs_empty_snapshot
 from morrow.writers.history.partition_expiry import PartitionExpiry
-from morrow.writers.history.snapshot_expiry import expire_changelogs, expire_snapshots, read_clock_millis
 from morrow.writers.history.tags import SUCCESS_SUFFIX as SUCCESS_FILE
 from morrow.writers.history.tags import write_success_at
 from morrow.writers.target import WriteTarget
@@ -162,6 +161,8 @@ class _Snapshots:
         return None if earliest is None else self.metadata.snapshot_or_none(earliest)
 
     def expire(self) -> int:
+        from morrow.writers.history.snapshot_expiry import expire_snapshots
+
         return expire_snapshots(self.metadata, max_deletes=self.limit)
 
 
@@ -175,6 +176,8 @@ class _Changelogs:
         return read_changelog_or_none(self.metadata, ids[0]) if ids else None
 
     def expire(self) -> int:
+        from morrow.writers.history.snapshot_expiry import expire_changelogs
+
         return expire_changelogs(self.metadata, max_deletes=self.limit)
 
 
@@ -211,6 +214,8 @@ class _Expiry:
 
     def _is_due(self, earliest: Snapshot, newest: Snapshot) -> bool:
         count = newest.id - earliest.id + 1
+        from morrow.writers.history.snapshot_expiry import read_clock_millis
+
         is_old = earliest.time_millis < read_clock_millis() - self._retention.millis
         return count > self._retention.most or (count > self._retention.least and is_old)
 
@@ -243,6 +248,8 @@ def list_mark_actions(target: WriteTarget) -> set[str]:
 def mark_done(target: WriteTarget, folders: Iterable[str]) -> list[str]:
     """Write a file ``_SUCCESS`` into each folder (relative to the table); return the paths. Raises `StorageError`,
     and `CorruptFile` for a file that is there and damaged."""
+    from morrow.writers.history.snapshot_expiry import read_clock_millis
+
     paths = [f"{target.metadata.root}/{folder}/{SUCCESS_FILE}" for folder in folders]
     for path in paths:
         write_success_at(target.metadata, path, read_clock_millis())

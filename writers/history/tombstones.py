@@ -22,15 +22,17 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from morrow.engine.errors import FileMissing
 from morrow.engine.format.paths import TablePaths, parse_numbered
 from morrow.engine.format.snapshot import parse_snapshot
 from morrow.engine.io.store import FileStatus
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.roots import Root
 from morrow.engine.units import NANOS_PER_MILLI
-from morrow.writers.history.unreferenced_files import remove_unreferenced
+
+if TYPE_CHECKING:
+    from morrow.engine.plan.roots import Root
 
 RETIRED = re.compile(r"retired-(?P<kind>snapshot|tag|changelog|schema|branch)-[0-9a-f]{32}")
 BRANCH = "branch"
@@ -88,6 +90,8 @@ def finish_removals(metadata: TableMetadata, *, abandoned_before_millis: int | N
     for branch in branches:
         gone += _read_roots(branch, [*list_root_files(branch), *_find_retired_files(branch)])
     if gone:
+        from morrow.writers.history.unreferenced_files import remove_unreferenced
+
         remove_unreferenced(metadata, gone)
     if files:
         metadata.store.delete_many([path for path, _ in files])
@@ -140,6 +144,8 @@ def _parse_retired_kind(name: str) -> str | None:
 
 def _read_roots(metadata: TableMetadata, files: Iterable[tuple[str, str]]) -> Iterator[Root]:
     """Yield the roots in these files, except roots that another process has removed meanwhile."""
+    from morrow.engine.plan.roots import Root
+
     for path, kind in files:
         if kind in ROOTS:
             try:

@@ -34,7 +34,6 @@ from morrow.readers.execution.changelog import NO_ROW, Comparison, Rows, build_c
 from morrow.readers.files.file_frames import scan_files
 from morrow.readers.files.streaming import translate_file_errors
 from morrow.readers.masks.ordering import to_sortable
-from morrow.readers.merges.engines import fold
 from morrow.readers.merges.versions import Rounds, Versions, order_by_count
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement
@@ -390,6 +389,8 @@ def _merge_all_versions(target: WriteTarget, versions: pl.DataFrame) -> pl.DataF
     counts = np.diff(np.append(starts, len(order)))
     all_of_them = Versions(np.zeros(versions.height, bool), Rounds.of_sorted(order, counts))
     fields = [target.schema.by_name[column.name] for column in spec.columns]
+    from morrow.readers.merges.engines import fold
+
     folded = fold(spec, fields, versions, all_of_them, where=target.where).select(cols(versions.columns))
     places = np.empty(len(counts), np.int64)
     places[order_by_count(counts)] = np.arange(len(counts))

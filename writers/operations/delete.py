@@ -16,7 +16,6 @@ from morrow.engine.options.kinds import ChangelogProducer
 from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike, parse_filter
 from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Or, Predicate, combine_predicates
 from morrow.engine.polars_versions import export_frame
-from morrow.writers.append.row_level import delete_where
 from morrow.writers.commit import tally
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
@@ -63,6 +62,8 @@ def delete_matching(target: WriteTarget, condition: FilterLike) -> Snapshot | No
 
 
 def _delete_rows(target: WriteTarget, premise: Premise) -> Snapshot | None:
+    from morrow.writers.append.row_level import delete_where
+
     tally.count(deleted=0)
     messages = delete_where(target, premise.read, premise.filter, lambda rows: tally.count(deleted=rows))
     return commit_once(commit_with_maintenance(target), messages, BATCH_COMMIT_IDENTIFIER, premise=premise)

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.names import POSITION, ROW, col, find_free_name
+from morrow.engine.names import POSITION, ROW, SOURCE, TARGET, col, find_free_name
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.predicate import ALWAYS, combine_predicates
 from morrow.engine.polars_versions import export_frame, import_array
@@ -241,7 +241,6 @@ def _to_struct(table: pa.Table) -> pa.Array:
 
 MATCHED, UNMATCHED, UNMATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
 UPDATE, DELETE, INSERT = "update", "delete", "insert"
-TARGET, SOURCE = "target", "source"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 import polars as pl
@@ -20,7 +20,6 @@ from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.prefetch import start_request
 from morrow.engine.plan.manifests import list_manifests
-from morrow.writers.append.writer import AppendWriter
 from morrow.writers.buckets.bucket_state import BucketState, restore_buckets
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode, make_router
 from morrow.writers.buckets.routers import PartitionBucketsRouter, Router, set_bucket_count
@@ -32,6 +31,9 @@ from morrow.writers.history.partition_expiry import make_partition_check
 from morrow.writers.ingest.conversion import NULL, Kinds, Missing, convert_rows
 from morrow.writers.keyed.writer import MergeTreeWriter
 from morrow.writers.target import WriteTarget
+
+if TYPE_CHECKING:
+    from morrow.writers.append.writer import AppendWriter
 
 
 class TableWriter:
@@ -274,8 +276,14 @@ class _MakesWriter(Protocol):
     def __call__(self, target: WriteTarget, place: Placement, state: BucketState) -> BucketWriter: ...
 
 
+def _make_append_writer(target: WriteTarget, place: Placement, state: BucketState) -> BucketWriter:
+    from morrow.writers.append.writer import AppendWriter
+
+    return AppendWriter(target, place, state)
+
+
 def _make_fixed_writer(target: WriteTarget, place: Placement, state: BucketState) -> BucketWriter:
-    return MergeTreeWriter(target, place, state) if target.keyed else AppendWriter(target, place, state)
+    return (MergeTreeWriter if target.keyed else _make_append_writer)(target, place, state)
 
 
 def _make_postponed_writer(target: WriteTarget, place: Placement, state: BucketState) -> BucketWriter:
@@ -285,7 +293,7 @@ def _make_postponed_writer(target: WriteTarget, place: Placement, state: BucketS
 
 
 _WRITERS: dict[BucketMode, _MakesWriter] = {
-    BucketMode.UNAWARE: AppendWriter,
+    BucketMode.UNAWARE: _make_append_writer,
     BucketMode.FIXED: _make_fixed_writer,
     BucketMode.DYNAMIC: MergeTreeWriter,
     BucketMode.CROSS_PARTITION: MergeTreeWriter,
@@ -304,7 +312,7 @@ computes them for the small files of many buckets.
 MAX_DESCRIBED_BYTES = 16 << 20
 """Maximum bytes of rows that are described together, since they are copied."""
 
-Describing: TypeAlias = AppendWriter | MergeTreeWriter
+Describing: TypeAlias = "AppendWriter | MergeTreeWriter"
 
 
 def finish_buckets(
@@ -340,10 +348,14 @@ def finish_buckets(
 
 def _select_parallel(writers: Sequence[BucketWriter]) -> list[Describing] | None:
     """Return the writers if several of them may be finished at once: appending ones, or small ones with keys."""
-    appending = [writer for writer in writers if isinstance(writer, AppendWriter)]
-    small = [writer for writer in writers if isinstance(writer, MergeTreeWriter) and writer.is_small]
-    alike: list[Describing] = [*(appending or small)]
-    return alike if len(alike) == len(writers) >= MIN_PARALLEL_BUCKETS else None
+    if len(writers) < MIN_PARALLEL_BUCKETS:
+        return None
+    alike: list[Describing] = [each for each in writers if isinstance(each, MergeTreeWriter) and each.is_small]
+    if not alike:
+        from morrow.writers.append.writer import AppendWriter
+
+        alike = [each for each in writers if isinstance(each, AppendWriter)]
+    return alike if len(alike) == len(writers) else None
 
 
 def _group_writers(writers: Sequence[Describing]) -> Iterator[list[Describing]]:

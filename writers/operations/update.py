@@ -22,7 +22,6 @@ from morrow.engine.plan.filter import FilterLike, parse_filter
 from morrow.engine.polars_versions import import_array
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.masks.ordering import to_sortable
-from morrow.writers.append.row_level import update_where
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
 from morrow.writers.commit import tally
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
@@ -64,8 +63,11 @@ def _replace_rows(target: WriteTarget, expressions: Mapping[str, Expression], pr
     tally.count(updated=0)
 
     def assign(rows: pl.DataFrame) -> pl.DataFrame:
+
         tally.count(updated=rows.height)
         return checked_rows(target, assign_values(target, expressions, to_arrow_table(rows, target.schema.fields)))
+
+    from morrow.writers.append.row_level import update_where
 
     messages = update_where(target, premise.read, assign, premise.filter)
     return commit_once(commit_with_maintenance(target), messages, BATCH_COMMIT_IDENTIFIER, premise=premise)

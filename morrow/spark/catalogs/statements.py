@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,70 +14,79 @@ from morrow.scans.arguments import check_columns
 from morrow.spark.catalogs import syntax
 from morrow.spark.catalogs.ddl import IGNORED, PROVIDERS, check_database
 from morrow.spark.catalogs.questions import Place, Question, build_full_name
-from morrow.spark.catalogs.syntax import ALL_ANALYZED, resolve_name, unpack_statement
+from morrow.spark.catalogs.syntax import resolve_name, unpack_statement
 from morrow.spark.expressions import parse_value, quote_name
 from morrow.spark.maintenance.commands import analyze_by_job
 from morrow.spark.procedures import call
+from morrow.statements.ddl import check_statement
+from morrow.statements.statement import (
+    Analyze,
+    AnalyzeTables,
+    CreateTableLike,
+    CreateTag,
+    DeleteTags,
+    RenameTag,
+    Show,
+    Statement,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from morrow.engine.format.schema import TableSchema
 
-Parts = Mapping[str, Any]
-
 
 def run(place: Place, packed: str) -> DataFrame:
-    """Execute a statement and return its rows.
+    """Execute a packed statement and return its rows. Raises `TableNotFound`, and as `run_statement`."""
+    return run_statement(place, *unpack_statement(packed))
 
-    Raises `TableNotFound`, and as the methods of `Table.tags` and `Catalog.create_table`.
+
+def run_statement(place: Place, statement: Statement, name: str) -> DataFrame:
+    """Execute a statement on a table or database and return its rows.
+
+    Raises as the methods of `Table.tags` and `Catalog.create_table`.
     """
-
-    statement, name = unpack_statement(packed)
-    if statement.verb == "show tags":
+    if isinstance(statement, Show):
         tags = sorted(place.table(name).tags.names)
         return place.spark.createDataFrame([(tag,) for tag in tags], "tag STRING NOT NULL")
-    _DONE[statement.verb](place, name, statement.parts)
+    EXECUTORS[type(statement)](place, name, statement)
     return place.spark.range(1).limit(0).select()
 
 
-def _create_tag(place: Place, name: str, parts: Parts) -> None:
+def _create_tag(place: Place, name: str, statement: CreateTag) -> None:
     tags = place.table(name).tags
-    seconds = parts.get("seconds")
-    retained = None if seconds is None else dt.timedelta(seconds=seconds)
-    tag, snapshot = parts["tag"], parts.get("snapshot")
-    if parts["replace"] and tag in tags:  # as in Paimon, REPLACE TAG creates a missing tag
-        tags.replace(tag, snapshot, retained)
+    if statement.replace and statement.tag in tags:  # as in Paimon, REPLACE TAG creates a missing tag
+        tags.replace(statement.tag, statement.snapshot, statement.retained)
     else:
-        tags.create(tag, snapshot, retained, ignore_if_exists=parts["if not exists"])
+        tags.create(statement.tag, statement.snapshot, statement.retained, ignore_if_exists=statement.if_not_exists)
 
 
-def _delete_tags(place: Place, name: str, parts: Parts) -> None:
+def _delete_tags(place: Place, name: str, statement: DeleteTags) -> None:
     tags = place.table(name).tags
-    wanted = parse_names(parts["tags"])
-    if not parts["if exists"]:
+    wanted = parse_names(statement.tags)
+    if not statement.if_exists:
         for tag in wanted:
             tags.get(tag)  # if a tag is missing, delete none of them
     for tag in wanted:
         tags.delete(tag, ignore_if_not_exists=True)
 
 
-def _rename_tag(place: Place, name: str, parts: Parts) -> None:
+def _rename_tag(place: Place, name: str, statement: RenameTag) -> None:
     tags = place.table(name).tags
-    if parts["tag"] in tags or not parts["if exists"]:
-        tags.rename(parts["tag"], parts["to"])
+    if statement.tag in tags or not statement.if_exists:
+        tags.rename(statement.tag, statement.to)
 
 
-def _create_like(place: Place, name: str, parts: Parts) -> None:
+def _create_like(place: Place, name: str, statement: CreateTableLike) -> None:
     """Create a table with the columns, keys, partitions, options and comment of another table."""
-    provider = parts.get("provider", PROVIDERS[0]).lower()
+    provider = (statement.provider or PROVIDERS[0]).lower()
     if provider not in PROVIDERS:
         raise Unsupported(f"a table USING {provider}", hint="write USING paimon, or leave it out")
-    other = next((key for key in parts["properties"] if key in IGNORED or key == "location"), None)
+    other = next((key for key in statement.options if key in IGNORED or key == "location"), None)
     if other is not None:
         raise Unsupported(f"the property {other!r} in CREATE TABLE LIKE")
     check_database(place, name.partition(".")[0])
-    *namespace, source_name = parts["source"]
+    *namespace, source_name = statement.source
     source = place.table(build_full_name(namespace, source_name))
     options = {key: value for key, value in source.options.items() if key != PATH.key}
     try:
@@ -86,31 +94,26 @@ def _create_like(place: Place, name: str, parts: Parts) -> None:
             name,
             schema=source._newest,
             partition_keys=source.partition_keys,
-            options={**options, **parts["properties"]},
+            options={**options, **statement.options},
             comment=source.comment,
         )
     except AlreadyExists:
-        if not parts["if not exists"]:
+        if not statement.if_not_exists:
             raise
 
 
-def _analyze(place: Place, name: str, parts: Parts) -> None:
-    if parts["partition"]:
-        raise Unsupported("ANALYZE TABLE of partitions", hint="analyse the whole table")
-    if parts["noscan"]:
-        raise Unsupported("ANALYZE TABLE with NOSCAN, which finds nothing that metadata does not tell,")
+def _analyze(place: Place, name: str, statement: Analyze) -> None:
+    check_statement(statement)
     table = place.table(name)
     schema = table._newest
-    columns = (
-        tuple(schema.by_name) if parts["columns"] is None else [_find_column(schema, each) for each in parts["columns"]]
-    )
-    analyze_by_job(table._target(), check_columns(columns), place.spark)
+    columns = statement.columns
+    named = tuple(schema.by_name) if columns is None else [_find_column(schema, each) for each in columns]
+    analyze_by_job(table._target(), check_columns(named), place.spark)
 
 
-def _analyze_all(place: Place, database: str, parts: Parts) -> None:
+def _analyze_all(place: Place, database: str, statement: AnalyzeTables) -> None:
     """Analyze every table of a database, in the order of their names."""
-    if parts["noscan"]:
-        raise Unsupported("ANALYZE TABLES with NOSCAN, which finds nothing that metadata does not tell,")
+    check_statement(statement)
     for name in place.catalog.tables(database):
         analyze_by_job(place.table(f"{database}.{name}")._target(), (), place.spark)
 
@@ -121,15 +124,15 @@ def _find_column(schema: TableSchema, name: str) -> str:
     return name if name in schema.by_name else schema.column(alike[0] if len(alike) == 1 else name).name
 
 
-_DONE: Mapping[str, Callable[[Place, str, Parts], None]] = {
-    "create tag": _create_tag,
-    "delete tag": _delete_tags,
-    "rename tag": _rename_tag,
-    "create like": _create_like,
-    "analyze": _analyze,
-    ALL_ANALYZED: _analyze_all,
+EXECUTORS: Mapping[type[Statement], Callable[[Place, str, Any], None]] = {
+    CreateTag: _create_tag,
+    DeleteTags: _delete_tags,
+    RenameTag: _rename_tag,
+    CreateTableLike: _create_like,
+    Analyze: _analyze,
+    AnalyzeTables: _analyze_all,
 }
-"""Functions by the verb of a statement."""
+"""Class of a statement that Spark's parser does not know -> the function that executes it."""
 
 NAMESPACE = "sys"
 DEFAULT = "default"

@@ -1,4 +1,4 @@
-"""DDL statements, run by the answers of the catalog: CREATE, REPLACE, DROP, ALTER, USE, COMMENT ON, tags, ANALYZE."""
+"""Statements that define databases, tables and tags, run by the answers of the catalog in the JVM."""
 
 from __future__ import annotations
 
@@ -11,22 +11,37 @@ from sqlglot.tokenizer_core import TokenType
 from morrow.engine.catalog.databases import COMMENT as DATABASE_COMMENT
 from morrow.engine.catalog.databases import LOCATION, OWNER
 from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
-from morrow.spark.catalogs import ddl, statements
+from morrow.engine.structs import replace
+from morrow.spark.catalogs import ddl
 from morrow.spark.catalogs.ddl import CURRENT, DATABASE_ANSWERS, TABLE_ANSWERS
 from morrow.spark.catalogs.questions import Place
-from morrow.spark.catalogs.syntax import ALL_ANALYZED, CONSTRAINT, pack_statement, parse_statement
-from morrow.spark.expressions import quote_name
-from morrow.spark.statements.dml import DEFAULT, parse_partition
+from morrow.spark.catalogs.statements import run_statement
+from morrow.spark.statements.dml import DEFAULT, evaluate_partition
 from morrow.spark.statements.dml import insert as insert_rows
 from morrow.spark.statements.queries import Session, complete_database, complete_path, get_current, query
-from morrow.spark.statements.tokens import Statement, replace_parts
-from morrow.statements.ddl_parser import (
-    COMMENT_OPTION,
-    parse_database_changes,
-    parse_database_properties,
-    take_text_or_null,
+from morrow.spark.statements.tokens import SparkWords, replace_parts
+from morrow.statements.ddl_parser import COMMENT_OPTION
+from morrow.statements.statement import (
+    AlterChange,
+    AlterDatabase,
+    AlterTable,
+    Analyze,
+    AnalyzeTables,
+    CommentColumn,
+    CreateDatabase,
+    CreateTable,
+    CreateTableLike,
+    CreateTag,
+    DeleteTags,
+    DescribeDatabase,
+    DropDatabase,
+    DropPartitions,
+    DropTable,
+    Insert,
+    Name,
+    RenameTable,
+    RenameTag,
 )
-from morrow.statements.tokens import DATABASE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,58 +52,39 @@ OUTSIDE = (TokenType.R_PAREN, TokenType.GT)
 """Tokens that enclose the members of a type."""
 
 
-def run_paimon_statement(session: Session, text: str) -> DataFrame | None:
-    """Execute a statement on tags, ANALYZE TABLE or CREATE TABLE LIKE; return None for other statements."""
-    found = parse_statement(text)
-    if found is None:
-        return None
-    is_database = found.verb == ALL_ANALYZED
-    path = complete_database(session, found.table) if is_database else complete_path(session, found.table)
-    if session.place(path) is None:
-        return None
-    if found.verb == CONSTRAINT:
-        raise Unsupported("ALTER TABLE with CONSTRAINT here")
-    if is_database:
-        place, name = find_database(session, path)
-        return statements.run(place, pack_statement(found, [name]))
-    place, name = session.named(path)
-    if "source" in found.parts:
-        source = complete_path(session, tuple(found.parts["source"]))
-        other, _ = session.named(source)
-        if other is not place:
-            raise Unsupported("CREATE TABLE LIKE a table of another catalog")
-        found = type(found)(found.verb, found.table, {**found.parts, "source": list(source[1:])})
-    return statements.run(place, pack_statement(found, name.split(".", 1)))
+def run_on_table(session: Session, statement: CreateTag | DeleteTags | RenameTag | Analyze) -> DataFrame:
+    """Execute a statement that the catalog in the JVM knows, too."""
+    place, name = session.named(statement.table)
+    return run_statement(place, statement, name)
 
 
-def create_table(session: Session, words: Statement) -> None:
-    """Execute CREATE DATABASE or CREATE [OR REPLACE] TABLE."""
-    if words.one_of(*DATABASE):
-        create_database(session, words)
-        return
-    replaces = words.has("OR", "REPLACE")
-    if not words.has("TABLE"):
-        raise Unsupported(f"CREATE {words.word()} here", hint="CREATE DATABASE and CREATE TABLE are there")
-    ignores = not replaces and words.has("IF", "NOT", "EXISTS")
-    made = _Made.of(session, words)
-    if replaces and made.exists():
+def analyze_tables(session: Session, statement: AnalyzeTables) -> DataFrame:
+    place, name = find_database(session, statement.database)
+    return run_statement(place, statement, name)
+
+
+def create_table_like(session: Session, statement: CreateTableLike) -> DataFrame:
+    place, name = session.named(statement.table)
+    source = complete_path(session, statement.source)
+    if session.named(source)[0] is not place:
+        raise Unsupported("CREATE TABLE LIKE a table of another catalog")
+    return run_statement(place, replace(statement, source=source[1:]), name)
+
+
+def create_table(session: Session, statement: CreateTable) -> None:
+    """Execute CREATE TABLE, CREATE OR REPLACE TABLE or REPLACE TABLE."""
+    made = _Made.of(session, statement)
+    exists = statement.replace and made.exists()
+    if statement.must_exist and not exists:
+        raise TableNotFound(f"there is no table {'.'.join(made.path)} to replace; CREATE OR REPLACE TABLE makes one")
+    if exists:
         made.replace(session)
         return
     try:
         made.create(session)
     except AlreadyExists:
-        if not ignores:
+        if not statement.if_not_exists:
             raise
-
-
-def replace_table(session: Session, words: Statement) -> None:
-    """Execute REPLACE TABLE."""
-    if not words.has("TABLE"):
-        raise Unsupported(f"REPLACE {words.word()} here", hint="REPLACE TABLE is there")
-    made = _Made.of(session, words)
-    if not made.exists():
-        raise TableNotFound(f"there is no table {'.'.join(made.path)} to replace; CREATE OR REPLACE TABLE makes one")
-    made.replace(session)
 
 
 @dataclass(frozen=True)
@@ -101,23 +97,20 @@ class _Made:
     chosen: str | None
 
     @classmethod
-    def of(cls, session: Session, words: Statement) -> _Made:
-        path = complete_path(session, words.path())
+    def of(cls, session: Session, statement: CreateTable) -> _Made:
+        path = complete_path(session, statement.table)
         place, _ = session.named(path)
-        columns = words.parenthesized() if words.word() == "(" else None
-        partitions, properties, chosen = _parse_clauses(words)
-        schema = _parse_columns(session, columns) if columns is not None else None
-        rows = None if chosen is None else query(session, chosen)
-        if (schema is None) == (rows is None):
-            raise InvalidArgument(f"CREATE TABLE {'.'.join(path)}: give either columns or a query")
+        schema = _parse_columns(session, statement.columns) if statement.columns is not None else None
+        rows = None if statement.query is None else query(session, statement.query)
+        own = {"provider": statement.provider, "comment": statement.comment}
         question = {
             "namespace": list(path[1:2]),
             "name": path[2],
             "schema": (schema or _to_nullable(rows)).json(),
-            "partitions": [[name] for name in partitions],
-            "properties": properties,
+            "partitions": [[name] for name in statement.partition_keys],
+            "properties": {**statement.options, **{key: value for key, value in own.items() if value is not None}},
         }
-        return cls(place, path, question, chosen)
+        return cls(place, path, question, statement.query)
 
     def exists(self) -> bool:
         return ".".join(self.path[1:]) in self.place.catalog
@@ -137,42 +130,10 @@ class _Made:
 
 def _fill(session: Session, place: Place, path: tuple[str, ...], chosen: str) -> None:
     try:
-        insert_rows(session, Statement(f"INTO {'.'.join(map(quote_name, path))} {chosen}"))
+        insert_rows(session, Insert(path, chosen))
     except BaseException:
         place.catalog.drop_table(".".join(path[1:]), ignore_if_not_exists=True)
         raise
-
-
-def _parse_clauses(words: Statement) -> tuple[list[str], dict[str, str], str | None]:
-    """Parse the clauses after the columns: the partition columns, the properties, and the query."""
-    partitions: list[str] = []
-    properties: dict[str, str] = {}
-    while not words.is_at_end():
-        if words.has("AS"):
-            return partitions, properties, words.rest()
-        if words.word() in ("SELECT", "WITH", "VALUES", "FROM"):
-            return partitions, properties, words.rest()
-        if words.has("USING"):
-            properties["provider"] = words.name()
-        elif words.has("PARTITIONED", "BY"):
-            partitions = [_parse_column(text) for text in words.expressions()]
-        elif words.has("COMMENT"):
-            properties["comment"] = words.text_if_any() or ""
-        elif words.has("TBLPROPERTIES"):
-            properties |= words.properties()
-        elif words.word() in ("LOCATION", "OPTIONS", "CLUSTERED", "CLUSTER"):
-            raise Unsupported(f"CREATE TABLE with {words.word()}", hint="write TBLPROPERTIES")
-        else:
-            raise words.unexpected("a clause of CREATE TABLE, or the end")
-    return partitions, properties, None
-
-
-def _parse_column(text: str) -> str:
-    words = Statement(text)
-    name = words.name()
-    if not words.is_at_end():
-        raise Unsupported(f"PARTITIONED BY {text}", hint="partition by columns of the table")
-    return name
 
 
 def _parse_columns(session: Session, columns: str) -> StructType:
@@ -197,7 +158,7 @@ def _extract_defaults(columns: str) -> tuple[str, dict[str, str]]:
 
     Spark's type parser does not support DEFAULT.
     """
-    words, cut, defaults = Statement(columns), {}, dict[str, str]()
+    words, cut, defaults = SparkWords(columns), {}, dict[str, str]()
     if not any(token.text.upper() == DEFAULT for token in words.tokens):
         return columns, defaults
     while not words.is_at_end():
@@ -231,153 +192,87 @@ def _to_nullable(rows: DataFrame | None) -> StructType:
     return StructType([StructField(field.name, field.dataType) for field in rows.schema.fields])
 
 
-def drop_table(session: Session, words: Statement) -> None:
-    """Execute DROP DATABASE | TABLE."""
-    if words.one_of(*DATABASE):
-        drop_database(session, words)
-        return
-    if not words.has("TABLE"):
-        raise Unsupported(f"DROP {words.word()} here", hint="DROP DATABASE and DROP TABLE are there")
-    ignores = words.has("IF", "EXISTS")
-    place, table = session.named(words.path())
-    words.has("PURGE")
-    words.end()
-    place.catalog.drop_table(table, ignore_if_not_exists=ignores)
+def drop_table(session: Session, statement: DropTable) -> None:
+    place, table = session.named(statement.table)
+    place.catalog.drop_table(table, ignore_if_not_exists=statement.if_exists)
 
 
-def alter_table(session: Session, words: Statement) -> None:
-    """Execute ALTER TABLE | DATABASE."""
-    if words.one_of(*DATABASE):
-        alter_database(session, words)
-        return
-    if not words.has("TABLE"):
-        raise Unsupported(f"ALTER {words.word()} here", hint="ALTER TABLE and ALTER DATABASE are there")
-    path = complete_path(session, words.path())
+def rename_table(session: Session, statement: RenameTable) -> None:
+    path = complete_path(session, statement.table)
     place, name = session.named(path)
-    if words.has("RENAME", "TO"):
-        to = words.path()
-        words.end()
-        if len(to) == 3 and session.place(to) is not place:
-            raise Unsupported("renaming a table into another catalog")
-        place.catalog.rename_table(name, ".".join((path[1], to[0]) if len(to) == 1 else to[-2:]))
-        return
-    if words.has("DROP", "PARTITION"):
-        specs = [parse_partition(session, words)]
-        while words.has(","):
-            words.has("PARTITION")
-            specs.append(parse_partition(session, words))
-        words.end()
-        place.table(name).drop_partition(*specs)
-        return
-    changes = _parse_changes(session, words)
-    words.end()
-    question = {"namespace": list(path[1:2]), "name": path[2], "changes": changes}
+    to = statement.to
+    if len(to) == 3 and session.place(to) is not place:
+        raise Unsupported("renaming a table into another catalog")
+    place.catalog.rename_table(name, ".".join((path[1], to[0]) if len(to) == 1 else to[-2:]))
+
+
+def drop_partitions(session: Session, statement: DropPartitions) -> None:
+    place, name = session.named(statement.table)
+    place.table(name).drop_partition(*(evaluate_partition(session, each) for each in statement.partitions))
+
+
+def alter_table(session: Session, statement: AlterTable) -> None:
+    _alter(session, statement.table, [_describe_change(session, change) for change in statement.changes])
+
+
+def set_column_comment(session: Session, statement: CommentColumn) -> None:
+    """Execute COMMENT ON COLUMN; a column may be a member of another."""
+    path = statement.path
+    count = 3 if path[0] in session.places else len(path) - 1
+    if len(path) <= count:
+        raise InvalidArgument(f"COMMENT ON COLUMN {'.'.join(path)}: the name of a column is missing")
+    change = {"verb": "set comment", "path": list(path[count:]), "comment": statement.comment}
+    _alter(session, path[:count], [change])
+
+
+def _alter(session: Session, table: Name, changes: list[dict[str, Any]]) -> None:
+    place, name = session.named(table)
+    database, table_name = name.split(".", 1)
+    question = {"namespace": [database], "name": table_name, "changes": changes}
     ddl.ALTER_ANSWERS["alter table"](place, question, None)
 
 
-def set_comment(session: Session, words: Statement) -> None:
-    """Execute COMMENT ON TABLE | DATABASE name IS text."""
-    words.need("ON")
-    if words.one_of(*DATABASE):
-        set_database_comment(session, words)
-        return
-    of_column = words.has("COLUMN")
-    if not of_column and not words.has("TABLE"):
-        raise Unsupported(f"COMMENT ON {words.word()} here", hint="there is COMMENT ON TABLE, COLUMN and DATABASE")
-    path, column = words.path(), tuple[str, ...]()
-    if of_column:
-        count = 3 if path[0] in session.places else len(path) - 1
-        path, column = path[:count], path[count:]
-        if not column:
-            raise InvalidArgument(f"COMMENT ON COLUMN {'.'.join(path)}: the name of a column is missing")
-    place, name = session.named(path)
-    words.need("IS")
-    text = take_text_or_null(words)
-    words.end()
-    database, table = name.split(".", 1)
-    change: dict[str, Any] = {"verb": "unset option", "key": COMMENT_OPTION}
-    if text:
-        change = {"verb": "set option", "key": COMMENT_OPTION, "value": text}
-    if of_column:
-        change = {"verb": "set comment", "path": list(column), "comment": text}
-    ddl.ALTER_ANSWERS["alter table"](place, {"namespace": [database], "name": table, "changes": [change]}, None)
+def _describe_change(session: Session, change: AlterChange) -> dict[str, Any]:
+    """Return a change in the form that `morrow.spark.catalogs.ddl` accepts."""
+    path, value = list(change.path), change.value
+    if change.verb in ("set table comment", "set option", "unset option"):
+        key = COMMENT_OPTION if change.verb == "set table comment" else path[0]
+        return (
+            {"verb": "unset option", "key": key}
+            if value is None
+            else {"verb": "set option", "key": key, "value": value}
+        )
+    told: dict[str, Any] = {"verb": change.verb, "path": path}
+    if change.new is not None:
+        if any(token.text.upper() == DEFAULT for token in SparkWords(change.new.definition).tokens):
+            raise Unsupported("ADD COLUMN with DEFAULT", hint="add the column, then ALTER COLUMN ... SET DEFAULT")
+        schema = _parse_type(session, change.new.definition)
+        about = {"nullable": schema[0].nullable, "comment": schema[0].metadata.get("comment")}
+        return {**told, "type": schema.json(), **about, **_describe_position(change.new.after)}
+    match change.verb:
+        case "drop column":
+            return {**told, "if exists": change.if_exists}
+        case "rename column":
+            return {**told, "to": value}
+        case "set type":
+            return {**told, "type": _parse_type(session, value or "").json()}
+        case "set comment":
+            return {**told, "comment": value}
+        case "set default":
+            return {**told, "default": value}
+        case "move column":
+            return {**told, **_describe_position(value)}
+        case _:
+            return {"verb": "set nullable", "path": path, "nullable": change.verb == "drop not null"}
 
 
-def _parse_changes(session: Session, words: Statement) -> list[dict[str, Any]]:
-    """Parse changes to the form that `morrow.spark.catalogs.ddl` accepts."""
-    if words.has("SET", "TBLPROPERTIES"):
-        return [{"verb": "set option", "key": key, "value": value} for key, value in words.properties().items()]
-    if words.has("UNSET", "TBLPROPERTIES"):
-        words.has("IF", "EXISTS")
-        return [{"verb": "unset option", "key": _parse_text(text)} for text in words.expressions()]
-    if words.has("ADD") and words.one_of("COLUMNS", "COLUMN"):
-        texts = words.expressions() if words.word() == "(" else [words.until()]
-        return [_parse_added(session, Statement(text)) for text in texts]
-    if words.has("RENAME", "COLUMN"):
-        path = words.path()
-        if not words.has("TO"):
-            raise words.unexpected("TO")
-        return [{"verb": "rename column", "path": list(path), "to": words.name()}]
-    if words.has("DROP") and words.one_of("COLUMNS", "COLUMN"):
-        exists = words.has("IF", "EXISTS")
-        texts = words.expressions() if words.word() == "(" else [words.until()]
-        return [{"verb": "drop column", "path": list(Statement(text).path()), "if exists": exists} for text in texts]
-    if words.one_of("ALTER", "CHANGE"):
-        words.has("COLUMN")
-        return [_parse_altered(session, words)]
-    raise Unsupported(f"ALTER TABLE with {words.word()} here")
+def _describe_position(after: str | None) -> dict[str, object]:
+    """Return the position of a column: none, the first, or after another."""
+    return {} if after is None else {"after": after} if after else {"first": True}
 
 
-def _parse_added(session: Session, words: Statement) -> dict[str, Any]:
-    change: dict[str, Any] = {"verb": "add column", "path": list(words.path()), "comment": None}
-    change["type"] = _parse_type(session, words.until("NOT", "COMMENT", "AFTER", "FIRST", "DEFAULT"))
-    change["nullable"] = not words.has("NOT", "NULL")
-    if words.has("COMMENT"):
-        change["comment"] = words.text_if_any()
-    if words.has("DEFAULT"):
-        raise Unsupported("ADD COLUMN with DEFAULT", hint="add the column, then ALTER COLUMN ... SET DEFAULT")
-    _parse_position(words, change)
-    words.end()
-    return change
-
-
-def _parse_position(words: Statement, change: dict[str, Any]) -> bool:
-    if words.has("FIRST"):
-        change["first"] = True
-    elif words.has("AFTER"):
-        change["after"] = words.name()
-    else:
-        return False
-    return True
-
-
-def _parse_altered(session: Session, words: Statement) -> dict[str, Any]:
-    path = list(words.path())
-    if words.has("TYPE"):
-        return {"verb": "set type", "path": path, "type": _parse_type(session, words.until())}
-    if words.has("COMMENT"):
-        return {"verb": "set comment", "path": path, "comment": words.text_if_any()}
-    if words.has("SET", "NOT", "NULL"):
-        return {"verb": "set nullable", "path": path, "nullable": False}
-    if words.has("DROP", "NOT", "NULL"):
-        return {"verb": "set nullable", "path": path, "nullable": True}
-    if words.has("SET", "DEFAULT"):
-        return {"verb": "set default", "path": path, "default": words.until()}
-    if words.has("DROP", "DEFAULT"):
-        return {"verb": "set default", "path": path, "default": None}
-    moved: dict[str, Any] = {"verb": "move column", "path": path}
-    if not _parse_position(words, moved):
-        raise Unsupported(f"ALTER COLUMN with {words.word()} here")
-    return moved
-
-
-def _parse_type(session: Session, text: str) -> str:
-    return parse_schema(session, f"type {text}").json()
-
-
-def _parse_text(text: str) -> str:
-    words = Statement(text)
-    return words.text_if_any() or ".".join(words.path())
+def _parse_type(session: Session, text: str) -> StructType:
+    return parse_schema(session, f"type {text}")
 
 
 SHOWN = {DATABASE_COMMENT: "Comment", LOCATION: "Location", OWNER: "Owner"}
@@ -401,48 +296,30 @@ def require_current(session: Session) -> tuple[str, str]:
     return found
 
 
-def create_database(session: Session, words: Statement) -> None:
-    ignores = words.has("IF", "NOT", "EXISTS")
-    place, name = find_database(session, words.path())
-    properties = parse_database_properties(words)
-    place.catalog.create_database(name, properties=properties, ignore_if_exists=ignores)
+def create_database(session: Session, statement: CreateDatabase) -> None:
+    place, name = find_database(session, statement.database)
+    place.catalog.create_database(name, properties=statement.properties, ignore_if_exists=statement.if_not_exists)
 
 
-def alter_database(session: Session, words: Statement) -> None:
-    place, name = find_database(session, words.path())
-    properties, removed = parse_database_changes(words)
-    words.end()
-    changes = [*properties.items(), *((key, None) for key in removed)]
+def alter_database(session: Session, statement: AlterDatabase) -> None:
+    place, name = find_database(session, statement.database)
+    changes = [*statement.properties.items(), *((key, None) for key in statement.removed)]
     DATABASE_ANSWERS["alter database"](place, {"database": name, "changes": changes}, None)
 
 
-def set_database_comment(session: Session, words: Statement) -> None:
-    place, name = find_database(session, words.path())
-    words.need("IS")
-    text = take_text_or_null(words) or ""
-    words.end()
-    DATABASE_ANSWERS["alter database"](place, {"database": name, "changes": [(DATABASE_COMMENT, text)]}, None)
+def drop_database(session: Session, statement: DropDatabase) -> None:
+    place, name = find_database(session, statement.database)
+    place.catalog.drop_database(name, cascade=statement.cascade, ignore_if_not_exists=statement.if_exists)
 
 
-def drop_database(session: Session, words: Statement) -> None:
-    ignores = words.has("IF", "EXISTS")
-    place, name = find_database(session, words.path())
-    cascade = words.has("CASCADE")
-    words.has("RESTRICT")
-    words.end()
-    place.catalog.drop_database(name, cascade=cascade, ignore_if_not_exists=ignores)
-
-
-def describe_database(session: Session, words: Statement) -> DataFrame:
-    extended = words.has("EXTENDED")
-    place, name = find_database(session, words.path())
-    words.end()
+def describe_database(session: Session, statement: DescribeDatabase) -> DataFrame:
+    place, name = find_database(session, statement.database)
     told: Any = DATABASE_ANSWERS["database"](place, {"database": name}, None)
     if not isinstance(told, Mapping):
         raise DatabaseNotFound(f"there is no database {place.name}.{name}")
     rows = [("Catalog Name", place.name), ("Namespace Name", name)]
     rows += [(word, told[key]) for key, word in SHOWN.items() if told.get(key)]
-    if extended:
+    if statement.extended:
         others = ", ".join(f"({key},{value})" for key, value in sorted(told.items()) if key not in SHOWN)
         rows.append(("Properties", f"({others})" if others else ""))
     return session.spark.createDataFrame(rows, "info_name STRING, info_value STRING")

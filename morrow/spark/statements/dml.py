@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
-from morrow.engine.names import reserve_name
+from morrow.engine.names import SOURCE, TARGET, reserve_name
 from morrow.engine.plan.filter import parse_filter
 from morrow.spark.statements.queries import Session, query
-from morrow.spark.statements.tokens import Statement, replace_parts, rewrite_qualifiers
+from morrow.spark.statements.tokens import SparkWords, replace_parts, rewrite_qualifiers
 from morrow.spark.types import format_spark_default, to_spark_type
 from morrow.spark.writing.assignments import assign_columns, default_of, resolve_columns
 from morrow.spark.writing.changes import update
@@ -20,8 +20,9 @@ from morrow.spark.writing.delete import delete
 from morrow.spark.writing.merge import Merge, make_side_column, merge
 from morrow.spark.writing.schema_evolution import Evolution
 from morrow.spark.writing.write import is_overwriting_dynamically, write
+from morrow.statements.dml_parser import UNMATCHED_BY_SOURCE
+from morrow.statements.statement import Delete, Insert, MergeInto, Name, Truncate, Update, Values, When
 from morrow.writers.operations.delete import is_of_partitions
-from morrow.writers.operations.merge import SOURCE, TARGET
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
@@ -31,38 +32,22 @@ if TYPE_CHECKING:
     from morrow.tables.table import Table
 
 
-def insert(session: Session, words: Statement) -> None:
-    """Execute an INSERT.
-
-    INSERT INTO | OVERWRITE [TABLE] t [PARTITION (...)] [(columns)] [BY NAME] [REPLACE WHERE condition] query
-    """
-    evolves = words.has("WITH", "SCHEMA", "EVOLUTION")
-    overwrites = words.has("OVERWRITE")
-    if not overwrites and not words.has("INTO"):
-        raise words.unexpected("INTO or OVERWRITE")
-    words.has("TABLE")
-    path = words.path()
-    table = session.table(path)
-    static = parse_partition(session, words) if words.has("PARTITION") else {}
-    columns = None
-    if words.word() == "(" and words.word(1) not in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "("):
-        columns = [parse_column(text) for text in words.expressions()]
-    by_name = words.has("BY", "NAME")
-    where = None
-    if words.has("REPLACE", "WHERE"):
-        where = words.until("SELECT", "VALUES", "WITH", "FROM", "TABLE")
-    text = words.rest()
-    if evolves:
-        _write_evolving(
-            query(session, text), table, plain=by_name and columns is None and not (static or overwrites or where)
-        )
+def insert(session: Session, statement: Insert) -> None:
+    table = session.table(statement.table)
+    static = evaluate_partition(session, statement.partition)
+    columns, where = statement.columns, statement.replace_where
+    if statement.evolves:
+        is_plain = not (static or statement.overwrite or where)
+        _write_evolving(query(session, statement.query), table, plain=is_plain)
         return
     names = _list_columns(table, static, columns, session.spark)
-    rows = _to_columns(query(session, replace_defaults(text, table, names)), table, static, columns, by_name=by_name)
+    rows = query(session, replace_defaults(statement.query, table, names))
+    rows = _to_columns(rows, table, static, columns, by_name=statement.by_name)
     if where is not None:
-        write(rows, table, "overwrite", replace_where=strip_qualifier(where, path, None))
+        condition = strip_qualifier(where, statement.table, None)
+        write(_add_constants(rows, table, static), table, "overwrite", replace_where=condition)
         return
-    if not overwrites:
+    if not statement.overwrite:
         write(_add_constants(rows, table, static), table)
         return
     dynamic = bool(is_overwriting_dynamically(session.spark))
@@ -75,22 +60,16 @@ def _write_evolving(rows: DataFrame, table: Table, *, plain: bool) -> None:
     write(rows, table, merge_schema=Evolution(widens=True))
 
 
-def parse_partition(session: Session, words: Statement) -> dict[str, str | None]:
-    """Parse ``(column = value, ...)``; return the values as text, None for columns without a value."""
-    found: dict[str, str | None] = {}
-    for text in words.expressions():
-        part = Statement(text)
-        name = part.name()
-        if not part.is_at_end():
-            if not part.has("="):
-                raise part.unexpected("=")
-            value = session.spark.sql(f"SELECT CAST({part.rest()} AS STRING)").collect()[0][0]
-            found[name] = value
-    return found
+def evaluate_partition(session: Session, partition: Values) -> dict[str, str | None]:
+    """Return the values of partition columns as text, None for columns without a value."""
+    return {
+        name: None if text is None else session.spark.sql(f"SELECT CAST({text} AS STRING)").collect()[0][0]
+        for name, text in partition.items()
+    }
 
 
 def _to_columns(
-    rows: DataFrame, table: Table, static: Mapping[str, object], columns: list[str] | None, *, by_name: bool
+    rows: DataFrame, table: Table, static: Mapping[str, object], columns: Sequence[str] | None, *, by_name: bool
 ) -> DataFrame:
     """Return the rows of a query as columns of the table, with values assigned as in Spark's SQL."""
     target = WriteTarget.of(table._metadata)
@@ -105,7 +84,7 @@ def _to_columns(
 
 
 def _list_columns(
-    table: Table, static: Mapping[str, object], columns: list[str] | None, spark: SparkSession
+    table: Table, static: Mapping[str, object], columns: Sequence[str] | None, spark: SparkSession
 ) -> list[str]:
     """Return the columns of the table that get values, in the order of the values."""
     target = WriteTarget.of(table._metadata)
@@ -119,12 +98,12 @@ def _list_columns(
 
 def replace_defaults(text: str, table: Table, names: Sequence[str]) -> str:
     """Return a query whose VALUES have the columns' default values instead of DEFAULT."""
-    words = Statement(text)
+    words = SparkWords(text)
     if not words.has("VALUES") or all(token.text.upper() != DEFAULT for token in words.tokens):
         return text
     fields = WriteTarget.of(table._metadata).schema.by_name
     parts: dict[tuple[int, int], str] = {}
-    while words.next is not None and words.word() != ";":
+    while words.next is not None:
         is_row = words.has("(")
         number, more = 0, True
         while more:
@@ -155,13 +134,11 @@ def _add_constants(rows: DataFrame, table: Table, values: Mapping[str, str | Non
     return rows
 
 
-def delete_rows(session: Session, words: Statement) -> None:
-    """Execute DELETE FROM t [AS alias] [WHERE condition]."""
-    words.need("FROM")
-    path = words.path()
-    alias = words.alias()
-    table = session.table(path)
-    condition = parse_condition(words, path, alias, "DELETE")
+def delete_rows(session: Session, statement: Delete) -> None:
+    if statement.source is not None:
+        raise Unsupported("DELETE ... USING here", hint=JOINED)
+    table = session.table(statement.table)
+    condition = build_condition(statement)
     if condition is None:
         table.truncate()
         return
@@ -179,125 +156,90 @@ def _is_of_partitions(target: WriteTarget, condition: str) -> bool:
         return False
 
 
-def update_rows(session: Session, words: Statement) -> None:
-    """Execute UPDATE t [AS alias] SET column = value, ... [WHERE condition]."""
-    path = words.path()
-    alias = words.alias()
+def update_rows(session: Session, statement: Update) -> None:
+    if statement.source is not None:
+        raise Unsupported("UPDATE ... FROM here", hint=JOINED)
+    path, alias = statement.table, statement.alias
     table = session.table(path)
-    words.need("SET")
-    values = parse_assignments(words, table, lambda text: strip_qualifier(text, path, alias), path, alias, ("WHERE",))
-    condition = parse_condition(words, path, alias, "UPDATE")
-    where = None if condition is None else to_column(condition)
-    update(session.spark, table, set=values, where=where)
+    values = build_assignments(statement.set, table, lambda text: strip_qualifier(text, path, alias), path, alias)
+    condition = build_condition(statement)
+    update(session.spark, table, set=values, where=None if condition is None else to_column(condition))
 
 
-def truncate(session: Session, words: Statement) -> None:
-    """Execute TRUNCATE TABLE t [PARTITION (...)]."""
-    words.need("TABLE")
-    table = session.table(words.path())
-    if words.has("PARTITION"):
-        spec = parse_partition(session, words)
-        words.end()
-        table.drop_partition(spec)
-        return
-    words.end()
-    table.truncate()
+def truncate(session: Session, statement: Truncate) -> None:
+    table = session.table(statement.table)
+    if statement.partition is None:
+        table.truncate()
+    else:
+        table.drop_partition(evaluate_partition(session, statement.partition))
 
 
-def merge_rows(session: Session, words: Statement) -> None:
-    """Execute MERGE INTO t [AS alias] USING source [AS alias] ON condition WHEN ..."""
-    if words.has("WITH", "SCHEMA", "EVOLUTION"):
+def merge_rows(session: Session, statement: MergeInto) -> None:
+    if statement.evolves:
         raise Unsupported("MERGE WITH SCHEMA EVOLUTION here", hint="add the columns by ALTER TABLE")
-    words.need("INTO")
-    path = words.path()
-    here = words.alias()
+    if statement.source_columns:
+        raise Unsupported("MERGE with names of the source's columns here", hint="name the columns in the query")
+    path, here, there = statement.table, statement.alias, statement.source_alias
     table = session.table(path)
-    words.need("USING")
-    given, names = _parse_source(words)
-    source = query(session, f"SELECT * FROM {given}")
-    there = words.alias()
+    words = SparkWords(statement.source)
+    names = () if words.comes("(") else words.path()
+    source = query(session, f"SELECT * FROM {statement.source}")
     name = here or path[-1]
     if (there or "".join(names[-1:])).casefold() == name.casefold():
         raise InvalidArgument(f"MERGE INTO {'.'.join(path)}: both sides are called {name!r}; give one of them an alias")
-    words.need("ON")
     sided = make_side_qualifier(path, here, names, there)
-    made = merge(source, table, on=to_column(refuse_subquery(sided(words.until("WHEN")), "MERGE")))
-    while words.has("WHEN"):
-        made = _parse_clause(made, words, table, sided, path, here)
-    words.end()
+    made = merge(source, table, on=to_column(refuse_subquery(sided(statement.on), "MERGE")))
+    for clause in statement.clauses:
+        made = _add_clause(made, clause, table, sided, path, here)
     made.execute()
 
 
-def _parse_source(words: Statement) -> tuple[str, tuple[str, ...]]:
-    """Parse a query in parentheses or the name of a table; return its text, and the parts of the name."""
-    if words.word() == "(":
-        return f"({words.parenthesized()})", ()
-    start = words.at
-    names = words.path()
-    return words.text[words.start(start) : words.taken], names
-
-
-def _parse_clause(
+def _add_clause(
     made: Merge,
-    words: Statement,
+    clause: When,
     table: Table,
     sided: Callable[[str], str],
     path: tuple[str, ...],
     alias: str | None,
 ) -> Merge:
-    matched = not words.has("NOT")
-    words.need("MATCHED")
-    by_source = not matched and words.has("BY", "SOURCE")
-    words.has("BY", "TARGET")
     condition = None
-    if words.has("AND"):
-        condition = to_column(refuse_subquery(sided(words.until("THEN")), "MERGE"))
-    words.need("THEN")
-    names = list(WriteTarget.of(table._metadata).schema.by_name)
-    all_columns: dict[str, object] = {name: make_side_column(SOURCE, name) for name in names}
-    if words.has("DELETE") and (matched or by_source):
+    if clause.condition is not None:
+        condition = to_column(refuse_subquery(sided(clause.condition), "MERGE"))
+    by_source = clause.when == UNMATCHED_BY_SOURCE
+    if clause.action == "delete":
         return made.when_not_matched_by_source_delete(condition) if by_source else made.when_matched_delete(condition)
-    if words.has("UPDATE", "SET") and (matched or by_source):
-        if words.has("*") and not by_source:
-            return made.when_matched_update(all_columns, condition)
-        values = parse_assignments(words, table, sided, path, alias, ("WHEN",))
-        if by_source:
-            return made.when_not_matched_by_source_update(values, condition)
-        return made.when_matched_update(values, condition)
-    if words.has("INSERT") and not matched and not by_source:
-        if words.has("*"):
-            return made.when_not_matched_insert(all_columns, condition)
-        columns = [parse_column(text, path, alias) for text in words.expressions()]
-        words.need("VALUES")
-        texts = [refuse_subquery(sided(text), "MERGE") for text in words.expressions()]
-        given = [parse_value(text, name, table) for text, name in zip(texts, columns)]
-        if len(texts) != len(columns) or len(set(columns)) != len(columns):
-            raise words.unexpected("a value for each column, named once,")
-        return made.when_not_matched_insert(dict(zip(columns, given)), condition)
-    raise words.unexpected("what this clause can do")
+    if clause.set is None:
+        names = WriteTarget.of(table._metadata).schema.by_name
+        values: dict[str, object] = {name: make_side_column(SOURCE, name) for name in names}
+    else:
+        if any(not column for column, _ in clause.set):
+            raise Unsupported("INSERT without columns in MERGE here", hint="name the columns")
+        values = build_assignments(clause.set, table, sided, path, alias)
+    if clause.action == "insert":
+        return made.when_not_matched_insert(values, condition)
+    if by_source:
+        return made.when_not_matched_by_source_update(values, condition)
+    return made.when_matched_update(values, condition)
 
 
+JOINED = "MERGE INTO ... USING joins rows of others"
 DEFAULT = "DEFAULT"
 
 
-def parse_assignments(
-    words: Statement,
+def build_assignments(
+    given: Sequence[tuple[Name, str]],
     table: Table,
     told: Callable[[str], str],
     path: tuple[str, ...],
     alias: str | None,
-    ends: tuple[str, ...],
 ) -> dict[str, object]:
-    """Parse ``column = value, ...`` up to one of the words; return the values, rewritten by `told`."""
+    """Return the values of ``column = value`` by column, rewritten by `told`."""
     found: dict[str, object] = {}
-    more = True
-    while more:
-        name = parse_column(words.until("="), path, alias)
-        words.has("=")
+    for names, text in given:
+        name = find_column(names, path, alias)
         if name in found:
             raise InvalidArgument(f"{table.path}: {name!r} is set twice")
-        found[name] = parse_value(refuse_subquery(told(words.until(",", *ends)), "SET"), name, table)
-        more = words.has(",")
+        found[name] = parse_value(refuse_subquery(told(text), "SET"), name, table)
     return found
 
 
@@ -310,13 +252,9 @@ def parse_value(text: str, name: str, table: Table) -> object:
     return default_of(fields[name.casefold()] if name.casefold() in fields else target.schema.column(name))
 
 
-def parse_column(text: str, path: tuple[str, ...] = (), alias: str | None = None) -> str:
-    """Return the column named by a text, which may begin with the name of its table."""
-    words = Statement(text)
-    names = words.path()
-    words.end()
-    found = count_qualifier(names, path, alias)
-    names = names[found:]
+def find_column(names: Name, path: tuple[str, ...], alias: str | None) -> str:
+    """Return the column of a name, which may begin with the name of its table."""
+    names = names[count_qualifier(names, path, alias) :]
     if len(names) != 1:
         raise Unsupported(f"setting {'.'.join(names)}, which is a member of a column,", hint="set the whole column")
     return names[0]
@@ -361,17 +299,16 @@ def make_side_qualifier(
     return lambda text: rewrite_qualifiers(text, prefix)
 
 
-def parse_condition(words: Statement, path: tuple[str, ...], alias: str | None, command: str) -> str | None:
-    """Parse the rest of a statement; return its condition, or None."""
-    if not words.has("WHERE"):
-        words.end()
+def build_condition(statement: Delete | Update) -> str | None:
+    """Return the condition of a statement without the name of its table, or None."""
+    if statement.where is None:
         return None
-    return refuse_subquery(strip_qualifier(words.rest(), path, alias), command)
+    return refuse_subquery(strip_qualifier(statement.where, statement.table, statement.alias), statement.kind)
 
 
 def refuse_subquery(text: str, command: str) -> str:
     """Return an expression. Raises `Unsupported` if it contains a query."""
-    if Statement(text).has_subquery():
+    if SparkWords(text).has_subquery():
         raise Unsupported(f"a subquery in {command} here", hint="join its rows by MERGE INTO ... USING (query)")
     return text
 

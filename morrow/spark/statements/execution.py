@@ -20,88 +20,96 @@ from morrow.spark.catalogs.descriptions import format_create_table
 from morrow.spark.catalogs.partitions import ANSWERS as PARTITIONS
 from morrow.spark.catalogs.questions import Place
 from morrow.spark.catalogs.registration import catalog as make_catalog
+from morrow.spark.catalogs.syntax import SPARK_SYNTAX
 from morrow.spark.expressions import quote_name
 from morrow.spark.procedures import call
 from morrow.spark.statements import ddl, dml
-from morrow.spark.statements.dml import parse_partition
-from morrow.spark.statements.queries import QUERIES, Session, complete_path, get_current, query, use
-from morrow.spark.statements.tokens import Statement
+from morrow.spark.statements.dml import evaluate_partition
+from morrow.spark.statements.queries import Session, complete_path, get_current, query, use
+from morrow.spark.statements.tokens import SparkWords
 from morrow.spark.types import drop_not_null
 from morrow.spark.versions import check_catalogs
 from morrow.spark.views import Access, list_attached
-from morrow.statements.tokens import DATABASE
+from morrow.statements import statement as st
+from morrow.statements.parser import parse_statement
+from morrow.statements.statement import CallProcedure, Describe, DescribeQuery, Explain, Query, Show, Use
+from morrow.statements.tokens import split
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from morrow.catalogs.catalog import Catalog
 
-
-def show(session: Session, words: Statement) -> DataFrame:
-    """Execute SHOW DATABASES, TABLES, CREATE TABLE, PARTITIONS, COLUMNS or TBLPROPERTIES."""
-    if words.one_of("DATABASES", "SCHEMAS", "NAMESPACES"):
-        place = _parse_place(session, words)
-        return _make_frame(
-            session, [(name,) for name in _filter_like(words, place.catalog.databases())], "namespace STRING"
-        )
-    if words.has("TABLES"):
-        place, where = ddl.find_database(session, words.path() if words.one_of("IN", "FROM") else ())
-        names = _filter_like(words, place.catalog.tables(where))
-        rows = [(where, name, False) for name in names]
-        return _make_frame(session, rows, "namespace STRING, tableName STRING, isTemporary BOOLEAN")
-    if words.has("CURRENT") and words.one_of(*DATABASE):
-        words.end()
-        return _make_frame(session, [ddl.require_current(session)], "catalog STRING, namespace STRING")
-    if words.has("CREATE", "TABLE"):
-        place, name = session.named(words.path())
-        words.end()
-        text = format_create_table((place.name, *name.split(".", 1)), place.table(name))
-        return _make_frame(session, [(text,)], "createtab_stmt STRING")
-    if words.has("PARTITIONS"):
-        place, name = session.named(words.path())
-        spec = parse_partition(session, words) if words.has("PARTITION") else {}
-        words.end()
-        return _make_frame(session, _list_partitions(place, name, spec), "partition STRING")
-    if words.has("COLUMNS"):
-        words.one_of("IN", "FROM")
-        path = words.path()
-        if words.one_of("IN", "FROM"):
-            path = (*words.path(), *path[-1:])
-        table = session.table(path)
-        words.end()
-        return _make_frame(session, [(name,) for name in table.schema.names], "col_name STRING")
-    if words.has("TBLPROPERTIES"):
-        table = session.table(words.path())
-        wanted = words.enclosed(words.property_key)[0] if words.word() == "(" else None
-        words.end()
-        told = {**descriptions.collect_properties(table)}
-        if wanted is not None:
-            told = {wanted: told.get(wanted, f"Table {table.name} does not have property: {wanted}")}
-        return _make_frame(session, sorted(told.items()), "key STRING, value STRING")
-    raise Unsupported(
-        f"SHOW {words.word()} here", hint="there are DATABASES, TABLES, PARTITIONS, COLUMNS, TBLPROPERTIES, TAGS"
-    )
+Rows = Sequence[tuple[Any, ...]]
 
 
-def _parse_place(session: Session, words: Statement) -> Place:
-    if words.one_of("IN", "FROM"):
-        (name,) = words.path()
-    else:
-        name = ddl.require_current(session)[0]
+def show(session: Session, statement: Show) -> DataFrame:
+    """Execute SHOW DATABASES, TABLES, CREATE TABLE, PARTITIONS, COLUMNS, TBLPROPERTIES or TAGS."""
+    if statement.what not in _SHOWN:
+        known = ", ".join(what.upper() for what in _SHOWN)
+        raise Unsupported(f"SHOW {statement.what.upper()} here", hint=f"it shows {known}")
+    columns, execute = _SHOWN[statement.what]
+    return _make_frame(session, execute(session, statement), columns)
+
+
+def _show_databases(session: Session, statement: Show) -> Rows:
+    name = ".".join(statement.name) or ddl.require_current(session)[0]
     if name not in session.places:
         raise DatabaseNotFound(f"there is no catalog {name}; there are {', '.join(session.places)}")
-    return session.places[name]
+    return [(name,) for name in _match_names(session.places[name].catalog.databases(), statement.like)]
 
 
-def _filter_like(words: Statement, names: Sequence[str]) -> list[str]:
-    """Parse ``LIKE 'pattern'`` with ``*`` and ``|``; return the names that match."""
-    if words.is_at_end():
-        return list(names)
-    words.has("LIKE")
-    pattern = words.text_if_any()
+def _show_tables(session: Session, statement: Show) -> Rows:
+    place, where = ddl.find_database(session, statement.name)
+    return [(where, name, False) for name in _match_names(place.catalog.tables(where), statement.like)]
+
+
+def _show_create_table(session: Session, statement: Show) -> Rows:
+    place, name = session.named(statement.name)
+    return [(format_create_table((place.name, *name.split(".", 1)), place.table(name)),)]
+
+
+def _show_partitions(session: Session, statement: Show) -> Rows:
+    place, name = session.named(statement.name)
+    return _list_partitions(place, name, evaluate_partition(session, statement.partition or {}))
+
+
+def _show_columns(session: Session, statement: Show) -> Rows:
+    return [(name,) for name in session.table(statement.name).schema.names]
+
+
+def _show_properties(session: Session, statement: Show) -> Rows:
+    table, wanted = session.table(statement.name), statement.like
+    told = {**descriptions.collect_properties(table)}
+    if wanted is not None:
+        told = {wanted: told.get(wanted, f"Table {table.name} does not have property: {wanted}")}
+    return sorted(told.items())
+
+
+def _show_tags(session: Session, statement: Show) -> Rows:
+    return [(tag,) for tag in sorted(session.table(statement.name).tags.names)]
+
+
+_SHOWN: Mapping[str, tuple[str, Callable[[Session, Show], Rows]]] = {
+    "databases": ("namespace STRING", _show_databases),
+    "tables": ("namespace STRING, tableName STRING, isTemporary BOOLEAN", _show_tables),
+    "create table": ("createtab_stmt STRING", _show_create_table),
+    "partitions": ("partition STRING", _show_partitions),
+    "columns": ("col_name STRING", _show_columns),
+    "tblproperties": ("key STRING, value STRING", _show_properties),
+    "tags": ("tag STRING NOT NULL", _show_tags),
+    "current database": (
+        "catalog STRING, namespace STRING",
+        lambda session, _: [ddl.require_current(session)],
+    ),
+}
+"""What SHOW shows -> the columns of its rows, and the function that lists them."""
+
+
+def _match_names(names: Sequence[str], pattern: str | None) -> list[str]:
+    """Return the names that match a pattern with ``*`` and ``|``."""
     if pattern is None:
-        raise words.unexpected("a pattern")
-    words.end()
+        return list(names)
     parts = (re.escape(part.strip()).replace(r"\*", ".*") for part in pattern.split("|"))
     wanted = re.compile("|".join(parts), re.IGNORECASE)
     return [name for name in names if wanted.fullmatch(name)]
@@ -121,29 +129,21 @@ def _list_partitions(place: Place, name: str, spec: Mapping[str, str | None]) ->
     return [(row,) for row in sorted(rows)]
 
 
-def describe(session: Session, words: Statement) -> DataFrame:
-    """Execute DESCRIBE [TABLE] [EXTENDED] t or DESCRIBE DATABASE [EXTENDED] d."""
-    if words.one_of(*DATABASE):
-        return ddl.describe_database(session, words)
-    if words.has("QUERY") or words.word() in QUERIES[:4]:
-        return _describe_query(session, words)
-    words.has("TABLE")
-    extended = words.one_of("EXTENDED", "FORMATTED") is not None
-    place, name = session.named(words.path())
-    column = None if words.is_at_end() else words.path()
-    words.end()
+def describe(session: Session, statement: Describe) -> DataFrame:
+    """List the columns of a table, and with EXTENDED its properties, or describe one column."""
+    place, name = session.named(statement.table)
     table = place.table(name)
     columns = drop_not_null(table.scan().fields) if not table.primary_keys else table.scan().fields
     fields = descriptions.to_catalog_schema(columns).fields
     rows: list[tuple[str, str, str | None]] = [
         (field.name, field.dataType.simpleString(), field.metadata.get("comment")) for field in fields
     ]
-    if column is not None:
-        return _describe_column(session, rows, column)
+    if statement.column:
+        return _describe_column(session, rows, statement.column)
     if table.partition_keys:
         rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
         rows += [row for row in rows[: len(fields)] if row[0] in table.partition_keys]
-    if extended:
+    if statement.extended:
         properties: Mapping[str, str] = descriptions.collect_properties(table)
         rows += [("", "", ""), ("# Detailed Table Information", "", ""), ("Name", f"{place.name}.{name}", "")]
         rows += [(key, value, "") for key, value in sorted(properties.items())]
@@ -158,8 +158,8 @@ def _describe_column(session: Session, rows: Sequence[tuple[str, str, str | None
     return _make_frame(session, told, "info_name STRING, info_value STRING")
 
 
-def _describe_query(session: Session, words: Statement) -> DataFrame:
-    fields = query(session, words.rest()).schema.fields
+def describe_query(session: Session, statement: DescribeQuery) -> DataFrame:
+    fields = query(session, statement.query).schema.fields
     rows = [(field.name, field.dataType.simpleString(), field.metadata.get("comment")) for field in fields]
     return _make_frame(session, rows, "col_name STRING, data_type STRING, comment STRING")
 
@@ -171,9 +171,9 @@ def _make_frame(session: Session, rows: Sequence[tuple[Any, ...]], columns: str)
 CALLED = "sys"
 
 
-def call_procedure(session: Session, words: Statement) -> DataFrame:
+def call_procedure(session: Session, statement: CallProcedure) -> DataFrame:
     """Execute CALL pm.sys.procedure(...)."""
-    path = complete_path(session, words.path())
+    path = complete_path(session, statement.procedure)
     place = session.place(path)
     if place is None or len(path) != 3 or path[1].lower() != CALLED:
         raise InvalidArgument(f"there is no procedure {'.'.join(path)}; write CALL catalog.sys.procedure(...)")
@@ -181,16 +181,11 @@ def call_procedure(session: Session, words: Statement) -> DataFrame:
     own = [parameter.name for parameter in found.parameters]
     names = ["table", *own] if found.of_table else own
     given: dict[str, object] = {}
-    for number, text in enumerate(words.expressions()):
-        part = Statement(text)
-        name = names[number] if number < len(names) else ""
-        if part.word(1) == "=>" or (part.word(1) == "=" and part.word(2) == ">"):
-            name = part.name()
-            part.has("=>") or (part.has("=") and part.has(">"))
+    for number, argument in enumerate(statement.arguments):
+        name = argument.name or (names[number] if number < len(names) else "")
         if not name or name in given:
             raise InvalidArgument(f"{found.name}: an argument too many; it has {found}")
-        given[name] = session.spark.sql(f"SELECT {part.rest()}").collect()[0][0]
-    words.end()
+        given[name] = session.spark.sql(f"SELECT {argument.value}").collect()[0][0]
     tables = {"table", *(p.name for p in found.parameters if p.kind is Kind.TABLE)}
     arguments = {
         name: _qualify_table(session, place, str(value)) if name.lower() in tables else value
@@ -215,23 +210,43 @@ def _qualify_table(session: Session, place: Place, name: str) -> str:
     return name.removeprefix(f"{place.name}.")
 
 
-STATEMENTS: Mapping[str, Callable[[Session, Statement], DataFrame | None]] = {
-    "INSERT": dml.insert,
-    "DELETE": dml.delete_rows,
-    "UPDATE": dml.update_rows,
-    "MERGE": dml.merge_rows,
-    "TRUNCATE": dml.truncate,
-    "CREATE": ddl.create_table,
-    "REPLACE": ddl.replace_table,
-    "DROP": ddl.drop_table,
-    "ALTER": ddl.alter_table,
-    "COMMENT": ddl.set_comment,
-    "CALL": call_procedure,
-    "SHOW": show,
-    "DESCRIBE": describe,
-    "DESC": describe,
+def explain(session: Session, statement: Explain) -> DataFrame:
+    """Return Spark's plan of a query."""
+    if not isinstance(statement.statement, Query):
+        raise Unsupported(f"EXPLAIN of {statement.statement.kind} here", hint="there is EXPLAIN of queries")
+    return query(session, f"EXPLAIN {statement.mode or ''} {statement.statement.text.strip()}")
+
+
+EXECUTORS: Mapping[type[st.Statement], Callable[[Session, Any], DataFrame | None]] = {
+    st.Query: lambda session, statement: query(session, statement.text),
+    st.Explain: explain,
+    st.Insert: dml.insert,
+    st.Delete: dml.delete_rows,
+    st.Update: dml.update_rows,
+    st.MergeInto: dml.merge_rows,
+    st.Truncate: dml.truncate,
+    st.CreateDatabase: ddl.create_database,
+    st.AlterDatabase: ddl.alter_database,
+    st.DropDatabase: ddl.drop_database,
+    st.CreateTable: ddl.create_table,
+    st.CreateTableLike: ddl.create_table_like,
+    st.DropTable: ddl.drop_table,
+    st.RenameTable: ddl.rename_table,
+    st.AlterTable: ddl.alter_table,
+    st.CommentColumn: ddl.set_column_comment,
+    st.DropPartitions: ddl.drop_partitions,
+    st.CreateTag: ddl.run_on_table,
+    st.DeleteTags: ddl.run_on_table,
+    st.RenameTag: ddl.run_on_table,
+    st.Analyze: ddl.run_on_table,
+    st.AnalyzeTables: ddl.analyze_tables,
+    st.CallProcedure: call_procedure,
+    st.Show: show,
+    st.Describe: describe,
+    st.DescribeDatabase: ddl.describe_database,
+    st.DescribeQuery: describe_query,
 }
-"""Functions that execute a statement, by its first word."""
+"""Class of a statement -> the function that executes it."""
 OF_SESSIONS = ("SET", "RESET", "ADD", "LIST", "CLEAR", "DECLARE")
 """First words of statements that name no table, even if a warehouse is current."""
 ELSEWHERE = (("SHOW", "CATALOGS"), ("SHOW", "FUNCTIONS"), ("DROP", "VIEW"), ("DROP", "TEMPORARY"))
@@ -305,21 +320,20 @@ def _has_catalogs(spark: SparkSession) -> bool:
 
 def run(session: Session, text: str) -> DataFrame:
     """Run a statement without a catalog in the JVM. Raises as `sql`."""
-    words = Statement(text)
-    if words.has("USE") or words.has("SET", "CATALOG"):
-        return _make_empty(session) if use(session, words) else session.spark.sql(text)
-    first = words.word()
-    if not _has_tables(session, text) and (get_current(session) is None or _is_of_spark(words)):
+    words = SparkWords(text)
+    is_use = words.comes("USE") or words.comes("SET", "CATALOG")
+    if not is_use and not _has_tables(session, text) and (get_current(session) is None or _is_of_spark(words)):
         return session.spark.sql(text)
-    if first in QUERIES:
-        return query(session, text.rstrip().rstrip(";"))
-    done = ddl.run_paimon_statement(session, text)
-    if done is not None:
-        return done
-    if first not in STATEMENTS:
-        raise Unsupported(f"the statement {first} here", hint=f"there are SELECT, {', '.join(STATEMENTS)}")
-    words.has(first)
-    found = STATEMENTS[first](session, words)
+    statements = split(text, SPARK_SYNTAX)
+    if len(statements) != 1:
+        raise InvalidArgument(f"{words}: one statement is expected, not {len(statements)}")
+    statement = parse_statement(statements[0])
+    if isinstance(statement, Use):
+        return _make_empty(session) if use(session, statement) else session.spark.sql(text)
+    execute = EXECUTORS.get(type(statement))
+    if execute is None:
+        raise Unsupported(f"{statement.kind} here", hint=f"there are {', '.join(each.kind for each in EXECUTORS)}")
+    found = execute(session, statement)
     return _make_empty(session) if found is None else found
 
 
@@ -327,10 +341,10 @@ def _make_empty(session: Session) -> DataFrame:
     return session.spark.range(1).limit(0).select()
 
 
-def _is_of_spark(words: Statement) -> bool:
+def _is_of_spark(words: SparkWords) -> bool:
     return words.word() in OF_SESSIONS or any(words.comes(*begin) for begin in ELSEWHERE)
 
 
 def _has_tables(session: Session, text: str) -> bool:
     """Return whether a statement names a warehouse anywhere, or a function of changes."""
-    return any(path[0] in session.places or path[0].lower() in CHANGES_BY for _, path in Statement(text).paths())
+    return any(path[0] in session.places or path[0].lower() in CHANGES_BY for _, path in SparkWords(text).paths())

@@ -26,8 +26,8 @@ from morrow.spark.catalogs.syntax import split_name
 from morrow.spark.expressions import quote_name
 from morrow.spark.reading.read import to_dataframe
 from morrow.spark.source.settings import Clock, get_clock, refuse_settings
-from morrow.spark.statements.tokens import Statement, replace_parts
-from morrow.statements.tokens import DATABASE
+from morrow.spark.statements.tokens import SparkWords, replace_parts
+from morrow.statements.statement import Use
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from morrow.engine.plan.time_travel import TravelArguments
     from morrow.tables.table import Table
 
-QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "EXPLAIN")
-"""First words of statements that return rows and change nothing."""
-CHANGING = ("INSERT", "UPDATE", "DELETE", "MERGE")
 PLACEHOLDER = "morrow_table_"
 MAX_PT = ("sys", "max_pt")
 """The parts after the warehouse in the name of the function ``max_pt``."""
@@ -82,10 +79,10 @@ def query(session: Session, text: str) -> DataFrame:
     """Return the rows of a query as a DataFrame. All references to a table read the same state.
 
     Raises:
-        TableNotFound, and the errors of reads. Unsupported: a statement after WITH that changes rows.
+        TableNotFound, and the errors of reads.
     """
     text = complete_query(session, text)
-    words = Statement(text)
+    words = SparkWords(text)
     parts: dict[tuple[int, int], str] = {}
     frames: dict[str, DataFrame] = {}
     known: dict[tuple[object, ...], str] = {}
@@ -96,8 +93,6 @@ def query(session: Session, text: str) -> DataFrame:
         if len(path) == 1 and path[0].lower() in CHANGES_BY and words.word() == "(":
             key: tuple[object, ...] = (path[0].lower(), *_parse_constants(words.expressions(), path[0]))
         elif session.place(path) is None or len(path) < 3:
-            if len(path) == 1 and path[0].upper() in CHANGING and words.word() in ("INTO", "OVERWRITE", "FROM"):
-                raise _make_change_error(path[0].upper(), text)
             continue
         elif path[1:] == MAX_PT and words.word() == "(":
             value = _find_max_partition(session, path[0], words.expressions())
@@ -126,13 +121,6 @@ def query(session: Session, text: str) -> DataFrame:
     return session.spark.sql(_insert_placeholders(text, parts), None, **named)
 
 
-def _make_change_error(verb: str, text: str) -> Unsupported:
-    """Return the error for a statement that changes rows but begins like a query."""
-    if Statement(text).word() == "EXPLAIN":
-        return Unsupported(f"EXPLAIN of {verb} here", hint="there is EXPLAIN of queries")
-    return Unsupported(f"{verb} after WITH", hint="put the WITH into its query")
-
-
 def _find_max_partition(session: Session, catalog: str, arguments: list[str]) -> str:
     """Evaluate ``max_pt`` of a table's name, with or without the catalog. Raises `Unsupported` for other arguments."""
     given = _parse_constants(arguments, MAX_PT[-1])
@@ -153,7 +141,7 @@ def _insert_placeholders(text: str, parts: Mapping[tuple[int, int], str]) -> str
     return replace_parts("".join(doubled), {(moved[a], moved[b]): new for (a, b), new in parts.items()})
 
 
-def _parse_state(words: Statement) -> tuple[tuple[str, str], ...]:
+def _parse_state(words: SparkWords) -> tuple[tuple[str, str], ...]:
     """Parse the state after a table's name, such as VERSION AS OF, to options of a read."""
     for kind, option in (("VERSION", "version"), ("TIMESTAMP", "timestampAsOf")):
         begins = ((kind,), ("FOR", kind), ("FOR", f"SYSTEM_{kind}"), ("FOR", "SYSTEM_TIME")[: 2 * (kind != "VERSION")])
@@ -212,7 +200,7 @@ def _read_changes(session: Session, function: str, arguments: tuple[str, ...]) -
 def _parse_constants(texts: list[str], function: str) -> list[str]:
     found = []
     for text in texts:
-        words = Statement(text)
+        words = SparkWords(text)
         value = words.text_if_any()
         found.append(str(words.number()) if value is None else value)
         if not words.is_at_end():
@@ -261,12 +249,10 @@ def complete_database(session: Places, path: tuple[str, ...]) -> tuple[str, ...]
     return (now[0], *path) if path else now
 
 
-def use(session: Places, words: Statement) -> bool:
-    """Parse the rest of USE; return whether it names a warehouse. Spark handles all other names."""
-    is_database = words.word(1) != "" and words.one_of(*DATABASE) is not None
-    path = words.path()
-    words.end()
-    if len(path) == 1 and (is_database or path[0] not in session.places):
+def use(session: Places, statement: Use) -> bool:
+    """Execute USE; return whether it names a warehouse. Spark handles all other names."""
+    path = statement.database
+    if len(path) == 1 and (statement.word == "DATABASE" or path[0] not in session.places):
         now = get_current(session)
         if now is None or path[0] in OF_SPARK:
             _CURRENT.pop(session.spark, None)
@@ -308,7 +294,7 @@ def complete_query(session: Places, text: str) -> str:
                 continue
         start = table.parts[0].meta["start"]
         parts[start, start] = "".join(f"{quote_name(name)}." for name in now[: 3 - len(path)])
-    words = Statement(text)
+    words = SparkWords(text)
     for first, path in words.paths():
         if path[0].upper() == "IDENTIFIER" and words.word() == "(":
             raise Unsupported("IDENTIFIER(...) after USE", hint="write the name as catalog.database.table")
@@ -330,7 +316,7 @@ def _find_tables(text: str) -> Iterator[exp.Table]:
 
 def _hide_clauses(text: str) -> str:
     """Return a query with blanks for the parts that sqlglot cannot parse: EXPLAIN, TABLE, options of a read."""
-    words, cut = Statement(text), list[tuple[int, int]]()
+    words, cut = SparkWords(text), list[tuple[int, int]]()
     if words.has("EXPLAIN"):
         words.one_of(*EXPLAINED)
         cut.append((0, words.taken))

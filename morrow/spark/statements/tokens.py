@@ -1,4 +1,4 @@
-"""Statements as tokens with their positions in the text, so that parts are passed to Spark unchanged."""
+"""Spark's queries and expressions as tokens with their positions, so that names in the text can be replaced."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from morrow.spark.catalogs.syntax import SparkWords
+from morrow.spark.catalogs.syntax import SPARK_SYNTAX
+from morrow.statements.tokens import Words, read_tokens
 
 
-class Statement(SparkWords):
-    """A statement that is parsed from left to right."""
+class SparkWords(Words):
+    """A cursor over the tokens of a query or an expression."""
 
-    def word(self, ahead: int = 0) -> str:
-        """Return the next word, or the word `ahead` tokens later, in upper case; empty at the end and for names in
-        backticks.
-        """
-        at = self.at + ahead
-        if at >= len(self.tokens) or self.tokens[at].token_type is TokenType.IDENTIFIER:
-            return ""
-        return self.tokens[at].text.upper()
+    def __init__(self, text: str) -> None:
+        """Tokenize a text. Raises `InvalidArgument` if it cannot be tokenized, such as for an open quote."""
+        super().__init__(text, read_tokens(text, SPARK_SYNTAX), SPARK_SYNTAX)
 
     def parenthesized(self) -> str:
         """Parse parentheses; return the text between them, which may be empty."""
@@ -39,12 +35,6 @@ class Statement(SparkWords):
         """Parse a quoted text, if it comes next."""
         token = self.next
         return self.string() if token is not None and token.token_type is TokenType.STRING else None
-
-    def rest(self) -> str:
-        """Consume the remaining text, without semicolons."""
-        text = self.until(";")
-        self.end()
-        return text
 
     def alias(self) -> str | None:
         """Parse ``AS name`` or a name, if one comes next."""
@@ -140,7 +130,7 @@ def rewrite_qualifiers(text: str, prefix: Callable[[tuple[str, ...]], tuple[int,
     Args:
         prefix: a function of a name; returns how many of its parts are a qualifier, and their replacement with its dot.
     """
-    words = Statement(text)
+    words = SparkWords(text)
     parts = {}
     for first, names in words.paths():
         found = prefix(names)

@@ -17,7 +17,7 @@ import polars as pl
 from morrow.engine.errors import CommitConflict, InvalidArgument, Unsupported
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.resolve import Roots
-from morrow.engine.names import FAILED, FILE_PATH, KIND, ROW_INDEX, ROW_PARTITION, SPARKS_OLD_KEY, reserve_name
+from morrow.engine.names import FAILED, FILE_PATH, KIND, ROW_INDEX, ROW_PARTITION, SPARKS_OLD_KEY, TARGET, reserve_name
 from morrow.engine.plan.filter import NO_FILTER, FilterLike, parse_filter
 from morrow.spark.expressions import quote_name
 from morrow.spark.job.execution import map_rows
@@ -44,7 +44,6 @@ from morrow.writers.operations.isolation import (
     plan_where,
     run_serially,
 )
-from morrow.writers.operations.merge import TARGET
 from morrow.writers.operations.update import (
     OVERWRITE,
     check_deletable,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.resolve import Roots
-from morrow.engine.names import KIND, OWN_PREFIX, SPARKS_OLD_KEY, reserve_name
+from morrow.engine.names import KIND, OWN_PREFIX, SOURCE, SPARKS_OLD_KEY, TARGET, reserve_name
 from morrow.engine.plan.filter import NO_FILTER
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.structs import replace
@@ -37,8 +37,6 @@ from morrow.writers.operations.merge import (
     DELETE,
     INSERT,
     MATCHED,
-    SOURCE,
-    TARGET,
     UNMATCHED,
     UNMATCHED_BY_SOURCE,
     UPDATE,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 from pyarrow import types as is_
@@ -182,7 +182,7 @@ def _convert_item(item: object) -> Column:
     raise _make_schema_error(item)
 
 
-def _find_arrow_schema(schema: object) -> pa.Schema | None:
+def _find_arrow_schema(schema: Any) -> pa.Schema | None:
     if isinstance(schema, pa.Schema):
         return schema
     if hasattr(schema, "collect_schema"):  # a lazy frame of Polars
@@ -190,7 +190,8 @@ def _find_arrow_schema(schema: object) -> pa.Schema | None:
     if type(schema).__module__ in ("polars.schema", "polars.dataframe.frame"):
         from morrow.engine.polars_versions import to_arrow_schema
 
-        return to_arrow_schema(getattr(schema, "schema", schema))
+        found = schema.schema if hasattr(schema, "schema") else schema
+        return to_arrow_schema(found)
     if hasattr(schema, "__arrow_c_schema__"):
         return pa.schema(schema)
     if hasattr(schema, "__arrow_c_stream__"):

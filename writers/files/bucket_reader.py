@@ -18,9 +18,8 @@ from morrow.engine.plan.data_files import list_readable_roots, parse_file_format
 from morrow.engine.plan.filter import NO_FILTER
 from morrow.engine.plan.planner import list_file_columns
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
-from morrow.readers.files.file_frames import scan_files
+from morrow.readers.files.file_frames import scan_files, translate_file_errors
 from morrow.readers.files.registry import is_scanned
-from morrow.readers.files.streaming import translate_file_errors
 from morrow.writers.files.data_files import Placement, build_file_path
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.target import WriteTarget

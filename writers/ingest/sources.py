@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.units import NANOS_PER_MICRO, NANOS_PER_MILLI
-from morrow.readers.files.streaming import collect_batches
+from morrow.readers.files.file_frames import collect_batches
 from morrow.writers.ingest.validation import check_frame, check_objects, check_table
 
 if TYPE_CHECKING:

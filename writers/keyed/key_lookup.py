@@ -31,11 +31,10 @@ from morrow.engine.names import FILE, KEY_NUMBER, KEY_ROW, POSITION, RUN_LEVEL, 
 from morrow.engine.options.kinds import ChangelogProducer
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.execution.changelog import NO_ROW, Comparison, Rows, build_changelog, take_rows
-from morrow.readers.files.file_frames import scan_files
-from morrow.readers.files.streaming import translate_file_errors
+from morrow.readers.files.file_frames import scan_files, translate_file_errors
 from morrow.readers.masks.ordering import to_sortable
 from morrow.readers.merges.engines import fold
-from morrow.readers.merges.versions import Rounds, Versions, order_by_count
+from morrow.readers.merges.version_masks import Rounds, Versions, order_by_count
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement
 from morrow.writers.files.deletion_vectors import DeletionMaintainer

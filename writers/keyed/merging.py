@@ -17,7 +17,7 @@ from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.merge.spec import MergeSpec, Rule
 from morrow.engine.names import cols, select_exactly
 from morrow.readers.merges.engines import fold
-from morrow.readers.merges.versions import Rounds, Versions, order_by_count
+from morrow.readers.merges.version_masks import Rounds, Versions, order_by_count
 from morrow.writers.keyed.levels import Rows, sort_rows, trim_key
 from morrow.writers.target import WriteTarget
 

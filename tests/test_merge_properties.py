@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import morrow
 from morrow.engine.format import types as t
 from morrow.readers.execution import strategy
-from morrow.readers.masks import key_ranges
+from morrow.readers.masks import section_keys
 from morrow.readers.merges import section_merge, sections
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.hostile_names import quoted
@@ -118,9 +118,9 @@ def test_merged_values_equal_the_oracle(in_ranges: bool, table: RandomTable, dat
             patched.setattr(sections, "MAX_SMALL_SECTION_ROWS", 0)
             patched.setattr(sections, "MAX_CACHED_BYTES", data.draw(st.sampled_from((0, 1 << 20)), "cached bytes"))
             patched.setattr(strategy, "MAX_WHOLE_ROWS", 0)
-            patched.setattr(key_ranges, "MAX_FEW_ROWS", 0)
-            patched.setattr(key_ranges, "MAX_WHOLE_ROWS", 0)
-            patched.setattr(key_ranges, "RANGE_ROWS", 2)
+            patched.setattr(section_keys, "MAX_FEW_ROWS", 0)
+            patched.setattr(section_keys, "MAX_WHOLE_ROWS", 0)
+            patched.setattr(section_keys, "RANGE_ROWS", 2)
             patched.setattr(section_merge, "MERGED_RANGE_ROWS", 2)
         check_reads(table, data)
 

@@ -17,8 +17,8 @@ from morrow.engine.plan.folder_table import FolderFile, FolderTable
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution.format_tables import read_parts
 from morrow.readers.expressions.polars import filter_rows
+from morrow.readers.files.file_frames import collect_batches
 from morrow.readers.files.source import translate_errors
-from morrow.readers.files.streaming import collect_batches
 from morrow.spark.job.tasks import Run, Work
 from morrow.spark.job.wire import StoreAccess, decode_value, encode_value, extract_units
 from morrow.spark.types import drop_not_null, to_spark_rows, to_travel_schema

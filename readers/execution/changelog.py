@@ -36,8 +36,7 @@ from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution import execute
 from morrow.readers.execution.section_frames import filter_frame, make_empty_frame
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.files.file_frames import scan_files
-from morrow.readers.files.streaming import collect_batches, translate_file_errors
+from morrow.readers.files.file_frames import collect_batches, scan_files, translate_file_errors
 
 
 def to_polars(parts: Sequence[Changes], fields: Sequence[DataField], store: FileStore) -> pl.DataFrame:

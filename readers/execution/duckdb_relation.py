@@ -78,8 +78,7 @@ from morrow.readers.expressions.sql import (
     rename_row_columns,
     rename_value_members,
 )
-from morrow.readers.files.file_frames import make_source
-from morrow.readers.files.streaming import translate_file_errors
+from morrow.readers.files.file_frames import make_source, translate_file_errors
 
 if TYPE_CHECKING:
     import duckdb

@@ -55,15 +55,15 @@ from morrow.readers.execution.strategy import (
 )
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import (
+    collect_batches,
     list_written_fields,
     make_source,
     select_file_columns,
     to_constant,
+    translate_section_errors,
 )
-from morrow.readers.files.prefetch import FetchedStore, open_fetched_store
 from morrow.readers.files.registry import find_file_reader
-from morrow.readers.files.source import FileSource, check_rows, translate_errors
-from morrow.readers.files.streaming import collect_batches, translate_section_errors
+from morrow.readers.files.source import FetchedStore, FileSource, check_rows, open_fetched_store, translate_errors
 from morrow.readers.masks import Mask
 from morrow.readers.merges.version_masks import scan_masks
 

@@ -38,9 +38,8 @@ from morrow.readers.expressions.sql import (
     quote_path,
 )
 from morrow.readers.expressions.sql import compile as compiled
-from morrow.readers.files.file_frames import list_virtual_columns, list_written_fields, make_source
+from morrow.readers.files.file_frames import fail_alone, list_virtual_columns, list_written_fields, make_source
 from morrow.readers.files.source import get_first_line
-from morrow.readers.files.streaming import fail_alone
 from morrow.readers.masks.live_rows import read_deletion
 from morrow.readers.merges.sql_merge import merge_query
 from morrow.readers.merges.sql_statements import Names

@@ -46,11 +46,14 @@ from morrow.readers.execution.strategy import (
     is_counted,
 )
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.files.file_frames import read_files_at_once, scan_files
-from morrow.readers.files.prefetch import FetchedStore, open_fetched_store
-from morrow.readers.files.streaming import translate_file_errors, translate_section_errors
+from morrow.readers.files.file_frames import (
+    read_files_at_once,
+    scan_files,
+    translate_file_errors,
+    translate_section_errors,
+)
+from morrow.readers.files.source import FetchedStore, open_fetched_store
 from morrow.readers.masks import Mask, concat_masks
-from morrow.readers.masks.bitmasks import make_uniform_mask
 from morrow.readers.masks.live_rows import (
     Live,
     compute_live_masks,
@@ -63,6 +66,7 @@ from morrow.readers.masks.live_rows import (
     to_masks,
 )
 from morrow.readers.masks.packed_keys import INTEGERS, KeyPacking, find_cuts, slice_frames
+from morrow.readers.masks.section_cache import make_uniform_mask
 from morrow.readers.masks.section_keys import BOUNDED_TYPES, SectionKeys, order_by_age
 from morrow.readers.merges.version_masks import scan_masks
 

@@ -28,8 +28,7 @@ from morrow.readers.casts.base import Cast, TypeChange, apply, resolve, show_val
 from morrow.readers.casts.dtypes import to_arrow_array, to_polars_dtype
 from morrow.readers.casts.rules import WHOLE_DIGITS, WIDTHS
 from morrow.readers.files import scan, translate_errors
-from morrow.readers.files.file_frames import list_written_fields, make_source
-from morrow.readers.files.streaming import collect_batches
+from morrow.readers.files.file_frames import collect_batches, list_written_fields, make_source
 from morrow.readers.masks.live_rows import Mask, compute_live_masks, read_deletion
 
 BATCH_ROWS = 1 << 17

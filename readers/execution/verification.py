@@ -32,10 +32,9 @@ from morrow.engine.plan.pruning import SUCCESSOR_OF_D7FF, SURROGATES, load_file_
 from morrow.engine.plan.read_guards import guard_read
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.files import FileSource, scan, translate_errors, verify
-from morrow.readers.files.file_frames import list_written_fields, make_source, to_constant
+from morrow.readers.files.file_frames import collect_batches, list_written_fields, make_source, to_constant
 from morrow.readers.files.page_checksums import count_pages
 from morrow.readers.files.registry import read_stored_names
-from morrow.readers.files.streaming import collect_batches
 from morrow.readers.masks.live_rows import read_deletion
 from morrow.readers.masks.ordering import to_sortable
 

@@ -24,11 +24,16 @@ from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import clear_pattern_name, cols
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
-from morrow.readers.files.file_frames import scan_files
-from morrow.readers.files.streaming import collect_frames, translate_file_errors
-from morrow.readers.masks.bitmasks import make_uniform_mask
+from morrow.readers.files.file_frames import collect_frames, scan_files, translate_file_errors
 from morrow.readers.masks.ordering import to_comparable, to_sortable
-from morrow.readers.masks.section_cache import FILE_BYTES, SECTIONS, SMALL_FRAME_BYTES, find_entry, make_cache_key
+from morrow.readers.masks.section_cache import (
+    FILE_BYTES,
+    SECTIONS,
+    SMALL_FRAME_BYTES,
+    find_entry,
+    make_cache_key,
+    make_uniform_mask,
+)
 from morrow.readers.masks.section_keys import SectionKeys, order_by_age
 
 MAX_KEY_BYTES = 256 << 20

@@ -26,15 +26,20 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.polars_threads import open_threads
-from morrow.readers.files.file_frames import is_file_dependent, scan_files
+from morrow.readers.files.file_frames import is_file_dependent, scan_files, translate_file_errors
 from morrow.readers.files.registry import is_scanned
-from morrow.readers.files.streaming import translate_file_errors
-from morrow.readers.masks.bitmasks import MaskBuilder, make_uniform_mask, to_mask
 from morrow.readers.masks.incremental import find_changed, patch_masks
-from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.ordering import find_newest_of_each_key, find_unseen, is_number, sort_by_key, to_comparable
-from morrow.readers.masks.section_cache import FILE_BYTES, SECTIONS, Entry, SectionValues
-from morrow.readers.masks.section_keys import RANGE_WORKERS, SectionKeys, order_by_age
+from morrow.readers.masks.section_cache import (
+    FILE_BYTES,
+    SECTIONS,
+    Entry,
+    MaskBuilder,
+    SectionValues,
+    make_uniform_mask,
+    to_mask,
+)
+from morrow.readers.masks.section_keys import RANGE_WORKERS, KeyRange, SectionKeys, order_by_age
 
 Mask: TypeAlias = pl.Series | None
 """Boolean Series, one value per row of the file, true = live; None = every row is live."""

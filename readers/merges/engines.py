@@ -34,7 +34,7 @@ from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.masks.ordering import to_sortable
 from morrow.readers.merges.functions import find_aggregator
 from morrow.readers.merges.functions.base import Aggregator, NoResult, State
-from morrow.readers.merges.versions import Versions
+from morrow.readers.merges.version_masks import Versions
 
 ROW = pl.UInt32()
 """Dtype of row numbers that stand for picked values."""

@@ -12,9 +12,8 @@ import polars as pl
 from morrow.engine.names import FINGERPRINT, cols
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import Section
-from morrow.readers.masks.bitmasks import make_uniform_mask
 from morrow.readers.masks.incremental import FileKeys, Fingerprints, Positions, compute_fingerprints, find_positions
-from morrow.readers.masks.section_cache import SMALL_FRAME_BYTES, Entry, SectionValues
+from morrow.readers.masks.section_cache import SMALL_FRAME_BYTES, Entry, SectionValues, make_uniform_mask
 from morrow.readers.merges.section_merge import SectionMerge
 
 MAX_BLOCKS = 6

@@ -18,14 +18,11 @@ from morrow.engine.plan.pruning import project_predicate
 from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.files.file_frames import scan_files
-from morrow.readers.files.streaming import collect_frames, translate_file_errors
+from morrow.readers.files.file_frames import collect_frames, scan_files, translate_file_errors
 from morrow.readers.masks import Mask
-from morrow.readers.masks.key_ranges import KeyRange
-from morrow.readers.masks.section_keys import SectionKeys, order_by_age
+from morrow.readers.masks.section_keys import KeyRange, SectionKeys, order_by_age
 from morrow.readers.merges.engines import find_needed_groups, fold
-from morrow.readers.merges.version_masks import compute_version_masks
-from morrow.readers.merges.versions import Versions, find_versions
+from morrow.readers.merges.version_masks import Versions, compute_version_masks, find_versions
 
 MERGED_RANGE_ROWS = 1 << 19
 """Approximate rows of a key range merged at once: unlike masks, merges hold all columns of the rows."""

@@ -26,25 +26,27 @@ from morrow.engine.polars_threads import open_threads
 from morrow.engine.polars_versions import register_source
 from morrow.readers.casts.dtypes import estimate_width
 from morrow.readers.masks import Mask
-from morrow.readers.masks.bitmasks import make_uniform_mask, to_mask
 from morrow.readers.masks.incremental import Changed, find_changed, read_file_keys
 from morrow.readers.masks.live_rows import read_first, split_rows
 from morrow.readers.masks.packed_keys import find_cuts, slice_frames
+from morrow.readers.masks.section_cache import make_uniform_mask, to_mask
 from morrow.readers.masks.section_keys import SectionKeys, order_by_age
 from morrow.readers.merges.merge_cache import Merged, concat_merged, open_cache, to_merged
 from morrow.readers.merges.section_merge import SectionMerge
 from morrow.readers.merges.version_masks import (
     ChangedVersions,
+    Rounds,
     Rows,
     VersionMasks,
+    Versions,
     compute_version_masks,
     derive_masks,
     find_known_version_masks,
+    find_versions,
     is_known,
     keep_masks,
     split_by_versions,
 )
-from morrow.readers.merges.versions import Rounds, Versions, find_versions
 
 MAX_SMALL_SECTION_ROWS = 1 << 22
 """Sections up to this many stored rows are merged at once, and the merged rows are cached."""

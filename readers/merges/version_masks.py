@@ -1,8 +1,15 @@
-"""Masks of the rows that share a key with others; they depend on immutable files only and are cached."""
+"""Versions of keys: their order in rounds, and the cached masks of rows that share a key.
+
+Round r holds the r-th oldest version of every key that has at least r versions. Keys with more versions come first, so
+each round's keys are the first keys of the round before. A round aligns with the head of the state, and the rest of the
+state is finished. There are at most as many rounds as files overlap.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import TypeAlias
 
 import msgspec
@@ -16,14 +23,269 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.masks import Mask, compute_live_masks
-from morrow.readers.masks.bitmasks import MaskBuilder
 from morrow.readers.masks.incremental import Changed, find_changed, patch_masks
-from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.live_rows import ROWS_PER_SAVED_CHANGE, Unpacked, find_places, mask_bytes, process_in_parts
-from morrow.readers.masks.ordering import find_unshared, is_number, to_comparable
-from morrow.readers.masks.section_cache import Entry, SectionValues
-from morrow.readers.masks.section_keys import SectionKeys, order_by_age
-from morrow.readers.merges.versions import Versions, find_numbered_versions, find_versions
+from morrow.readers.masks.ordering import (
+    MAX_DENSE_SPAN,
+    LongRun,
+    SharedKeys,
+    find_long_run,
+    find_shared_keys,
+    find_unshared,
+    is_number,
+    order_of_shared,
+    sort_by_key,
+    to_comparable,
+)
+from morrow.readers.masks.section_cache import Entry, MaskBuilder, SectionValues
+from morrow.readers.masks.section_keys import KeyRange, SectionKeys, order_by_age
+
+MAX_COUNTED_VERSIONS = 255
+"""Maximum number of runs whose keys can be counted in a table of bytes."""
+
+
+class Versions(msgspec.Struct, frozen=True):
+    """The versions of keys among some rows, which are numbered from 0.
+
+    `single[row]`: no other row has its key. `rounds` have the numbers of all other rows.
+    """
+
+    single: npt.NDArray[np.bool_]
+    rounds: Rounds
+
+    def among(self, kept: npt.NDArray[np.bool_]) -> Versions:
+        """Return the versions among the rows `kept` only, renumbered; all rows of the rounds must be kept."""
+        left = np.flatnonzero(kept)
+        numbers = np.empty(len(kept), np.uint32)
+        numbers[left] = np.arange(len(left), dtype=np.uint32)
+        return Versions(self.single.take(left), Rounds(numbers.take(self.rounds.rows), self.rounds.heights))
+
+
+def find_versions(
+    keys: pl.DataFrame,
+    age: pl.DataFrame,
+    descending: Sequence[bool],
+    runs: Sequence[int] | None = None,
+    levels: npt.NDArray[np.integer] | None = None,
+) -> Versions:
+    """Find the versions of every key.
+
+    Args:
+        keys: key columns, rows of older files first.
+        age: columns that order versions before the row's position does (may be empty).
+        descending: sort order of each column of `age`; nulls are the oldest in either.
+        runs: heights of the files that the rows come from, one after another, if no file holds a key twice.
+        levels: the level of each row: of a key's rows above level 0, only the row in the lowest level counts. Rows that
+            do not count are neither `single` nor in the rounds.
+    """
+    keys = to_comparable(keys)
+    if not is_number(keys) or age.width:
+        shared = find_shared_keys(keys, runs)
+        if shared is not None:
+            return _from_shared(shared, age, descending, runs, levels)
+    elif levels is None and runs is not None:
+        known = find_long_run(keys.to_series().to_numpy(), runs)
+        found = _count_versions(keys.to_series().to_numpy(), runs) if known is None else _from_long_run(known)
+        if found is not None:
+            return found
+    order, starts = sort_by_key(keys, age, descending)
+    return _from_ordered(np.zeros(keys.height, bool), order, starts, levels)
+
+
+def find_numbered_versions(places: npt.NDArray[np.integer], keys: int) -> Versions:
+    """Find the versions of numbered keys. `places` has the number of each row's key, below `keys`, older rows first."""
+    counts = np.bincount(places, minlength=keys)
+    single = counts.take(places) == 1
+    rows = np.flatnonzero(~single)
+    # Small numbers are sorted by counting them.
+    by_key = places.take(rows).astype(np.min_scalar_type(max(keys, 1)))
+    return Versions(single, Rounds.of_sorted(rows.take(np.argsort(by_key, kind="stable")), counts[counts > 1]))
+
+
+def _from_shared(
+    shared: SharedKeys,
+    age: pl.DataFrame,
+    descending: Sequence[bool],
+    runs: Sequence[int] | None,
+    levels: npt.NDArray[np.integer] | None,
+) -> Versions:
+    """Return the versions from rows that are known to share keys."""
+    single = ~shared.shared
+    if levels is None and runs is not None and not age.width:
+        found = _count_versions(shared.ids, shared.heights(runs))
+        if found is not None:
+            return Versions(single, Rounds(shared.rows[found.rounds.rows].astype(np.uint32), found.rounds.heights))
+    return _from_ordered(single, *order_of_shared(shared, age, descending), levels)
+
+
+def _from_ordered(
+    single: npt.NDArray[np.bool_],
+    order: npt.NDArray[np.integer],
+    starts: npt.NDArray[np.integer],
+    levels: npt.NDArray[np.integer] | None,
+) -> Versions:
+    """Return the versions from rows in the order of key and age, and from the rows that are `single` anyway."""
+    if levels is not None:
+        order, starts = _drop_superseded(order, starts, levels)
+    counts = np.diff(np.append(starts, len(order)))
+    alone = counts == 1
+    single[order[starts[alone]]] = True
+    return Versions(single, Rounds.of_sorted(order[np.repeat(~alone, counts)], counts[~alone]))
+
+
+def _drop_superseded(
+    order: npt.NDArray[np.integer], starts: npt.NDArray[np.integer], levels: npt.NDArray[np.integer]
+) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
+    """Drop rows above level 0 that are not in the lowest level of their key."""
+    if not len(order):
+        return order, starts
+    by_key = levels[order]
+    above = np.where(by_key > 0, by_key, np.iinfo(by_key.dtype).max)
+    lowest = np.repeat(np.minimum.reduceat(above, starts), np.diff(np.append(starts, len(order))))
+    counts = (by_key <= 0) | (by_key == lowest)
+    heights = np.add.reduceat(counts, starts, dtype=np.int64)
+    return order[counts], np.cumsum(heights) - heights
+
+
+def _from_long_run(known: LongRun) -> Versions:
+    """Return the versions if short runs update a long run: the long run's row is the oldest of its key."""
+    older = known.found >= 0
+    short = known.counts
+    most = int(short.max(initial=0)) + 1
+    counts = (short + older).astype(np.min_scalar_type(most))
+    # Keys with the same number of versions keep their order, so that their gathered rows are contiguous.
+    by_count = [np.flatnonzero(counts == number) for number in range(most, 0, -1)]
+    several = np.concatenate(by_count[:-1] or [by_count[0][:0]])
+    reaching = list(accumulate(map(len, by_count[:-1])))[::-1]
+    heights = tuple(height for height in (*reaching[:1], *reaching) if height)
+    single = np.zeros(known.length + len(known.order), bool)
+    single[: known.length] = True
+    single[known.found.take(np.flatnonzero(older))] = False
+    single[known.order.take(known.starts.take(by_count[-1]))] = True
+    has_older = older.take(several)
+    starts = known.starts.take(several)
+    before = starts - has_older
+    oldest = np.where(has_older, known.found.take(several), known.order.take(starts))
+    newer = [known.order.take(before[:height] + number) for number, height in enumerate(heights) if number]
+    return Versions(single, Rounds(np.concatenate([oldest, *newer]).astype(np.uint32), heights))
+
+
+def _count_versions(values: npt.NDArray[np.integer], runs: Sequence[int]) -> Versions | None:
+    """Return the versions of integer keys that lie close, in the order of their runs; else None.
+
+    Nothing is sorted. A table of one byte per possible key counts the runs that hold the key. A second table holds the
+    index of the key among the keys with several versions. The runs are added to their rounds one after another.
+    """
+    if not len(values) or len(runs) > MAX_COUNTED_VERSIONS:
+        return None
+    least, greatest = int(values.min()), int(values.max())
+    if greatest - least >= MAX_DENSE_SPAN * len(values):
+        return None
+    bounds = list(pairwise(np.cumsum([0, *runs])))
+    # Differences of narrow integers do not fit into their own width.
+    slots = [values[start:end].astype(np.int64, copy=False) - least for start, end in bounds]
+    holders = np.zeros(greatest - least + 1, np.uint8)
+    for run in slots:
+        holders[run] += 1  # a run holds a key once, so no addition is lost
+    single = [holders[run] == 1 for run in slots]
+    several = np.flatnonzero(holders > 1)
+    counts = holders[several]
+    heights = count_heights(counts)
+    place = np.empty(len(holders), np.int32)
+    place[several[order_by_count(counts)]] = np.arange(len(several), dtype=np.int32)
+    first = np.cumsum([0, *heights])
+    rows = np.empty(first[-1], np.uint32)
+    reached = np.zeros(len(several), np.uint8)
+    for (start, _), run, alone in zip(bounds, slots, single):
+        shared = np.flatnonzero(~alone)
+        keys_held = place[run[shared]]
+        number = reached[keys_held]
+        rows[first[number] + keys_held] = shared + start
+        reached[keys_held] = number + 1
+    return Versions(np.concatenate(single), Rounds(rows, heights))
+
+
+Step = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
+"""Returns the state after one more version, from the state and the versions of the same keys, row by row."""
+
+
+class Rounds(msgspec.Struct, frozen=True, dict=True):
+    """The rounds of keys: `rows` has row numbers, one round after another, `heights` the number of keys per round."""
+
+    rows: npt.NDArray[np.integer]
+    heights: tuple[int, ...]
+
+    @property
+    def keys(self) -> int:
+        """The number of keys that have versions."""
+        return self.heights[0] if self.heights else 0
+
+    @classmethod
+    def of_sorted(cls, order: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]) -> Rounds:
+        """Arrange rows in rounds from `order` (by key and age) and `counts`, the number of versions of each key."""
+        starts = (np.cumsum(counts) - counts)[order_by_count(counts)]
+        heights = count_heights(counts)
+        rows = [order[starts[:height] + number] for number, height in enumerate(heights)]
+        return cls(np.concatenate(rows) if rows else np.empty(0, np.int64), heights)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rounds]) -> Rounds:
+        """Join the rounds of parts that share no key."""
+        most = max((len(part.heights) for part in parts), default=0)
+        # Keys of n versions lie between two heights in every round of their part.
+        several = [
+            [(part, part.having_more_than(n), part.having_more_than(n - 1)) for part in parts]
+            for n in range(most, 0, -1)
+        ]
+        spans = [[(part, low, high) for part, low, high in each if low < high] for each in several]
+        rows = [
+            part.rows[part.starts[number] + low : part.starts[number] + high]
+            for number in range(most)
+            for each in spans[: most - number]
+            for part, low, high in each
+        ]
+        heights = tuple(sum(part.having_more_than(number) for part in parts) for number in range(most))
+        return cls(np.concatenate(rows) if rows else np.empty(0, np.int64), heights)
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """The index in `rows` at which each round begins."""
+        return list(accumulate(self.heights, initial=0))
+
+    def having_more_than(self, versions: int) -> int:
+        """Count the keys that have more than `versions` versions."""
+        return self.heights[versions] if versions < len(self.heights) else 0
+
+    def run(self, versions: pl.DataFrame, state: pl.DataFrame, step: Step) -> pl.DataFrame:
+        """Fold all rounds: one row per key, keys with more versions first.
+
+        Args:
+            versions: the inputs of `step` from the rows, in the order of `rows`.
+            state: the state before the first version, one row per key.
+        """
+        finished: list[pl.DataFrame] = []
+        start = 0
+        for height in self.heights:
+            if height < state.height:
+                finished.append(state[height:])
+                state = state[:height]
+            state = step(state, versions[start : start + height])
+            start += height
+        return pl.concat([state, *reversed(finished)])
+
+
+def order_by_count(counts: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
+    """Return the keys by their number of versions, most first."""
+    most = int(counts.max(initial=0))
+    # Small numbers of one or two bytes are sorted by counting them.
+    return np.argsort((most - counts).astype(np.min_scalar_type(most)), kind="stable")
+
+
+def count_heights(counts: npt.NDArray[np.integer]) -> tuple[int, ...]:
+    """Count the keys that have more than r versions, for each r."""
+    exactly = np.bincount(counts, minlength=1)
+    return tuple(int(height) for height in np.cumsum(exactly[::-1])[::-1][1:])
+
 
 Rows: TypeAlias = npt.NDArray[np.bool_]
 

@@ -73,19 +73,11 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
     "readers.execution.type_changes": {"BATCH_ROWS": (1, 2)},
     "readers.execution.verification": {"BATCH_ROWS": (1, 2)},
     "readers.expressions.polars": {"MAX_CONDITIONS_AT_ONCE": (1, 2), "MAX_PUSHED_CONDITIONS": (0, 1)},
+    "readers.files.file_frames": {"MAX_FRAMES_AT_ONCE": (1, 2)},
     "readers.files.formats.avro": {"BATCH_BYTES": (1, 100)},
     "readers.files.formats.orc": {"MAX_FREE_RUNS": (0, 1)},
     "readers.files.page_checksums": {"MIN_THREADED_BYTES": (0,)},
-    "readers.files.streaming": {"MAX_FRAMES_AT_ONCE": (1, 2)},
     "readers.masks.incremental": {"MIN_STEPPED_ROWS": (2,), "MAX_KEY_BYTES": (0, 100)},
-    "readers.masks.key_ranges": {
-        "MAX_FEW_ROWS": (0,),
-        "NUMBER_ROWS_FACTOR": (1,),
-        "RANGE_ROWS": (1, 2, 5),
-        "MAX_WHOLE_ROWS": (0, 3),
-        "MAX_MERGED_SHARE": (0.1, 5),
-        "MIN_DENSE_ROWS": (0,),
-    },
     "readers.masks.live_rows": {"MIN_SPLIT_ROWS": (0,), "ROWS_PER_SAVED_CHANGE": (1, 10**6)},
     "readers.masks.ordering": {
         "HASH_BLOCK_ROWS": (1, 2),
@@ -112,6 +104,14 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MAX_SECTIONS_PER_BUCKET": (1, 2),
         "MIN_ROWS_PER_CHANGE": (0, 1),
     },
+    "readers.masks.section_keys": {
+        "MAX_FEW_ROWS": (0,),
+        "NUMBER_ROWS_FACTOR": (1,),
+        "RANGE_ROWS": (1, 2, 5),
+        "MAX_WHOLE_ROWS": (0, 3),
+        "MAX_MERGED_SHARE": (0.1, 5),
+        "MIN_DENSE_ROWS": (0,),
+    },
     "readers.merges.merge_cache": {
         "ROWS_PER_SAVED_CHANGE": (1, 10**6),
         "MAX_BLOCKS": (1, 2),
@@ -119,7 +119,7 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
     },
     "readers.merges.section_merge": {"MERGED_RANGE_ROWS": (1, 2)},
     "readers.merges.sections": {"MAX_CACHED_BYTES": (0,), "MAX_SMALL_SECTION_ROWS": (0,), "PART_ROWS": (1, 3)},
-    "readers.merges.versions": {"MAX_COUNTED_VERSIONS": (1,)},
+    "readers.merges.version_masks": {"MAX_COUNTED_VERSIONS": (1,)},
 }
 WRITES: Mapping[str, Mapping[str, Sequence[Value]]] = {
     "writers.append.bucket_compaction": {"BATCH_ROWS": (1,)},
@@ -175,8 +175,8 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
     "memory that a cache, or a copy of it on disk, may take": {
         "engine.plan.fallback_branch": "PLAN_BYTES",
         "engine.plan.filter": "MAX_CACHED_LENGTH",
-        "engine.plan.manifests": "MAX_STORED_BYTES",
         "engine.plan.filter.sql": "MAX_SHORT_TEXT_LENGTH",
+        "engine.plan.manifests": "MAX_STORED_BYTES",
         "engine.plan.metadata": "COLUMN_BYTES MAX_CACHED_ENTRIES _SNAPSHOT_BYTES",
         "readers.masks.section_cache": "MAX_FRAME_BYTES",
         "readers.merges.sections": "MAX_CACHED_ROWS",
@@ -186,7 +186,7 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
         "readers.execution.section_reads": "MAX_GROUP_BYTES",
         "readers.execution.strategy": "MAX_FETCHED_BYTES MAX_SMALL_FILE_BYTES",
         "readers.files.page_checksums": "FOOTER_GUESS_BYTES WINDOW_BYTES",
-        "readers.files.prefetch": "MAX_AHEAD_BYTES REQUEST_BYTES",
+        "readers.files.source": "MAX_AHEAD_BYTES REQUEST_BYTES",
         "writers.operations.format_table": "MAX_FILE_BYTES",
     },
     "formats that these tables are not in": {

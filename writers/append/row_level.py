@@ -30,8 +30,7 @@ from morrow.engine.structs import replace
 from morrow.readers.execution.execute import DEFAULT_BATCH_ROWS
 from morrow.readers.execution.section_frames import filter_frame
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.files.file_frames import scan_files
-from morrow.readers.files.streaming import collect_batches, translate_file_errors
+from morrow.readers.files.file_frames import collect_batches, scan_files, translate_file_errors
 from morrow.readers.masks import Mask, compute_live_masks
 from morrow.writers.append.bucket_compaction import AppendFiles, check_rewritable
 from morrow.writers.append.writer import UNAWARE, AppendWriter

@@ -24,7 +24,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options import parse_write_options
 from morrow.engine.structs import replace
 from morrow.readers.execution.execute import DEFAULT_BATCH_ROWS
-from morrow.readers.files.streaming import translate_file_errors
+from morrow.readers.files.file_frames import translate_file_errors
 from morrow.writers.commit.base_entries import BaseEntries
 from morrow.writers.commit.conflicts import AlreadyCommitted, check_buckets
 from morrow.writers.commit.messages import Changes, CommitMessage, make_append_changes

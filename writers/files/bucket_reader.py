@@ -21,9 +21,8 @@ from morrow.engine.plan.planner import list_file_columns
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
 from morrow.readers.execution.strategy import may_fail_by_replaced_rows
-from morrow.readers.files.file_frames import scan_files
+from morrow.readers.files.file_frames import scan_files, translate_file_errors
 from morrow.readers.files.registry import is_scanned
-from morrow.readers.files.streaming import translate_file_errors
 from morrow.readers.masks import Mask
 from morrow.readers.masks.live_rows import compute_superseded_masks
 from morrow.writers.files.data_files import Placement, build_file_path

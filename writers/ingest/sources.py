@@ -27,7 +27,7 @@ from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.polars_versions import export_series, import_array
 from morrow.engine.units import NANOS_PER_MICRO, NANOS_PER_MILLI
-from morrow.readers.files.streaming import collect_batches
+from morrow.readers.files.file_frames import collect_batches
 from morrow.writers.ingest.validation import check_frame, check_objects, check_table, find_mixed_types
 
 if TYPE_CHECKING:

@@ -31,10 +31,10 @@ from morrow.engine.names import FILE, KEY_NUMBER, KEY_ROW, POSITION, RUN_LEVEL, 
 from morrow.engine.options.kinds import ChangelogProducer
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.execution.changelog import NO_ROW, Comparison, Rows, build_changelog, take_rows
-from morrow.readers.files.file_frames import scan_files
-from morrow.readers.files.streaming import translate_file_errors
+from morrow.readers.files.file_frames import scan_files, translate_file_errors
 from morrow.readers.masks.ordering import to_sortable
-from morrow.readers.merges.versions import Rounds, Versions, order_by_count
+from morrow.readers.merges.engines import fold
+from morrow.readers.merges.version_masks import Rounds, Versions, order_by_count
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
@@ -389,7 +389,6 @@ def _merge_all_versions(target: WriteTarget, versions: pl.DataFrame) -> pl.DataF
     counts = np.diff(np.append(starts, len(order)))
     all_of_them = Versions(np.zeros(versions.height, bool), Rounds.of_sorted(order, counts))
     fields = [target.schema.by_name[column.name] for column in spec.columns]
-    from morrow.readers.merges.engines import fold
 
     folded = fold(spec, fields, versions, all_of_them, where=target.where).select(cols(versions.columns))
     places = np.empty(len(counts), np.int64)

@@ -16,7 +16,8 @@ from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.merge.spec import MergeSpec, Rule
 from morrow.engine.names import cols, select_exactly
-from morrow.readers.merges.versions import Rounds, Versions, order_by_count
+from morrow.readers.merges.engines import fold
+from morrow.readers.merges.version_masks import Rounds, Versions, order_by_count
 from morrow.writers.keyed.levels import Rows, sort_rows, trim_key
 from morrow.writers.target import WriteTarget
 
@@ -205,7 +206,6 @@ def _fold_versions(target: WriteTarget, rows: pl.DataFrame, order: Rows, starts:
     versions = Versions(single, Rounds.of_sorted(order[np.repeat(~alone, counts)], several))
     spec = _require_spec(target)
     fields = [target.schema.by_name[column.name] for column in spec.columns]
-    from morrow.readers.merges.engines import fold
 
     merged = fold(spec, fields, rows, versions, where=target.where).select(cols(rows.columns))
     if not alone.any():

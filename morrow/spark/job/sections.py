@@ -27,11 +27,9 @@ from morrow.engine.plan.filter import Filter, combine_filters
 from morrow.engine.plan.predicate import Leaf, Op, combine_predicates, find_columns
 from morrow.engine.plan.scan_plan import DataFile, KeyCut, ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
-from morrow.readers.files.file_frames import scan_files
-from morrow.readers.files.streaming import translate_file_errors
-from morrow.readers.masks.key_ranges import RANGED_TYPES, read_row_groups
+from morrow.readers.files.file_frames import scan_files, translate_file_errors
 from morrow.readers.masks.section_cache import SECTIONS, make_cache_key
-from morrow.readers.masks.section_keys import SectionKeys
+from morrow.readers.masks.section_keys import RANGED_TYPES, SectionKeys, read_row_groups
 from morrow.spark.job import wire
 from morrow.spark.job.execution import run_tasks
 from morrow.spark.job.tasks import Work

@@ -30,7 +30,7 @@ from morrow.engine.names import FILE, FIRST_BIT, KEY_HERE, MASK, ROW_HERE
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.read_guards import KEEP_ROWS
 from morrow.engine.plan.scan_plan import ScanPlan
-from morrow.readers.masks.bitmasks import pack_mask
+from morrow.readers.masks.section_cache import pack_mask
 from morrow.spark import expressions
 from morrow.spark.jvm.file_scans import Scanning, keep_files
 from morrow.spark.reading.choice import ORC, read_fields

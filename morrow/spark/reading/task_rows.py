@@ -32,8 +32,7 @@ from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table, to_polars_dtype
 from morrow.readers.execution.execute import MASK_WORKERS
 from morrow.readers.execution.section_frames import filter_frame
-from morrow.readers.files.file_frames import list_virtual_columns
-from morrow.readers.files.streaming import translate_file_errors
+from morrow.readers.files.file_frames import list_virtual_columns, translate_file_errors
 from morrow.readers.merges.version_masks import compute_version_masks
 from morrow.spark.expressions import make_literal, parse_predicates, quote_name
 from morrow.spark.job.execution import INLINE_LOCK, is_local

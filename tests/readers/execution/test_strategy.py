@@ -15,7 +15,7 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.execution import section_reads, strategy
 from morrow.readers.execution.strategy import Way
-from morrow.readers.files import prefetch
+from morrow.readers.files import source
 from morrow.readers.masks import compute_live_masks, live_rows, packed_keys
 from morrow.readers.masks.section_cache import SECTIONS
 from morrow.readers.masks.section_keys import SectionKeys
@@ -196,8 +196,8 @@ def test_rows_are_those_of_a_scan(server: S3Server, monkeypatch: pytest.MonkeyPa
         else morrow.open(f"s3://{BUCKET}/{kind} ü%/db.db/t", storage_options=server.options)
     )
     if ahead == "nothing":  # each file is requested when its reader needs it, in many ranges
-        monkeypatch.setattr(prefetch, "MAX_AHEAD_BYTES", 0)
-        monkeypatch.setattr(prefetch, "REQUEST_BYTES", 100)
+        monkeypatch.setattr(source, "MAX_AHEAD_BYTES", 0)
+        monkeypatch.setattr(source, "REQUEST_BYTES", 100)
         monkeypatch.setattr(section_reads, "MAX_GROUP_BYTES", 1)
     for _ in ("first", "again"):
         server.asked.clear()

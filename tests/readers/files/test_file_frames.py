@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import morrow
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import ROW_ID_FIELD, ROWKIND_FIELD, SEQUENCE_NUMBER_FIELD, TableSchema
@@ -25,7 +26,14 @@ from morrow.engine.plan.predicate import ALWAYS, NEVER, And, Leaf, Op, Or, Predi
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.casts.dtypes import to_polars_schema
 from morrow.readers.execution import execute
-from morrow.readers.files.file_frames import project, select_file_columns, translate_predicate
+from morrow.readers.files.file_frames import (
+    END,
+    collect_batches,
+    collect_frames,
+    project,
+    select_file_columns,
+    translate_predicate,
+)
 
 POINT = t.RowType(fields=(t.DataField(7, "x", t.IntType()), t.DataField(8, "y", t.VarCharType())))
 POINT_NOW = t.RowType(
@@ -332,3 +340,66 @@ def test_of_files_with_different_columns_of_the_same_rows_the_newest_tells(tmp_p
     old = file(tmp_path, {"id": [1, 2]}, first=4, sequence=1)
     new = msgspec.structs.replace(file(tmp_path, {"id": [3, 4]}, first=4, sequence=2), write_columns=("id",))
     assert rows(None, old, new, kind=SectionKind.STITCH) == [(3, 4, 2, "+I"), (4, 5, 2, "+I")]
+
+
+# Streams that end early are errors: Polars ends them quietly where it panics.
+
+
+@pytest.fixture
+def unreadable(golden_root: Path) -> Path:
+    """A table of which Java cannot read the newest state either: a file without a value that its column must have."""
+    return golden_root / "versions" / "1.0.1" / "pu_random_seqgroup" / "warehouse" / "db.db" / "t"
+
+
+def first_file(table: Path) -> str:
+    scan = morrow.open(table).scan()
+    return max((file for file in scan.plan.files), key=lambda file: file.row_count == 135).path
+
+
+def test_a_panic_ends_no_stream_quietly(unreadable: Path) -> None:
+    frame = pl.scan_parquet(first_file(unreadable)).select("k0")
+    with pytest.raises(pl.exceptions.ComputeError, match="broke off"):
+        list(collect_batches(frame))
+
+
+@pytest.mark.parametrize("face", ["to_batches", "to_arrow", "dataset", "to_duckdb"])
+def test_no_face_loses_rows_to_a_panic(unreadable: Path, face: str) -> None:
+    scan = morrow.open(unreadable).scan(["k0"])
+    faces = {
+        "to_batches": lambda: list(scan.to_batches()),
+        "to_arrow": scan.to_arrow,
+        "dataset": lambda: scan.dataset().to_table(),
+        "to_duckdb": lambda: scan.to_duckdb().fetchall(),
+    }
+    with pytest.raises(Exception, match=r"data-.*parquet"):
+        faces[face]()
+
+
+def test_rows_come_as_they_are_in_batches(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"a": range(10), END: ["x"] * 10, "c": [[1]] * 10, "d": [{"e": None}] * 10})
+    rows.write_parquet(tmp_path / "f")
+    found = list(collect_batches(pl.scan_parquet(tmp_path / "f"), 3))
+    assert pl.concat(found).equals(rows)
+    assert max(batch.height for batch in found) == 3
+    assert list(collect_batches(rows.lazy().filter(pl.lit(False)))) == []
+
+
+def test_data_to_write_that_breaks_off(tmp_path: Path, unreadable: Path) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", schema="k0 INT")
+    with pytest.raises(pl.exceptions.ComputeError):
+        table.append(pl.scan_parquet(first_file(unreadable)).select("k0"))
+    assert table.snapshots() == []
+
+
+def test_many_frames_are_collected_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    collect_all = pl.collect_all
+    monkeypatch.setattr(pl, "collect_all", lambda given, **how: asked.append(len(given)) or collect_all(given, **how))
+    frames = [pl.LazyFrame({"n": [i]}) for i in range(300)]
+    for stream in (False, True):
+        found = collect_frames(frames, stream=stream)
+        assert [frame["n"][0] for frame in found] == list(range(300))
+    assert asked == [128, 128, 44] * 2
+    assert collect_frames([]) == []

@@ -20,7 +20,7 @@ from morrow.engine.errors import CorruptFile, FileMissing
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
-from morrow.readers.masks import compute_live_masks, key_ranges, live_rows
+from morrow.readers.masks import compute_live_masks, live_rows, section_keys
 from morrow.readers.masks.live_rows import compute_superseded_masks, split_rows
 from morrow.readers.masks.section_cache import SECTIONS
 from morrow.readers.masks.section_keys import SectionKeys
@@ -232,7 +232,7 @@ def test_narrow_keys_over_their_whole_range(tmp_path: Path, kind: str) -> None:
 def test_a_manifest_that_counts_rows_wrongly_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_rows: int
 ) -> None:
-    monkeypatch.setattr(key_ranges, "MAX_FEW_ROWS", few_rows)
+    monkeypatch.setattr(section_keys, "MAX_FEW_ROWS", few_rows)
     table = factory(tmp_path)
     table.write_file(rows((1, "a"), (2, "a")))
     table.write_file(rows((1, "b"), (2, "b")))
@@ -316,9 +316,9 @@ def test_whole_and_by_ranges_as_the_oracle_has_it(
         event(f"merges: {any(s.kind is SectionKind.MERGE for s in plan.sections)}")
         for few_rows in (1_000, 0):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(key_ranges, "MAX_FEW_ROWS", few_rows)
-                patch.setattr(key_ranges, "MAX_WHOLE_ROWS", few_rows)
-                patch.setattr(key_ranges, "RANGE_ROWS", range_rows)
+                patch.setattr(section_keys, "MAX_FEW_ROWS", few_rows)
+                patch.setattr(section_keys, "MAX_WHOLE_ROWS", few_rows)
+                patch.setattr(section_keys, "RANGE_ROWS", range_rows)
                 morrow.clear_caches()
                 found = morrow.open(path).scan().to_arrow()
             assert sorted(zip(*(found[n].to_pylist() for n in names), strict=True), key=repr) == expected

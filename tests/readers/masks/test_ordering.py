@@ -26,7 +26,7 @@ from morrow.readers.masks.ordering import (
     to_comparable,
     to_sortable,
 )
-from morrow.readers.merges.versions import find_versions
+from morrow.readers.merges.version_masks import find_versions
 
 NAN, INF = math.nan, math.inf
 FLOATS = (-INF, -1.5, -5e-324, 0.0, 5e-324, 1.5, INF, NAN)

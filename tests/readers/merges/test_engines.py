@@ -15,7 +15,7 @@ from morrow.engine.merge.engines import describe_merge
 from morrow.engine.options import parse_options
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.merges.engines import fold
-from morrow.readers.merges.versions import find_versions
+from morrow.readers.merges.version_masks import find_versions
 
 KINDS = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
 NAMES = {code: kind for kind, code in KINDS.items()}

@@ -13,7 +13,7 @@ import pytest
 import morrow
 from morrow.engine.errors import CorruptFile
 from morrow.readers.execution import strategy
-from morrow.readers.masks import key_ranges
+from morrow.readers.masks import section_keys
 from morrow.readers.masks.section_cache import SECTIONS
 from morrow.readers.merges import engines, section_merge, sections
 from morrow.readers.merges.merge_cache import open_cache
@@ -109,7 +109,7 @@ def test_a_large_section_is_merged_by_key_range(table: morrow.Table, monkeypatch
     monkeypatch.setattr(section_merge, "MERGED_RANGE_ROWS", 1)
     monkeypatch.setattr(strategy, "MAX_WHOLE_ROWS", 0)
     for name, value in {"MAX_FEW_ROWS": 0, "MAX_WHOLE_ROWS": 0, "RANGE_ROWS": 1}.items():
-        monkeypatch.setattr(key_ranges, name, value)
+        monkeypatch.setattr(section_keys, name, value)
     assert read(table.scan()) == MERGED
     assert sorted(table.scan().lazy().collect().rows()) == MERGED
     assert table.scan(limit=2).to_arrow().num_rows == 2

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morrow.readers.merges.versions import Rounds, Versions, find_numbered_versions, find_versions
+from morrow.readers.merges.version_masks import Rounds, Versions, find_numbered_versions, find_versions
 
 NO_AGE = pl.DataFrame()
 

@@ -21,10 +21,9 @@ from morrow.engine.errors import CorruptFile
 from morrow.engine.format import types as t
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.scan_plan import DataFile
-from morrow.readers.masks import key_ranges
-from morrow.readers.masks import key_ranges as module
-from morrow.readers.masks.key_ranges import KeyRange, find_key_ranges
-from morrow.readers.masks.section_keys import SectionKeys
+from morrow.readers.masks import section_keys
+from morrow.readers.masks import section_keys as module
+from morrow.readers.masks.section_keys import KeyRange, SectionKeys, find_key_ranges
 from tests.support.table_factory import TableFactory
 
 ID = t.DataField(0, "id", t.BigIntType(nullable=False))
@@ -174,7 +173,7 @@ COLUMNS = [("id", "INT"), ("n", "INT")]
 
 @pytest.fixture(autouse=True)
 def _of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_ranges, "MIN_DENSE_ROWS", 0)
+    monkeypatch.setattr(section_keys, "MIN_DENSE_ROWS", 0)
     morrow.clear_caches()
 
 
@@ -203,7 +202,7 @@ def written(path: Path, files: list[list[int]], engine: str = "deduplicate") -> 
 def test_keys_are_told_where_row_groups_have_no_gaps(tmp_path: Path, ids: list[int], told: bool) -> None:
     plan = morrow.open(written(tmp_path / "t", [list(ids), list(ids)]).path).scan().plan
     keys = SectionKeys.of(plan, plan.sections[0], LocalStore())
-    found = key_ranges.read_dense_keys(keys.files[0], keys.key_fields[0], "id", LocalStore())
+    found = section_keys.read_dense_keys(keys.files[0], keys.key_fields[0], "id", LocalStore())
     assert (None if found is None else found.to_list()) == (list(ids) if told else None)
 
 

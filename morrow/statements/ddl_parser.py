@@ -160,7 +160,7 @@ def _parse_add(words: Words, table: Name) -> Statement:
     if words.comes("PARTITION") or words.comes("IF", "NOT", "EXISTS"):
         raise Unsupported("ALTER TABLE ADD PARTITION", hint="a partition is there when it has rows")
     if words.comes("CONSTRAINT") or words.comes("PRIMARY"):
-        raise Unsupported("ALTER TABLE ADD CONSTRAINT", hint=_NO_CONSTRAINTS)
+        raise Unsupported("ALTER TABLE with CONSTRAINT", hint=_NO_CONSTRAINTS)
     if not words.has("COLUMNS"):
         words.has("COLUMN")
     if words.comes("("):
@@ -203,7 +203,7 @@ def _parse_drop(words: Words, table: Name) -> Statement:
 
         return DropPartitions(table, tuple(words.listed(one)))
     if words.comes("CONSTRAINT") and words.word(1):
-        raise Unsupported("ALTER TABLE DROP CONSTRAINT", hint=_NO_CONSTRAINTS)
+        raise Unsupported("ALTER TABLE with CONSTRAINT", hint=_NO_CONSTRAINTS)
     if not words.has("COLUMNS"):
         words.has("COLUMN")
     ignores = words.has("IF", "EXISTS") or ignores

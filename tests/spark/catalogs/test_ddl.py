@@ -72,7 +72,7 @@ def test_tables_like_others(sql: Sql, tmp_path: Path) -> None:
         ("CREATE TABLE pm.db.x LIKE pm.db.nope", "TableNotFound"),
         ("CREATE TABLE pm.nope.x LIKE pm.db.made", "DatabaseNotFound: there is no database nope"),
         ("CREATE TABLE pm.db.x LIKE pm.db.made USING csv", "a table USING csv is not supported"),
-        ("CREATE TABLE pm.db.x LIKE pm.db.made LOCATION '/x'", "USING, TBLPROPERTIES or the end is expected"),
+        ("CREATE TABLE pm.db.x LIKE pm.db.made LOCATION '/x'", "CREATE TABLE LIKE with LOCATION is not supported"),
         ("CREATE TABLE pm.db.x LIKE pm.db.made TBLPROPERTIES ('location' = '/x')", "the property 'location'"),
         ("CREATE TABLE pm.db.x LIKE pm.db.made TBLPROPERTIES ('a' = '1', a = 2)", "'a' is given twice"),
     ):

@@ -16,6 +16,7 @@ from pyspark.sql.functions import expr
 
 import morrow
 import morrow.spark
+from morrow.spark.expressions import parse_partition_value
 from tests.spark.catalogs.conftest import Sql
 from tests.spark.conftest import IS_LONG, settings
 from tests.support.raw_arrays import LAYOUTS, Layout, damaged, has_sound_buffers, sound
@@ -303,3 +304,8 @@ def test_damaged_arrays_are_refused_or_kept(spark: SparkSession, tmp_path: Path,
         return
     assert columns_of(spark.table("pm.db.t").orderBy("id").toArrow()) == columns_of(rows)
     assert columns_of(table.to_arrow().sort_by("id")) == columns_of(rows)
+
+
+def test_times_of_partitions_that_python_cannot_represent() -> None:
+    assert parse_partition_value(["timestamp", "2024-02-29T00:00"]) == dt.datetime(2024, 2, 29)
+    assert parse_partition_value(["timestamp", "+12024-02-29T00:00"]) == "+12024-02-29T00:00"

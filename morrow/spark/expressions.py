@@ -218,7 +218,7 @@ def _build_not_same(field: DataField, value: object) -> Predicate | None:
 
 def _build_text_match(op: Op) -> BuildPredicate:
     def build(field: DataField, value: object) -> Predicate | None:
-        if not isinstance(field.type, TEXTS) or not _is_comparable(field, value):
+        if not isinstance(value, str) or not isinstance(field.type, TEXTS) or not _is_comparable(field, value):
             return None
         return Leaf(field.name, op, (value,))
 

@@ -24,7 +24,7 @@ PARTITION = declare_honoured(
     "partition", NAMES, (), "Names the partition columns when a table is created", immutable=True
 )
 PRIMARY_KEY_NULLABLE = declare_refused(
-    refuse_unless(OTHER_TABLE, ("false",), Stage.READING, Stage.WRITING),
+    refuse_unless("Morrow does not merge keys that are null", ("false",), Stage.READING, Stage.WRITING),
     "primary-key.nullable",
     BOOL,
     False,

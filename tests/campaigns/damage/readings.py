@@ -58,7 +58,7 @@ def _as_numbers(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_temporal(kind):
         return pa.int32() if kind.bit_width == INT_BITS else pa.int64()
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_as_numbers(field.type)) for field in kind])
+        return pa.struct([field.with_type(_as_numbers(field.type)).with_nullable(True) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(_as_numbers(kind.key_type), _as_numbers(kind.item_type))
     if pa.types.is_list(kind):

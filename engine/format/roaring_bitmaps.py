@@ -241,9 +241,8 @@ _BITS_OF_BYTES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).
 
 def count_ones(words: npt.NDArray[np.unsignedinteger]) -> U8:
     """Return counts of set bits: of each word, with numpy 1 of each byte."""
-    if hasattr(np, "bitwise_count"):
-        return np.bitwise_count(words)
-    return _BITS_OF_BYTES[words.view(np.uint8)]
+    counts: U8 = np.bitwise_count(words) if hasattr(np, "bitwise_count") else _BITS_OF_BYTES[words.view(np.uint8)]
+    return counts
 
 
 def count_bits(bits: U8) -> I64:

@@ -21,7 +21,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from morrow.engine.arrow_versions import CASTS_VIEWS
+from morrow.engine.arrow_versions import CASTS_VIEWS, estimate_bytes
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.units import NANOS_PER_MICRO, NANOS_PER_MILLI
@@ -269,7 +269,7 @@ def _slice_table(table: pa.Table, first_row: int) -> Iterator[pa.Table]:
     if not CASTS_VIEWS:
         _refuse_views(table)
     check_table(table, first_row)
-    step = _choose_piece_rows(table.num_rows, table.nbytes)
+    step = _choose_piece_rows(table.num_rows, estimate_bytes(table))
     yield from (table.slice(at, step) for at in range(0, table.num_rows, step))
 
 

@@ -25,7 +25,7 @@ CHECKS_ORC_TIMESTAMPS = VERSION >= (26,)
 
 
 def estimate_bytes(rows: pa.Table) -> int:
-    """Return the bytes of these rows, or of all buffers that they share if this version cannot tell for views."""
+    """Return the bytes of these rows, or of all buffers that they share if this version does not count views."""
     try:
         return int(rows.nbytes)
     except pa.ArrowTypeError:

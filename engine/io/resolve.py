@@ -146,7 +146,7 @@ def _is_url(location: str) -> bool:
 
 
 def _remove_drive_slash(path: str) -> str:
-    """Return the path of a ``file:`` URL without the slash that stands before a drive of Windows."""
+    """Return the path of a ``file:`` URL without its slash before a drive of Windows."""
     return path[1:] if IS_WINDOWS and WINDOWS_DRIVE.match(path[1:]) else path
 
 

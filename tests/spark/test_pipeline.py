@@ -1,4 +1,4 @@
-"""`make demo` ends with a pipeline on PySpark: it runs where there is only Python, and others read its tables."""
+"""`make demo-spark` is a pipeline on PySpark: it runs where there is only Python, and others read its tables."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 # `make` builds .venv and lists the targets. Nothing but make and Python 3.11+ has to be installed by hand.
 #
-# The environment is made once and again when pyproject.toml changes. Another interpreter: make PYTHON=python3.13 test
+# The environment is made once and again when pyproject.toml changes. `make demo` installs Morrow and the libraries that it
+# needs; every other target adds the tools, PySpark and the libraries of all extras. Another interpreter: make PYTHON=python3.13 test
 # More arguments for pytest: make test ARGS="-k golden -x"
 
 PYTHON ?= python3
@@ -9,6 +10,7 @@ ARGS   ?=
 
 BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
+INSTALLED := $(VENV)/.installed
 DATA  := bench/.data
 PAGES := $(wildcard *.md .github/*.md docs/*.md docs/decisions/*.md docs/guides/*.md examples/data/*.md)
 
@@ -21,15 +23,17 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := setup
-.PHONY: setup help demo check check-tests test test-long test-matrix bench bench-quick bench-compare bench-peers docs lint format dist clean
+.PHONY: setup help demo demo-spark check check-tests test test-long test-matrix bench bench-quick bench-compare bench-peers docs lint format dist clean
 
 setup: $(READY) help  ## make the environment (.venv), then list the targets
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY)  ## read real Paimon tables (merges, time travel, DuckDB, the plan), write one, run a pipeline on Spark
+demo: $(INSTALLED)  ## read real Paimon tables (merges, time travel, DuckDB, the plan) and write one; installs no tools
 	@$(BIN)/python examples/demo.py
+
+demo-spark: $(READY)  ## run a pipeline on Spark
 	@$(BIN)/python examples/pipeline.py
 
 check: $(READY)  ## lint, types and the quick tests, side by side: minutes
@@ -85,16 +89,20 @@ clean:  ## remove the environment, caches and generated tables
 	    .benchmarks .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# pip 25.1 is the first that installs dependency groups, so pip itself comes first. The build backend is installed as well:
-# the packaging test builds the wheel without a network.
-$(READY): pyproject.toml
+$(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	    { echo "Morrow needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3" >&2; exit 1; }
-	@echo "[1/3] making $(VENV) with $$($(PYTHON) --version)"
+	@echo "making $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv --clear $(VENV) || \
 	    { echo "python3 -m venv failed; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	@echo "[2/3] updating pip and setuptools"
+	@echo "installing Morrow and the libraries that it needs (once; under a minute, 0.6 GB)"
+	@$(BIN)/python -m pip install --quiet --editable .
+	@touch $(INSTALLED)
+
+# pip 25.1 is the first that installs dependency groups, so pip itself comes first. The build backend is installed as well:
+# the packaging test builds the wheel without a network.
+$(READY): $(INSTALLED)
+	@echo "installing the tools, PySpark and the libraries of all extras (once; a minute or two, 1 GB)"
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1' 'setuptools>=77'
-	@echo "[3/3] installing Morrow, its dependencies and the tools (once; a minute or two)"
 	@PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $(READY)

@@ -23,6 +23,15 @@ CASTS_VIEWS = VERSION >= (18,)
 WRITES_VIEWS = VERSION >= (21,)
 CHECKS_ORC_TIMESTAMPS = VERSION >= (26,)
 
+
+def estimate_bytes(rows: pa.Table) -> int:
+    """Return the bytes of these rows, or of all buffers that they share if this version does not count views."""
+    try:
+        return int(rows.nbytes)
+    except pa.ArrowTypeError:
+        return int(rows.get_total_buffer_size())
+
+
 PARQUET_PROPERTIES: dict[str, Any] = {"write_time_adjusted_to_utc": True} if VERSION >= (23,) else {}
 """Properties of Parquet writers that state what versions before 22 do without being asked."""
 WRITES_UTC_TIMES = VERSION[0] != 22

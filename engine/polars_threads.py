@@ -84,7 +84,7 @@ def run_as_source(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
 
 
 def open_threads(threads: int) -> Executor:
-    """Return an executor for calls that run queries: of so many threads, or the calling thread `is_in_source`."""
+    """Return an executor for calls that run queries: of other threads, or of the calling thread if `is_in_source`."""
     return _CallingThread() if is_in_source() else ThreadPoolExecutor(threads)
 
 

@@ -141,11 +141,9 @@ def to_arrow_schema(schema: pl.Schema) -> pa.Schema:
 
 def _has_misplaced_members(array: pa.Array) -> bool:
     """Return whether a struct or fixed-size list, at any depth, has nulls and begins behind its first value."""
-    has_one_offset = pa.types.is_struct(array.type) or pa.types.is_fixed_size_list(array.type)
-    if has_one_offset and array.offset and array.null_count:
+    is_struct = pa.types.is_struct(array.type)
+    if (is_struct or pa.types.is_fixed_size_list(array.type)) and array.offset and array.null_count:
         return True
-    if pa.types.is_struct(array.type):
-        members = [array.field(number) for number in range(array.type.num_fields)]
-    else:
-        members = [array.values] if pa.types.is_nested(array.type) else []
-    return any(map(_has_misplaced_members, members))
+    if is_struct:
+        return any(_has_misplaced_members(array.field(number)) for number in range(array.type.num_fields))
+    return pa.types.is_nested(array.type) and _has_misplaced_members(array.values)

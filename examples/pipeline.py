@@ -1,4 +1,4 @@
-"""The second half of `make demo`: a pipeline on PySpark, from new files to a table of aggregates.
+"""`make demo-spark`: a pipeline on PySpark, from new files to a table of aggregates.
 
     CSV files land  -> a stream of located events   --+
                                                       +-> events (partial-update, deletion vectors) -> a tag -> days

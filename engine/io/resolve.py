@@ -18,6 +18,7 @@ from morrow.engine.io.store import FileStore
 
 SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
 Roots: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
+IS_WINDOWS = os.name == "nt"
 WINDOWS_DRIVE = re.compile(r"^[A-Za-z]:[\\/]")
 LOCAL = "file:"
 VERIFY_PAGES = "pages"
@@ -106,10 +107,10 @@ def _resolve_location(location: str, storage_options: Mapping[str, str] | None) 
         what = "a path with a NUL byte" if location else "an empty path"
         raise InvalidArgument(f"{what}; give the folder of a table, such as 'warehouse/db.db/orders'")
     scheme = SCHEME.match(location)
-    if scheme is None or WINDOWS_DRIVE.match(location):
+    if scheme is None or not _is_url(location):
         return LocalStore(), _expand_path(location)
     if scheme[1].lower() == "file":
-        return LocalStore(), str(Path(unquote(urlsplit(location).path)).absolute())
+        return LocalStore(), Path(_remove_drive_slash(unquote(urlsplit(location).path))).absolute().as_posix()
     if scheme[1].lower() in HADOOP_SCHEMES:
         from morrow.engine.io.hdfs import HdfsStore
 
@@ -137,12 +138,21 @@ def resolve_roots(roots: Roots) -> tuple[str, ...]:
     texts = [os.fspath(root) for root in given]
     if not all(isinstance(text, str) and text.strip() and "\0" not in text for text in texts):
         raise InvalidArgument(f"allowed_roots is a list of folders or URLs, not {roots!r}")
-    return tuple(text if SCHEME.match(text) else _expand_path(text) for text in texts)
+    return tuple(text if _is_url(text) else _expand_path(text) for text in texts)
+
+
+def _is_url(location: str) -> bool:
+    return SCHEME.match(location) is not None and WINDOWS_DRIVE.match(location) is None
+
+
+def _remove_drive_slash(path: str) -> str:
+    """Return the path of a ``file:`` URL without its slash before a drive of Windows."""
+    return path[1:] if IS_WINDOWS and WINDOWS_DRIVE.match(path[1:]) else path
 
 
 def _expand_path(path: str) -> str:
     try:
-        return str(Path(path).expanduser().absolute())
+        return Path(path).expanduser().absolute().as_posix()
     except RuntimeError as error:
         raise InvalidArgument(f"{path}: {error}; write the home folder out") from error
     except FileNotFoundError as error:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pyarrow as pa
 from pyarrow import types as is_
@@ -190,8 +190,7 @@ def _find_arrow_schema(schema: Any) -> pa.Schema | None:
     if type(schema).__module__ in ("polars.schema", "polars.dataframe.frame"):
         from morrow.engine.polars_versions import to_arrow_schema
 
-        found = schema.schema if hasattr(schema, "schema") else schema
-        return to_arrow_schema(found)
+        return to_arrow_schema(cast("pl.Schema", getattr(schema, "schema", schema)))
     if hasattr(schema, "__arrow_c_schema__"):
         return pa.schema(schema)
     if hasattr(schema, "__arrow_c_stream__"):

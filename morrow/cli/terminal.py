@@ -87,7 +87,8 @@ def confirm(deed: str, *, yes: bool, dry_run: bool) -> bool:
 def _ask_user(question: str) -> bool:
     # After its first query, Polars lets the system restart calls that Ctrl-C interrupts: the question would stay
     # until a line is typed.
-    signal.siginterrupt(signal.SIGINT, True)
+    if hasattr(signal, "siginterrupt"):  # not on Windows
+        signal.siginterrupt(signal.SIGINT, True)
     return typer.confirm(clean_text(question), err=True)
 
 

@@ -37,7 +37,9 @@ def filter_batch(filter: Filter, fields: Sequence[DataField], rows: pa.RecordBat
     Raises as `make_residual_step`.
     """
     if filter.predicate != ALWAYS:
-        rows = rows.filter(compile(filter.predicate, fields))
+        # `RecordBatch.filter` fails before pyarrow 20 if no row is left.
+        found = pa.Table.from_batches([rows]).filter(compile(filter.predicate, fields)).combine_chunks().to_batches()
+        rows = found[0] if found else rows.slice(0, 0)
     return filter_batch_by_residuals(filter.residuals, fields, rows)
 
 

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from tests.matrix.cells import ALWAYS, CELLS, Cell
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".matrix"
+README = ROOT / "README.md"
+REPORT = FOLDER / "tests.xml"
+BEGIN, END = "<!-- matrix: written by make test-matrix -->", "<!-- matrix: end -->"
 SKIPPED = 77
 """The exit code of a command whose requirements are missing."""
 
@@ -35,6 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.matrix", description="Run the matrix of versions.")
     parser.add_argument("cell", nargs="*", help="names of cells; none: all")
     parser.add_argument("--list", action="store_true", help="print the names")
+    parser.add_argument("--python", type=Path, help="an interpreter whose environment stands for that of the cell")
     given = parser.parse_args(arguments)
     known = {cell.name: cell for cell in CELLS}
     if unknown := [name for name in given.cell if name not in known]:
@@ -42,32 +47,64 @@ def main(arguments: Sequence[str]) -> int:
     if given.list:
         print("\n".join(known))
         return 0
-    results = {name: _result(known[name]) for name in given.cell or known}
+    results = {name: _result(known[name], given.python) for name in given.cell or known}
     print("\n" + "\n".join(f"{name:<14}{result}" for name, result in results.items()))
+    README.write_text(write_rows(README.read_text(), {name: _row(known[name], results[name]) for name in results}))
     return int(any(result.startswith("FAILED") for result in results.values()))
 
 
-def _result(cell: Cell) -> str:
+def write_rows(text: str, rows: dict[str, str]) -> str:
+    """Return the README with these rows in its table of compatibility; rows of other cells stay."""
+    before, _, rest = text.partition(BEGIN)
+    table, _, after = rest.partition(END)
+    known = {line.split("|")[1].strip(): line for line in table.splitlines() if line.startswith("| ")}
+    header = [known.pop("cell"), known.pop("--")]
+    known |= rows
+    lines = [*header, *(known[cell.name] for cell in CELLS if cell.name in known)]
+    return f"{before}{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}{after}"
+
+
+def _row(cell: Cell, result: str) -> str:
+    """Return the row of a cell: its name, the versions that it pins, and what came out of it."""
+    pins = ", ".join(each.replace("==", " ").removesuffix(".*") for each in cell.packages if "==" in each)
+    return f"| {cell.name} | {cell.python} | {pins or 'the newest'} | {result} |"
+
+
+def _result(cell: Cell, given: Path | None = None) -> str:
     print(f"\n== {cell.name}", flush=True)
     start = time.perf_counter()
     try:
-        python = _environment(cell)
+        python = given or _environment(cell)
     except Skip as reason:
         return f"skipped: {reason}"
     said = []
     for command in cell.commands:
         code = _run(python, command)
+        counts = f": {_count_tests()}" if command[0] == "pytest" else ""
         if code not in (0, SKIPPED):
-            return f"FAILED: python -m {' '.join(command)}"
-        said.append(f"{command[0]} {'skipped' if code else 'ok'}")
+            return f"FAILED: python -m {' '.join(command)}{counts}"
+        said.append(f"{command[0]} {'skipped' if code else 'ok'}{counts}")
     return f"{', '.join(said)} ({time.perf_counter() - start:.0f} s)"
 
 
 def _run(python: Path, command: Sequence[str]) -> int:
     given = [word.format(cache=FOLDER / "ivy") for word in command]
+    if command[0] == "pytest":
+        FOLDER.mkdir(exist_ok=True)
+        given.append(f"--junitxml={REPORT}")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
     environment = {**kept, "PYTHONPATH": str(ROOT), "HYPOTHESIS_PROFILE": "check"}
     return subprocess.run([python, "-m", *given], cwd=ROOT, env=environment, check=False).returncode
+
+
+def _count_tests() -> str:
+    """Return how many tests the last pytest ran, and how many a version refused (skips)."""
+    if not REPORT.is_file():
+        return "no test ran"
+    suites = ET.parse(REPORT).getroot().findall("testsuite")
+    names = ("tests", "skipped", "failures", "errors")
+    total, skipped, *bad = (sum(int(s.get(name, 0)) for s in suites) for name in names)
+    return f"{total - skipped - sum(bad):,} passed, {skipped} refused, {sum(bad)} failed"
 
 
 def _environment(cell: Cell) -> Path:

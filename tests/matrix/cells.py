@@ -58,6 +58,11 @@ def _libraries(name: str, python: str, packages: tuple[str, ...] = ()) -> Cell:
     return Cell(name, python, packages, (("pytest", "-q", "-n", "2", "--quick", "-p", "no:warnings", *SUBSET),))
 
 
+PEER = "pypaimon==2.1.0"
+BESIDE = (
+    ("pytest", "-q", "-n", "0", "-p", "no:warnings", "tests/matrix/test_beside.py", "tests/queries", "tests/scans"),
+)
+
 JAVAC = ("pytest", "-q", "-p", "no:warnings", "tests/spark/jvm")
 S3A = ("tests.matrix.s3a", "{cache}")
 
@@ -68,5 +73,9 @@ CELLS: Sequence[Cell] = (
     _spark("4.2", JAVAC),
     _spark("4.3", JAVAC, S3A),
     _libraries("oldest", "3.11", OLDEST),
+    Cell("pypaimon", "3.11", (PEER,), BESIDE),
+    *(_libraries(f"pyarrow-{version}", "3.11", (f"pyarrow=={version}.*",)) for version in (17, 19, 21)),
+    *(_libraries(f"polars-{version}", "3.11", (f"polars=={version}.*",)) for version in ("1.40", "1.44")),
+    _libraries("duckdb-1.4", "3.11", ("duckdb==1.4.*",)),
     *(_libraries(f"newest-{python}", python) for python in ("3.11", "3.12", "3.13", "3.14")),
 )

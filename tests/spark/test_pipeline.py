@@ -1,4 +1,4 @@
-"""The pipeline at the end of `make demo`: it runs on PySpark with only Python installed, and others read its tables."""
+"""`make demo-spark` runs a pipeline on PySpark with only Python installed, and others read its tables."""
 
 from __future__ import annotations
 

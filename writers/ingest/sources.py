@@ -22,10 +22,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from morrow.engine.arrow_versions import CASTS_VIEWS
+from morrow.engine.arrow_versions import CASTS_VIEWS, estimate_bytes
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.polars_versions import export_series, import_array
 from morrow.engine.units import NANOS_PER_MICRO, NANOS_PER_MILLI
 from morrow.readers.files.file_frames import collect_batches
 from morrow.writers.ingest.validation import check_frame, check_objects, check_table, find_mixed_types
@@ -290,20 +289,19 @@ def _slice_frame(frame: pl.DataFrame, first_row: int) -> Iterator[pl.DataFrame]:
 
 
 def _slice_table(table: pa.Table, first_row: int) -> Iterator[pa.Table]:
-    table = table if CASTS_VIEWS else _convert_views(table)
+    if not CASTS_VIEWS:
+        _refuse_views(table)
     check_table(table, first_row)
-    step = _choose_piece_rows(table.num_rows, table.nbytes)
+    step = _choose_piece_rows(table.num_rows, estimate_bytes(table))
     yield from (table.slice(at, step) for at in range(0, table.num_rows, step))
 
 
-def _convert_views(table: pa.Table) -> pa.Table:
-    """Convert views of text and bytes, for which pyarrow before 18 has no functions, to the plain layouts."""
-    for number, field in enumerate(table.schema):
+def _refuse_views(table: pa.Table) -> None:
+    """Raise `Unsupported` for views of text or bytes, which pyarrow before 18 neither checks nor converts."""
+    for field in table.schema:
         if any(view in str(field.type) for view in ("string_view", "binary_view")):
-            _build_arrow(lambda column: column.validate(full=True), table.column(number), f"column {field.name!r}")
-            plain = export_series(import_array(table.column(number)), pl.CompatLevel.oldest())
-            table = table.set_column(number, field.with_type(plain.type), plain)
-    return table
+            hint = "run: pip install 'pyarrow>=18', or pass the Polars frame or DuckDB relation itself"
+            raise Unsupported(f"column {field.name!r} of {field.type} with pyarrow {pa.__version__}", hint=hint)
 
 
 EXACT_INTEGERS = 1 << 53

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from polars.testing import assert_frame_equal, assert_series_equal
 
+from morrow.engine.arrow_versions import CASTS_VIEWS
 from morrow.engine.format.arrow_buffers import IPC_ERRORS, deserialize_frame, join_slices, serialize_frame
 
 COUNT = 3000
@@ -39,6 +40,8 @@ def memory(column: pl.Series) -> range:
 def test_slices_that_follow_each_other(column: pl.Series, cuts: list[int]) -> None:
     column = column.alias("^x$")
     whole = join_slices([column[start:end] for start, end in pairwise(cuts)])
+    if column.dtype in (pl.String, pl.Binary) and not CASTS_VIEWS:
+        return  # they are copied, and may lie apart
     assert whole is not None
     assert_series_equal(whole, column[cuts[0] : cuts[-1]], check_exact=True)
     assert memory(whole)[0] in memory(column)
@@ -52,6 +55,7 @@ def test_others_are_left_to_the_caller(column: pl.Series) -> None:
     assert join_slices([pl.concat([column[:10], column[20:]], rechunk=False)]) is None
 
 
+@pytest.mark.skipif(not CASTS_VIEWS, reason="text is copied")
 def test_the_values_outlive_the_column() -> None:
     column = pl.Series([f"a text of some length {i}" for i in range(COUNT)])
     whole = join_slices([column[:100], column[100:]])

@@ -8,7 +8,7 @@ import pytest
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.local import LocalStore
-from morrow.engine.io.resolve import resolve
+from morrow.engine.io.resolve import resolve, resolve_roots
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,18 @@ def test_locations_that_no_store_serves(location: str, problem: str) -> None:
 def test_an_option_that_the_store_does_not_know() -> None:
     with pytest.raises(InvalidArgument, match="'nonsense' is not valid for store 'S3'"):
         resolve("s3://lake/t", {"nonsense": "1"})
+
+
+@pytest.mark.parametrize(
+    ("location", "path"),
+    [("file:///C:/lake/t", "C:/lake/t"), ("file:/D:/lake", "D:/lake"), ("file:///lake/t", "/lake/t")],
+)
+def test_drives_of_windows(monkeypatch: pytest.MonkeyPatch, location: str, path: str) -> None:
+    monkeypatch.setattr("morrow.engine.io.resolve.IS_WINDOWS", True)
+    found = resolve(location)[1]
+    assert found == path if path.startswith("/") else found == (Path.cwd() / path).as_posix()  # here a relative folder
+
+
+def test_a_drive_of_windows_is_no_url() -> None:
+    assert resolve_roots("C:/lake") != ("C:/lake",)
+    assert resolve_roots("s3://bucket/lake") == ("s3://bucket/lake",)

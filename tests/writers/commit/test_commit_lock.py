@@ -50,6 +50,16 @@ def test_whoever_keeps_the_turn_is_passed_by(tmp_path: Path, monkeypatch: pytest
         os.close(descriptor)
 
 
+def test_a_system_without_locks_on_folders_commits_by_create_if_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Windows: no `fcntl`, and folders cannot be opened."""
+    metadata = table(tmp_path)
+    monkeypatch.setattr(commit_lock, "fcntl", None)
+    for name in "ab":
+        assert committer(metadata).commit([message(data_file(name))]) is not None
+
+
 class Remote(LocalStore):
     """A store without local folders, so committers cannot queue."""
 

@@ -282,7 +282,7 @@ def test_arrays_of_every_layout(spark: SparkSession, tmp_path: Path) -> None:
     assert columns_of(table.to_arrow().sort_by("id")) == columns_of(rows)
 
 
-PROMISING = (pa.string(), pa.large_string(), pa.date32(), pa.timestamp("us"))
+PROMISING = (pa.string(), pa.large_string(), pa.decimal128(5, 2), pa.date32(), pa.timestamp("us"))
 """Types of which some bytes are no value."""
 
 

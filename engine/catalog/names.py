@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Container
+
 import msgspec
 
 from morrow.engine.arguments import check_text
@@ -10,6 +13,7 @@ from morrow.engine.errors import InvalidArgument
 MARK = "$"
 SYSTEM_DATABASE = "sys"
 BRANCH_PREFIX = "branch_"
+THREE_PARTS = re.compile(r"\w+\.\w+\.\w+")
 
 
 class ObjectName(msgspec.Struct, frozen=True):
@@ -33,12 +37,20 @@ class ObjectName(msgspec.Struct, frozen=True):
         return given if self.branch is None else self.branch
 
 
-def check_new_table_name(name: str) -> None:
-    """Check the name of a new table as users write it. Raises `InvalidArgument` for ``catalog.database.table``."""
-    _database, table = table_name(name)
-    if "." in table:
+def check_new_table_name(name: str, databases: Callable[[], Container[str]]) -> None:
+    """Check the name of a new table as users write it.
+
+    Names of tables may contain dots, as in Java. But a name of three words whose first one is not a database is
+    probably ``catalog.database.table``, and would create a database.
+
+    Raises:
+        InvalidArgument: a name of three words, of which the first is not one of the `databases`.
+    """
+    database, table = table_name(name)
+    if THREE_PARTS.fullmatch(name) and database not in databases():
         raise InvalidArgument(
-            f"{name!r} has more than two parts: a table of this catalog is named database.table, such as {table!r}"
+            f"{name!r} has three parts, and there is no database {database!r}: a table of this catalog is "
+            f"named database.table, such as {table!r}"
         )
 
 

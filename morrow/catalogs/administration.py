@@ -146,7 +146,7 @@ class CatalogChanges(CatalogDatabases):
             InvalidArgument, ColumnNotFound: an invalid name, column, key or option; nothing was created.
             Unsupported: a type or option that Morrow does not handle.
         """
-        check_new_table_name(name)
+        check_new_table_name(name, self._catalog.databases)
         where = self._catalog.where_of(name)
         if ignore_if_exists and self._catalog.has_table(name):
             return Table(self._catalog.table(name))
@@ -193,7 +193,7 @@ class CatalogChanges(CatalogDatabases):
         from morrow.engine.schema.creation import build_first_schema, format_options
         from morrow.tables.format_table import FormatTable
 
-        check_new_table_name(name)
+        check_new_table_name(name, self._catalog.databases)
         where = self._catalog.where_of(name)
         made = build_first_schema(schema, partition_keys=partition_keys, comment=comment, where=where)
         texts = format_options({FILE_FORMAT.key: format, **check_mapping(options, "options")}, where)
@@ -215,7 +215,7 @@ class CatalogChanges(CatalogDatabases):
             DatabaseNotFound, TableNotFound, AlreadyExists.
             Unsupported: the warehouse is in an object store, which cannot rename a folder atomically.
         """
-        check_new_table_name(new_name)
+        check_new_table_name(new_name, self._catalog.databases)
         return self._told(Table(self._catalog.rename_table(name, new_name)))
 
     def check_replaceable(self) -> None:

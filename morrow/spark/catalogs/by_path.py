@@ -288,6 +288,11 @@ def _write_batch(place: ByPath, question: Question, rows: DataFrame | None) -> b
     return True
 
 
+def _answer_write_options(_place: ByPath, _question: Question, _rows: DataFrame | None) -> dict[str, object]:
+    """Return nothing that Spark needs before it compares columns: statements do not add columns by location."""
+    return {}
+
+
 Answer: TypeAlias = Callable[[ByPath, Question, Any], object]
 
 ANSWERS: Mapping[str, Answer] = {
@@ -303,6 +308,7 @@ ANSWERS: Mapping[str, Answer] = {
     "write batch": _write_batch,
     **writes.CHANGE_ANSWERS,
     "write": writes.write_table,
+    "write options": _answer_write_options,
     "truncate": writes.truncate_table,
     "partitions": partitions.list_partition_rows,
     "drop partitions": partitions.drop_table_partitions,

@@ -132,6 +132,18 @@ def history(
     metadata.write_history(path, branch, limit, form, output)
 
 
+def du(
+    path: arg.TablePath,
+    branch: arg.Branch = None,
+    form: arg.ResultFormat = Format.TABLE,
+    output: arg.Output = None,
+) -> None:
+    """Show the bytes of a table by what keeps them: the newest snapshot, branches, tags, history, changelogs."""
+    from morrow.cli import metadata
+
+    metadata.write_storage(path, branch, form, output)
+
+
 def doctor(
     path: arg.TablePath,
     data: Annotated[bool, typer.Option("--data", help="Read every data file, too.")] = False,
@@ -164,7 +176,18 @@ def inspect(
     maintenance.inspect(path, branch, where, output)
 
 
-READ_COMMANDS: tuple[Callable[..., None], ...] = (schema, partitions, head, count, diff, tail, history, doctor, inspect)
+READ_COMMANDS: tuple[Callable[..., None], ...] = (
+    schema,
+    partitions,
+    head,
+    count,
+    diff,
+    tail,
+    history,
+    du,
+    doctor,
+    inspect,
+)
 
 
 def tags(

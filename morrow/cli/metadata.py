@@ -1,4 +1,4 @@
-"""``morrow describe``, ``schema``, ``snapshots``, ``history``, ``files``, ``explain`` and ``system``.
+"""``morrow describe``, ``schema``, ``snapshots``, ``history``, ``du``, ``files``, ``explain`` and ``system``.
 
 The commands read metadata and system tables, but not the rows of a table.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -31,7 +31,8 @@ from morrow.readers.system.registry import SYSTEM_TABLES
 from morrow.scans.system_tables import SystemScan
 from morrow.scans.table_scan import Scan
 
-"""Options of this kind contain credentials, which must not be shown or logged."""
+if TYPE_CHECKING:
+    import polars as pl
 
 COLUMN = pa.struct(
     [
@@ -105,8 +106,19 @@ def write_snapshots(path: str, branch: str | None, limit: int | None, form: Form
 
 
 def write_history(path: str, branch: str | None, limit: int | None, form: Format, output: Path | None) -> None:
-    """Write the frame of `Table.history`, to a terminal without columns that are completely null."""
-    frame = open_table(path, branch).history(limit)
+    """Write the frame of `Table.history`."""
+    _write_frame(open_table(path, branch).history(limit), form, output)
+
+
+def write_storage(path: str, branch: str | None, form: Format, output: Path | None) -> None:
+    """Write the frame of `Table.storage`."""
+    with show_progress("reading manifests"):
+        frame = open_table(path, branch).storage()
+    _write_frame(frame, form, output)
+
+
+def _write_frame(frame: pl.DataFrame, form: Format, output: Path | None) -> None:
+    """Write a frame, to a terminal without columns that are completely null."""
     if form in TABLES:
         frame = frame.select(column for column in frame if column.null_count() < max(frame.height, 1))
     rows = frame.to_arrow()

@@ -83,7 +83,7 @@ def test_explain_for_eyes_and_as_data(run: Run, table: Table) -> None:
     assert told["files"] == 4
 
 
-@pytest.mark.parametrize("command", ["describe", "snapshots", "files", "explain"])
+@pytest.mark.parametrize("command", ["describe", "snapshots", "files", "explain", "du"])
 @pytest.mark.parametrize("form", ["table", "json", "csv", "arrow"])
 def test_every_command_takes_every_form(run: Run, table: Table, command: str, form: str) -> None:
     done = run(command, table("dv_append_partitioned_compacted"), "--format", form)
@@ -98,6 +98,14 @@ def test_a_missing_table(run: Run, command: str) -> None:
 
     assert (done.code, done.out) == (1, "")
     assert "nowhere: the folder does not exist" in done.err
+
+
+def test_du_sums_the_bytes_by_what_keeps_them(run: Run, table: Table) -> None:
+    path = table("dv_append_partitioned_compacted")
+    told = json.loads(run("du", path, "--format", "json").out)
+
+    assert {"live", "snapshots"} & {each["kept_by"] for each in told}
+    assert sum(each["bytes"] for each in told) == morrow.open(path).storage()["bytes"].sum()
 
 
 def test_what_would_steer_a_terminal_is_escaped() -> None:

@@ -23,7 +23,6 @@ from morrow.engine.plan.scan_plan import DataFile, DeletionRef, ScanPlan, Sectio
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count
 from morrow.readers.casts.dtypes import estimate_width
-from morrow.readers.execution.type_changes import is_lossless
 from morrow.readers.files.file_frames import list_virtual_columns, list_written_fields
 from morrow.readers.files.registry import find_file_reader, is_scanned
 from morrow.readers.masks.live_rows import is_known
@@ -225,6 +224,8 @@ def may_fail_by_replaced_rows(plan: ScanPlan, section: Section) -> bool:
     """
     if section.kind is not SectionKind.MERGE or plan.folds(section) or {*plan.file_fields} <= {plan.schema.id}:
         return False
+    from morrow.readers.execution.type_changes import is_lossless  # imports casts, which other reads do not need
+
     wanted = {plan.schema.by_name[name].id: plan.schema.by_name[name].type for name in plan.read_columns}
     return any(
         field.id in wanted and not is_lossless(field.type, wanted[field.id])

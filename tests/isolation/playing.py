@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from morrow.engine.errors import CommitConflict
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.tables.row_operations import Properties
 from morrow.tables.table import Table
 from morrow.writers.target import WriteTarget
 from tests.isolation.history import COMMITTED, NOTHING, REFUSED, Did, Saw
@@ -24,8 +25,8 @@ class NamedTable(Table):
         super().__init__(metadata)
         self._commit_user = commit_user
 
-    def _target(self) -> WriteTarget:
-        return WriteTarget.of(self._metadata, self._commit_user)
+    def _target(self, properties: Properties = None) -> WriteTarget:
+        return WriteTarget.of(self._metadata, self._commit_user, properties)
 
 
 @dataclass

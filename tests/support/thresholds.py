@@ -35,7 +35,7 @@ PLANS: Mapping[str, Mapping[str, Sequence[Value]]] = {
     "engine.plan.filter.residuals": {"MIN_FOLDED_COMPARISONS": (1,)},
     "engine.plan.manifests": {"MIN_STORED_BYTES": (0,), "MIN_THREADED_BYTES": (0,)},
     "engine.plan.planner": {"MAX_OBJECT_FILES": (0,)},
-    "engine.plan.pruning": {"MAX_BUCKET_KEYS": (0, 1)},
+    "engine.plan.pruning": {"MAX_BUCKET_KEYS": (0, 1), "MAX_HASHED_FILES": (1, 2)},
     "engine.plan.scan_plan": {"MAX_UNPACKED_FILES": (1, 2)},
     "engine.polars_threads": {"MAX_SMALL_ROWS": (0, 1)},
 }
@@ -178,7 +178,7 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
         "engine.plan.filter.sql": "MAX_SHORT_TEXT_LENGTH",
         "engine.plan.manifests": "MAX_STORED_BYTES",
         "engine.plan.metadata": "COLUMN_BYTES MAX_CACHED_ENTRIES _SNAPSHOT_BYTES",
-        "readers.masks.section_cache": "MAX_FRAME_BYTES",
+        "readers.masks.section_cache": "MAX_FRAME_BYTES SMALL_FRAME_BYTES",
         "readers.merges.sections": "MAX_CACHED_ROWS",
     },
     "remote stores, which their own tests serve": {

@@ -101,7 +101,7 @@ def test_the_kind_is_not_taken_from_the_row(tmp_path: Path) -> None:
         ("nope = 1", ColumnNotFound, "no column 'nope'"),
         ({"v": ["a"]}, InvalidArgument, "the data lacks the primary key column id;"),
         ({"id": [None]}, InvalidArgument, "null in it"),
-        (7, InvalidArgument, "a int is no table"),
+        (7, InvalidArgument, "a int is not a table"),
     ],
     ids=str,
 )

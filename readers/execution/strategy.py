@@ -236,10 +236,12 @@ def may_fail_by_replaced_rows(plan: ScanPlan, section: Section) -> bool:
 
 def is_cut(section: Section, store: FileStore) -> bool:
     """Return whether a full read of the section is made in pieces: of large Parquet files, which skip row groups."""
+    from morrow.readers.files.page_checksums import PARQUET
+
     large = section.row_count > max(MAX_SMALL_ROWS, len(section.files) * PIECE_ROWS)
     if not large or section.kind is SectionKind.STITCH or not store.is_local or store.checks_pages:
         return False
-    return all(file.format == "parquet" for file in section.files)
+    return all(file.format == PARQUET for file in section.files)
 
 
 def _is_scanned_together(plan: ScanPlan, store: FileStore) -> bool:

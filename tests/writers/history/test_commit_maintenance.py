@@ -17,7 +17,7 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.structs import replace
 from morrow.writers.commit.table_commit import TableCommit
-from morrow.writers.history import commit_maintenance, snapshot_expiry
+from morrow.writers.history import snapshot_expiry
 from morrow.writers.history.commit_maintenance import (
     AutomaticMaintenance,
     commit_with_maintenance,
@@ -83,8 +83,7 @@ def test_old_snapshots_go_by_their_age(tmp_path: Path, monkeypatch: pytest.Monke
         last = commit(writer, number)
     assert last is not None
     assert life.metadata.snapshot_ids() == [1, 2, 3, 4]
-    for module in (commit_maintenance, snapshot_expiry):
-        monkeypatch.setattr(module, "read_clock_millis", lambda: last.time_millis + 60_001)
+    monkeypatch.setattr(snapshot_expiry, "read_clock_millis", lambda: last.time_millis + 60_001)
     commit(writer, 4)
     assert life.metadata.snapshot_ids() == [4, 5]
 

@@ -102,7 +102,7 @@ def test_a_missing_table(run: Run, command: str) -> None:
 
 def test_du_sums_the_bytes_by_what_keeps_them(run: Run, table: Table) -> None:
     path = table("dv_append_partitioned_compacted")
-    told = json.loads(run("du", path, "--format", "json").out)
+    told = [json.loads(line) for line in run("du", path, "--format", "json").out.splitlines()]
 
     assert {"live", "snapshots"} & {each["kept_by"] for each in told}
     assert sum(each["bytes"] for each in told) == morrow.open(path).storage()["bytes"].sum()

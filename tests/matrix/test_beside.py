@@ -9,9 +9,7 @@ import pytest
 
 import morrow
 
-pypaimon = pytest.importorskip(
-    "pypaimon", reason="runs in an environment with pypaimon: make test-matrix ARGS=pypaimon"
-)
+pypaimon = pytest.importorskip("pypaimon", reason="runs beside pypaimon: make test-matrix ARGS=pypaimon")
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["a", None, "c"]})
 

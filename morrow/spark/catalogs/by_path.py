@@ -13,6 +13,7 @@ from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.plan.predicate import combine_predicates
 from morrow.session import open as open_table
 from morrow.spark.catalogs import descriptions, partitions, reads, writes
+from morrow.spark.catalogs import options as write_options
 from morrow.spark.catalogs.ddl import parse_defaults
 from morrow.spark.catalogs.options import STREAMING, Chosen, find_settings, make_refusal
 from morrow.spark.catalogs.questions import Question
@@ -288,11 +289,6 @@ def _write_batch(place: ByPath, question: Question, rows: DataFrame | None) -> b
     return True
 
 
-def _answer_write_options(_place: ByPath, _question: Question, _rows: DataFrame | None) -> dict[str, object]:
-    """Return nothing that Spark needs before it compares columns: statements do not add columns by location."""
-    return {}
-
-
 Answer: TypeAlias = Callable[[ByPath, Question, Any], object]
 
 ANSWERS: Mapping[str, Answer] = {
@@ -308,7 +304,7 @@ ANSWERS: Mapping[str, Answer] = {
     "write batch": _write_batch,
     **writes.CHANGE_ANSWERS,
     "write": writes.write_table,
-    "write options": _answer_write_options,
+    **write_options.ANSWERS,
     "truncate": writes.truncate_table,
     "partitions": partitions.list_partition_rows,
     "drop partitions": partitions.drop_table_partitions,

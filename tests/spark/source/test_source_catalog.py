@@ -161,12 +161,17 @@ def test_what_refused_schema_evolution_recommends(session: SparkSession, tmp_pat
         with settings(session, {setting: "true"}), pytest.raises(UnsupportedOperationException) as caught:
             session.sql(merge.format("made"))
         assert f"MERGE under the setting {setting} is not supported; RESET it, and {advice}" in str(caught.value)
+        with settings(session, {setting: "true"}):
+            session.sql("INSERT INTO made SELECT 7L AS id")
+            with pytest.raises(Exception, match=r"made|y") as caught_too:
+                session.sql("INSERT INTO made BY NAME SELECT 8L AS id, 2 AS y")
+        assert "KeyError" not in str(caught_too.value)
     finally:
         session.sql("DROP TABLE made")
     morrow.spark.catalog(session, "pm", warehouse=tmp_path)
     session.sql("ALTER TABLE pm.db.made ADD COLUMNS (y INT)")
     session.sql(merge.format("pm.db.made"))
-    assert table.to_arrow().to_pylist() == [{"id": 1, "y": 2}]
+    assert sorted(table.to_polars().rows()) == [(1, 2), (7, None)]
 
 
 def test_settings_of_writes_are_heeded_by_path(session: SparkSession, people: morrow.Table, tmp_path: Path) -> None:

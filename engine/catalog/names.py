@@ -44,7 +44,7 @@ def check_new_table_name(name: str, databases: Callable[[], Container[str]]) -> 
     probably ``catalog.database.table``, and would create a database.
 
     Raises:
-        InvalidArgument: a name of three words, of which the first is not one of the `databases`.
+        InvalidArgument: a name of three words whose first one is not among the `databases`.
     """
     database, table = table_name(name)
     if THREE_PARTS.fullmatch(name) and database not in databases():

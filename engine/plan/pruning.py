@@ -116,7 +116,7 @@ def mask_by_bucket(
 def has_misplaced_keys(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, entries: pl.DataFrame
 ) -> bool:
-    """Return whether files of a table with fixed buckets begin with keys whose hashes are those of other buckets.
+    """Return whether files of a table with fixed buckets begin with keys whose hashes belong to other buckets.
 
     pypaimon wrote such tables before 1.4: it took the MD5 of a key. Append tables record no whole key: always False.
     """

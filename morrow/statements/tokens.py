@@ -39,7 +39,7 @@ class Tokenizer(Dialect.Tokenizer):
 
 @dataclass(frozen=True)
 class Syntax:
-    """What differs in the text of statements between `Catalog.sql` and `morrow.spark.sql`."""
+    """The differences in the text of statements between `Catalog.sql` and `morrow.spark.sql`."""
 
     tokenize: Callable[[str], list[Token]]
     has_catalogs: bool = False

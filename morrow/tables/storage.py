@@ -21,7 +21,7 @@ from morrow.engine.plan.roots import Root, RootKind, list_lines
 
 
 class KeptBy(StrEnum):
-    """What keeps a data file."""
+    """The reasons to keep a data file."""
 
     LIVE = "live"
     BRANCH = "branch"

@@ -1,7 +1,7 @@
 """Sections read to memory or scanned, in the ways that `strategy` chooses; rows counted by metadata and masks.
 
-Many small sections are scanned or read together: thousands of partitions cost little more than their files, where a
-scan per section would cost Polars more than the reading. Files of one shape are scanned together, across partitions;
+Many small sections are scanned or read together: thousands of partitions cost little more than their files. A scan
+per section would cost Polars more than the reading. Files of one shape are scanned together, across partitions;
 the position of a row identifies its file, and so the values of its partition.
 
 Sections that are read together are one scan, too. The oldest file of every section comes first, then the second oldest,
@@ -521,7 +521,7 @@ READERS: Mapping[Way, Callable[[ScanPlan, Sequence[Section], FileStore], list[pl
     Way.READ_WHOLE: read_whole_sections,
     Way.REFRESH: _read_refreshed,
 }
-"""What reads the sections of each way into memory."""
+"""The function that reads sections into memory, for each way."""
 
 
 def check_complete(plan: ScanPlan, store: FileStore, rows: int) -> None:

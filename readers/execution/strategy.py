@@ -104,7 +104,7 @@ def choose_ways(
 
 
 def _choose_way(plan: ScanPlan, section: Section, store: FileStore, joined: set[int], *, pieces: bool) -> Choice:
-    """Choose how to read one section of which all rows are wanted."""
+    """Choose how to read a section if all its rows are wanted."""
     if pieces and is_cut(section, store):
         return Choice(section, Way.SCAN_PIECES, "large files are decoded as their rows are used")
     if id(section) in joined:
@@ -147,7 +147,7 @@ def _find_plan_obstacle(plan: ScanPlan) -> str | None:
 
 
 def _limit_memory(plan: ScanPlan, chosen: Iterable[Choice], held: float) -> Iterator[Choice]:
-    """Yield the choices, scans in place of reads beyond the limit."""
+    """Yield the choices; reads beyond the limit become scans."""
     reached = 0
     for choice in chosen:
         if choice.way not in SCANS:
@@ -218,7 +218,7 @@ def _is_joinable(plan: ScanPlan, section: Section) -> bool:
 
 
 def may_fail_by_replaced_rows(plan: ScanPlan, section: Section) -> bool:
-    """Return whether a whole read casts values of replaced rows to other types, which may have no such value.
+    """Return whether a whole read casts values of replaced rows to other types, which may lack such a value.
 
     Masked scans do not cast these values, nor does Java. Merges that fold versions cast all of them.
     """

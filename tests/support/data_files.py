@@ -107,7 +107,7 @@ def _encode_varint(value: int) -> bytes:
 
 
 def blob_file(values: Sequence[bytes | None], version: int = 1, *, unchecked: int = 0) -> bytes:
-    """Write a blob file whose checksums leave out so many bytes at the end of a record."""
+    """Write a blob file whose checksums leave out the last `unchecked` bytes of a record."""
     records, lengths = b"", []
     for value in values:
         if value is None:

@@ -342,7 +342,7 @@ def test_of_files_with_different_columns_of_the_same_rows_the_newest_tells(tmp_p
     assert rows(None, old, new, kind=SectionKind.STITCH) == [(3, 4, 2, "+I"), (4, 5, 2, "+I")]
 
 
-# Streams that end early are errors: Polars ends them quietly where it panics.
+# Streams that end early are errors: Polars ends them silently when it panics.
 
 
 @pytest.fixture

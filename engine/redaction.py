@@ -207,7 +207,8 @@ def list_public_names(value: object) -> list[str]:
 
 def explain_missing_name(kind: str, name: str, elsewhere: Mapping[str, str], known: Iterable[str]) -> str:
     """Return the message of an `AttributeError`: the call of that name in other libraries, or similar names."""
-    hint = f"use {elsewhere[name]}" if name in elsewhere else suggest_name(name, known).strip()
+    is_private = name.startswith("_")  # libraries probe for these, and a search for similar names takes time
+    hint = f"use {elsewhere[name]}" if name in elsewhere else "" if is_private else suggest_name(name, known).strip()
     return f"{kind!r} object has no attribute {name!r}{'; ' if hint else ''}{hint}"
 
 

@@ -60,7 +60,6 @@ OTHER_NAMES = {
     "FLOAT32": "FLOAT",
     "FLOAT64": "DOUBLE",
     "REAL": "FLOAT",
-    "STRUCT": "ROW<name t, ...>",
     "LIST": "ARRAY<t>",
 }
 """Paimon's names of types that other systems name otherwise."""

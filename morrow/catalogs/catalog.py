@@ -56,8 +56,7 @@ OTHER_NAMES = {
     "table_exists": "`name in catalog`",
     "tableExists": "`name in catalog`",
     "scan": "table(name).scan()",
-    "read": "table(name).read()",
-    "register_table": "clone_parquet(folder, name)",
+    "read": "table(name).to_polars()",
     "query": "sql(query)",
     "execute": "sql(query)",
 }

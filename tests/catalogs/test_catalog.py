@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import morrow
+from morrow.catalogs.catalog import OTHER_NAMES as CATALOG_NAMES
 from morrow.engine.errors import (
     AlreadyExists,
     BranchNotFound,
@@ -16,6 +19,7 @@ from morrow.engine.errors import (
     NotFound,
     TableNotFound,
 )
+from morrow.tables.table import OTHER_NAMES as TABLE_NAMES
 from tests.support.table_factory import TableFactory
 
 
@@ -166,6 +170,40 @@ def test_a_warehouse_or_database_in_place_of_a_table(tmp_path: Path, folder: str
 def test_names_of_other_libraries_lead_to_the_right_method(catalog: morrow.Catalog, name: str, instead: str) -> None:
     with pytest.raises(AttributeError, match=f"'Catalog' object has no attribute '{name}'; {instead}"):
         getattr(catalog, name)
+
+
+@pytest.mark.parametrize("name", ["lake.shop.orders", "lake.a.orders"])
+def leads_to_a_method(owner: object, call: str) -> bool:
+    """Follow the attributes of a call such as ``tags.create(name)``, up to the first result of a call."""
+    for part in re.sub(r"\(.*?\)", "()", call).split("."):
+        name, called, _ = part.partition("(")
+        if not hasattr(owner, name):
+            return False
+        if called:
+            return True
+        owner = getattr(owner, name)
+    return True
+
+
+@pytest.mark.parametrize("others", [CATALOG_NAMES, TABLE_NAMES], ids=["catalog", "table"])
+def test_names_of_other_libraries_lead_to_methods_that_exist(
+    catalog: morrow.Catalog, others: Mapping[str, str]
+) -> None:
+    owner = catalog if others is CATALOG_NAMES else catalog.table("a.orders")
+    calls = [
+        call
+        for text in others.values()
+        for call in re.split(r", (?![^(]*\))| or | and ", text)
+        if call[0].isidentifier()
+    ]
+    missing = [call for call in calls if not call.startswith("the table itself") and not leads_to_a_method(owner, call)]
+    assert missing == []
+    assert [name for name in others if hasattr(owner, name)] == []
+
+
+def test_private_names_are_not_compared_with_others(catalog: morrow.Catalog) -> None:
+    with pytest.raises(AttributeError, match=r"'Catalog' object has no attribute '_repr_png_'$"):
+        catalog._repr_png_  # type: ignore[attr-defined]  # noqa: B018 - as notebooks probe
 
 
 @pytest.mark.parametrize("name", ["lake.shop.orders", "lake.a.orders"])

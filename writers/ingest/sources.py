@@ -10,6 +10,7 @@ calendar, which is only visible in the footer's metadata.
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -190,7 +191,8 @@ def build_column(kind: t.DataType | None, values: Any) -> Any:
         return pa.array(values)
     is_map = isinstance(kind, (t.MapType, t.MultisetType))
     given = [None if value is None else _to_entries(value) for value in values] if is_map else list(values)
-    given = [None if type(value).__name__ in PANDAS_NULLS else value for value in given]
+    if "pandas" in sys.modules:
+        given = [None if type(value).__name__ in PANDAS_NULLS else value for value in given]
     try:
         made = pa.array(given)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.types import parse_atomic
-from morrow.engine.schema.sql_columns import Column, parse_columns, parse_type
+from morrow.engine.schema.sql_columns import OTHER_NAMES, Column, parse_columns, parse_type
 
 
 def parsed(text: str) -> t.DataType:
@@ -147,3 +147,11 @@ def sql(kind: t.DataType) -> str:
 @given(types())
 def test_every_type_reads_back_from_its_own_text(kind: t.DataType) -> None:
     assert parsed(sql(kind)) == kind
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_names_of_other_systems_lead_to_types_that_exist(name: str) -> None:
+    with pytest.raises(Unsupported, match=r"did you mean .*\?"):
+        parse_type(name, "c")
+    for found in OTHER_NAMES[name].split(", or "):
+        parse_type(found.replace("(p, s)", "(9, 2)").replace("<t>", "<INT>"), "c")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.writers.ingest.sources import LIBRARY_CALLS
 from tests.support.hostile_names import PATTERNS
 from tests.support.written import data_files, new_table, rows
 
@@ -195,6 +197,13 @@ def test_what_is_refused_writes_nothing(tmp_path: Path, data: object, error: typ
         table.append(data)
     assert table.scan().snapshot_id is None
     assert data_files(Path(table.path)) == set()
+
+
+@pytest.mark.parametrize("library", LIBRARY_CALLS)
+def test_objects_of_other_libraries_name_the_call(tmp_path: Path, library: str) -> None:
+    given = type("Table", (), {"__module__": f"{library}.table"})()
+    with pytest.raises(InvalidArgument, match=re.escape(LIBRARY_CALLS[library])):
+        new_table(tmp_path, "id BIGINT").append(given)
 
 
 def test_an_error_in_a_later_batch_undoes_the_first(tmp_path: Path) -> None:

@@ -5,9 +5,7 @@ An operation can override options of the table, which gives it a target with the
 
 from __future__ import annotations
 
-import getpass
 import re
-import socket
 import sys
 import uuid
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -150,6 +148,9 @@ def _generate_user(write: WriteOptions) -> str:
 @cache
 def _describe_process() -> str:
     """Return ``user@host-program``, in characters that are valid in names of files."""
+    import getpass
+    import socket
+
     try:
         user = getpass.getuser()
     except (OSError, KeyError, ImportError):  # the user has no name, as in many containers
@@ -206,8 +207,9 @@ def with_dynamic_options(metadata: TableMetadata, options: Mapping[str, object])
     check_write_options(given, READ_OPTION_KEYS | WRITE_OPTION_KEYS)
     dynamic = {**dict(metadata.dynamic), **{find_present_key(key): value for key, value in given.items()}}
     made = replace(metadata, dynamic=tuple(sorted(dynamic.items())))
-    target = WriteTarget.of(made)
-    parse_travel_options(target.options.travel)
+    parse_travel_options(made.options(made.latest_schema()).travel)
+    if not dynamic.keys() <= READ_OPTION_KEYS:  # tables that Morrow cannot write are read with options, too
+        WriteTarget.of(made)
     return made
 
 

@@ -66,8 +66,8 @@ FRAME_BYTES, COLUMN_BYTES = 512, 1280
 """The memory that a frame and each of its columns take in addition to their values."""
 
 METADATA_CACHE: ByteCache[object] = ByteCache(256 << 20, max_entries=MAX_CACHED_ENTRIES)
-"""Decoded metadata files (manifests, schemas) of all tables, their plans, and where the next search for the newest
-snapshot begins; dropped by ``morrow.clear_caches()``."""
+"""Decoded metadata files (manifests, schemas) of all tables, their plans, and the starts of the next searches for the
+newest snapshot; dropped by ``morrow.clear_caches()``."""
 
 
 def estimate_frame_bytes(frame: pl.DataFrame) -> int:
@@ -282,6 +282,10 @@ class TableMetadata(MetadataFiles):
     def latest_snapshot(self) -> Snapshot | None:
         """Return the newest committed snapshot, None if nothing was committed."""
         return find_newest_snapshot(self)
+
+    def newest_options(self) -> dict[str, str]:
+        """Return the options of the newest schema, with the `dynamic` ones instead of stored ones, as text."""
+        return {**self.latest_schema().options, **dict(self.dynamic)}
 
     def options(self, schema: TableSchema) -> TableOptions:
         """Return the options of this schema, with the `dynamic` ones instead of stored ones, parsed and checked.

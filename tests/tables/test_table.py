@@ -208,6 +208,33 @@ def test_options_of_single_reads_and_writes(tmp_path: Path) -> None:
     assert table.options == {"file.format": "parquet"}
 
 
+def test_options_of_expiry_and_streams(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id INT", options={"write-only": True})
+    for number in range(4):
+        table.append({"id": [number]})
+    kept = table.with_options({"snapshot.num-retained.min": 1, "snapshot.num-retained.max": 2})
+    assert int(table.expire_snapshots(dry_run=True)) == 0
+    assert int(kept.expire_snapshots()) == 2
+    assert [snapshot.id for snapshot in table.snapshots()] == [3, 4]
+    stream = table.with_options({"consumer-id": "reader"}).stream(wait=0)
+    assert len(list(stream)) > 0
+    stream.commit()
+    assert table.consumers.next_snapshot("reader") == 5
+
+
+def test_options_of_reads_on_tables_that_are_not_written(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id INT", options={"write-only": True})
+    table.append({"id": [1]})
+    schema = Path(table.path) / "schema" / "schema-0"
+    content = json.loads(schema.read_text())
+    content["options"]["commit.callbacks"] = "org.example.Callback"
+    schema.write_text(json.dumps(content))
+    morrow.clear_caches()
+    assert table.with_options({"scan.snapshot-id": 1}).count() == 1
+    with pytest.raises(Unsupported, match=r"commit\.callbacks"):
+        table.with_options({"file.format": "orc"})
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

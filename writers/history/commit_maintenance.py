@@ -213,9 +213,9 @@ class _Expiry:
         return newest_id > min(self._retention.least, self._retention.most)
 
     def _is_due(self, earliest: Snapshot, newest: Snapshot) -> bool:
-        count = newest.id - earliest.id + 1
         from morrow.writers.history.snapshot_expiry import read_clock_millis
 
+        count = newest.id - earliest.id + 1
         is_old = earliest.time_millis < read_clock_millis() - self._retention.millis
         return count > self._retention.most or (count > self._retention.least and is_old)
 
@@ -270,7 +270,7 @@ def expire_consumers(metadata: TableMetadata, *, older_than_millis: int | None =
     """
     moment = older_than_millis
     if moment is None:
-        kept = parse_consumer_expiration(metadata.latest_schema().options, where=metadata.where)
+        kept = parse_consumer_expiration(metadata.newest_options(), where=metadata.where)
         if kept is None:
             return []
         moment = time.time_ns() // 1_000_000 - kept // timedelta(milliseconds=1)

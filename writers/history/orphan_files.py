@@ -288,7 +288,7 @@ def _check_purge(metadata: TableMetadata, branches: Sequence[str], older_than_mi
         raise InvalidArgument(f"{metadata.where}: a purge removes all branches; call it on the main branch")
     for branch in branches:
         check_unused(metadata, branch, "removed")
-    parse_expire_options(metadata.latest_schema().options, where=metadata.where)
+    parse_expire_options(metadata.newest_options(), where=metadata.where)
     compute_cutoff_millis(older_than_millis)
     return WriteTarget.of(metadata)
 

@@ -103,7 +103,7 @@ def expire_snapshots(
     """
     if not dry_run:
         finish_removals(metadata)
-    options = parse_expire_options(metadata.latest_schema().options, where=metadata.where)
+    options = parse_expire_options(metadata.newest_options(), where=metadata.where)
     retention = override_retention(options.snapshots, retain_max, retain_min, metadata.where)
     young = older_than_millis if older_than_millis is not None else read_clock_millis() - retention.millis
     limit = parse_limit(max_deletes, metadata.where)
@@ -344,7 +344,7 @@ def expire_changelogs(
     Raises: as `expire_snapshots`.
     """
     finish_removals(metadata)
-    options = parse_expire_options(metadata.latest_schema().options, where=metadata.where)
+    options = parse_expire_options(metadata.newest_options(), where=metadata.where)
     retention = override_retention(options.changelogs, retain_max, retain_min, metadata.where)
     young = older_than_millis if older_than_millis is not None else read_clock_millis() - retention.millis
     limit = parse_limit(max_deletes, metadata.where)

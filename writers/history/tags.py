@@ -62,7 +62,7 @@ def read_utc_clock() -> dt.datetime:
 
 def read_tag_options(metadata: TableMetadata) -> TagOptions:
     """Return the table's options about tags. Raises as `parse_tag_options`."""
-    return parse_tag_options(metadata.latest_schema().options, where=metadata.where)
+    return parse_tag_options(metadata.newest_options(), where=metadata.where)
 
 
 def create_tag(

@@ -158,7 +158,7 @@ def remove_expired_changelogs(metadata: TableMetadata, gone: Sequence[Root], the
 
 
 def _has_no_changelog_files(metadata: TableMetadata) -> bool:
-    producer = Options(metadata.latest_schema().options, metadata.where).get(CHANGELOG_PRODUCER)
+    producer = Options(metadata.newest_options(), metadata.where).get(CHANGELOG_PRODUCER)
     return producer is ChangelogProducer.NONE
 
 

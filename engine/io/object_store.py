@@ -335,7 +335,7 @@ _naming = threading.Lock()
 class Clients:
     """The clients of one bucket; `reached`: the server has answered one of them, even if with an error.
 
-    `forbidding` makes the client whose puts forbid OSS to replace an object; None for a store that is not S3's.
+    `forbidding` makes a client whose puts carry `FORBID_OVERWRITE`; only S3's interface is asked by it.
     """
 
     patient: Bucket
@@ -395,11 +395,12 @@ def _make_clients(base: str, config: Items, connection: Items, process: int, env
     """Return clients, cached since their connections are open and creating clients takes milliseconds."""
     from obstore.store import from_url
 
-    made = partial(from_url, base, config=cast(Any, dict(config)) or None)
-    made_here = partial(made, client_options=cast(Any, dict(connection)) or None)
-    forbidding = partial(made, client_options=cast(Any, {**dict(connection), "default_headers": FORBID_OVERWRITE}))
+    open_with = partial(from_url, base, config=cast(Any, dict(config)) or None)
+    plain = partial(open_with, client_options=cast(Any, dict(connection)) or None)
+    headers = {**dict(connection), "default_headers": FORBID_OVERWRITE}
     hasty: Any = {"max_retries": HASTY_TRIES, "retry_timeout": timedelta(seconds=HASTY_SECONDS)}
-    return Clients(made_here(), made_here(retry_config=hasty), forbidding=cache(forbidding))
+    forbidding = cache(partial(open_with, client_options=cast(Any, headers)))
+    return Clients(plain(), plain(retry_config=hasty), forbidding=forbidding)
 
 
 def open_memory_bucket(base: str) -> Bucket:

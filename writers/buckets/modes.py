@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 
 from morrow.engine.errors import InvalidArgument
@@ -62,16 +63,25 @@ def make_router(target: WriteTarget, snapshot: Snapshot | None, *, overwrite: bo
     mode = determine_bucket_mode(target)
     if mode is BucketMode.PARTITION_BUCKETS:
         return PartitionBucketsRouter(target, snapshot, overwrite=overwrite)
-    if mode is BucketMode.FIXED:
-        return FixedRouter(target)
-    if mode in (BucketMode.UNAWARE, BucketMode.POSTPONE):
-        bucket = UNAWARE_BUCKET if mode is BucketMode.UNAWARE else POSTPONE_BUCKET
-        return SingleRouter(target.partition_fields, bucket)
-    before = None if overwrite else snapshot
-    if mode is BucketMode.DYNAMIC:
-        from morrow.writers.buckets.dynamic import DynamicRouter
+    return _ROUTERS[mode](target, None if overwrite else snapshot)
 
-        return DynamicRouter(target, before)
+
+def _make_dynamic_router(target: WriteTarget, snapshot: Snapshot | None) -> Router:
+    from morrow.writers.buckets.dynamic import DynamicRouter
+
+    return DynamicRouter(target, snapshot)
+
+
+def _make_cross_partition_router(target: WriteTarget, snapshot: Snapshot | None) -> Router:
     from morrow.writers.buckets.cross_partition import CrossPartitionRouter
 
-    return CrossPartitionRouter(target, before)
+    return CrossPartitionRouter(target, snapshot)
+
+
+_ROUTERS: dict[BucketMode, Callable[[WriteTarget, Snapshot | None], Router]] = {
+    BucketMode.UNAWARE: lambda target, _: SingleRouter(target.partition_fields, UNAWARE_BUCKET),
+    BucketMode.FIXED: lambda target, _: FixedRouter(target),
+    BucketMode.DYNAMIC: _make_dynamic_router,
+    BucketMode.CROSS_PARTITION: _make_cross_partition_router,
+    BucketMode.POSTPONE: lambda target, _: SingleRouter(target.partition_fields, POSTPONE_BUCKET),
+}

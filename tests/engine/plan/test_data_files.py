@@ -354,8 +354,8 @@ def test_folders_far_away_are_looked_for_many_at_once() -> None:
         table.append({"id": list(range(40)), "p": days})
         morrow.clear_caches()
         server.asked.clear()
-        server.latency = 0.02
+        server.latency = 0.1  # long, since a busy machine begins requests late
         plan = morrow.open(table.path, storage_options=server.options).scan().plan
         assert len(plan.files) == 40
         assert {file.path.split("/")[-3] for file in plan.files} == {f"p={day}" for day in days}
-        assert server.rounds() < 20  # fewer than 40 requests one after another
+        assert server.rounds() < 12  # fewer than 40 requests one after another

@@ -52,6 +52,7 @@ class Rewriting:
             where: only partitions that match this condition on partition columns.
             order_by: sort the rows of append tables by these columns while they are rewritten.
             strategy: how to sort: ``order``, ``zorder`` or ``hilbert``.
+            properties: stored in the snapshots of the commit.
 
         Returns: the snapshot, None if nothing was worth compacting.
 
@@ -82,6 +83,7 @@ class Rewriting:
             buckets: the number of buckets; None: the option ``bucket`` of the table.
             partition: values of (some) partition columns, or several such mappings. None: all partitions.
             where: only partitions for which this condition on partition columns is true.
+            properties: stored in the snapshots of the commit.
 
         Returns: the snapshot, None if there was nothing to do.
 
@@ -106,6 +108,7 @@ class Rewriting:
 
         Args:
             partition, where: as for `rescale`.
+            properties: stored in the snapshots of the commit.
 
         Raises:
             InvalidArgument, Unsupported: the options are wrong, as for writers, or an argument is.
@@ -136,6 +139,7 @@ class Rewriting:
         Args:
             columns: column names; None: all columns. Statistics are distinct values (estimated for many rows), nulls,
                 lengths, and minimum and maximum (of numbers, dates, booleans and timestamps).
+            properties: stored in the snapshots of the commit.
 
         Returns: the ANALYZE snapshot, None for a table without snapshots.
 
@@ -175,7 +179,7 @@ class RowOperations(Rewriting):
                 LazyFrame, an Arrow dataset, a list of dicts, a dict of columns, or an iterator of tables, which are
                 read one by one. Columns are matched by name.
             kinds: see `Writer.write`.
-            properties: stored in the snapshot.
+            properties: stored in the snapshots of the commit.
             missing: ``null``: missing nullable columns are written as their default value, or null without a default;
                 if versions are merged by column, null keeps the stored value. ``error``: missing columns raise.
             schema_mode: ``merge``: columns that the table lacks are added to it, nullable and last. None: unknown
@@ -217,6 +221,7 @@ class RowOperations(Rewriting):
             keys_or_filter: a condition, as the filter of `scan` (SQL text, a pyarrow or Polars expression), or the
                 primary keys of the rows: any data as in `append`; only its key columns are used. A condition on
                 partition columns alone drops partitions.
+            properties: stored in the snapshots of the commit.
 
         Returns: the last snapshot created, None if there was no row to delete.
 
@@ -241,6 +246,7 @@ class RowOperations(Rewriting):
             set: column -> new value. Text is a SQL expression over the old row (``"amount * 2"``, ``"'text'"``), a
                 Polars expression is computed over the old row, anything else is the value itself (None: null).
             where: the rows to update, as the filter of `scan`; None: all.
+            properties: stored in the snapshots of the commit.
 
         Returns: the last snapshot created, None if no row matched.
 
@@ -260,6 +266,7 @@ class RowOperations(Rewriting):
         Args:
             source: data as in `append`; it is held in memory.
             on: the column or columns that are equal in both, or a SQL condition on ``target.x`` and ``source.x``.
+            properties: stored in the snapshots of the commit.
         """
         from morrow.writers.operations.merge import Merge
 
@@ -286,6 +293,7 @@ class RowOperations(Rewriting):
                 whole table. None: by the option ``dynamic-partition-overwrite`` (default True).
             replace_where: a condition on partition columns, instead of `partition` and `dynamic`. All matching
                 partitions are replaced, even if `data` has no rows for them.
+            properties: stored in the snapshots of the commit.
             missing, schema_mode: as in `append`.
 
         Returns: the last snapshot created, None if there was nothing to do.

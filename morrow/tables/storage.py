@@ -7,7 +7,7 @@ vectors, indexes and metadata are not counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 import polars as pl
@@ -17,7 +17,7 @@ from morrow.engine.format.manifest_entries import ADD
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.references import StateWalk, get_changelog_lists, read_lists, read_outlines
-from morrow.engine.plan.roots import Root, RootKind, list_lines
+from morrow.engine.plan.roots import Line, Root, RootKind, list_lines
 
 
 class KeptBy(StrEnum):
@@ -40,21 +40,21 @@ def measure_storage(metadata: TableMetadata) -> pl.DataFrame:
     Raises:
         CorruptFile, FileMissing: a manifest cannot be read.
     """
-    walk = StateWalk()
+    walk, lines = StateWalk(), list_lines(metadata)
     parts = [pl.DataFrame(schema=SCHEMA)]
-    for kept_by, name, root in _list_states(metadata):
+    for kept_by, name, root in _list_states(metadata, lines):
         schema = root.metadata.schema(root.snapshot.schema_id)
         parts.append(_sum_by_partition(kept_by, name, root, schema, walk.unseen(root.metadata, root.snapshot, schema)))
-    parts += _sum_changelogs(metadata)
+    parts += _sum_changelogs(lines)
     by = ["kept_by", "name", "partition"]
     return pl.concat(parts).group_by(by, maintain_order=True).agg(pl.col("files", "bytes").sum())
 
 
-def _list_states(metadata: TableMetadata) -> Iterator[tuple[KeptBy, str | None, Root]]:
+def _list_states(metadata: TableMetadata, lines: Sequence[Line]) -> Iterator[tuple[KeptBy, str | None, Root]]:
     """Yield the snapshots and tags of all branches in the order in which they claim files."""
     from morrow.writers.history.snapshot_expiry import expire_snapshots
 
-    lines = sorted(list_lines(metadata), key=lambda line: line.metadata.branch != metadata.branch)
+    lines = sorted(lines, key=lambda line: line.metadata.branch != metadata.branch)
     for line in lines:
         is_own = line.metadata.branch == metadata.branch
         for root in line.snapshots(line.snapshot_ids[-1:]):
@@ -96,10 +96,10 @@ def _name_partitions(rows: pl.Series, schema: TableSchema, where: str) -> pl.Ser
     return pl.select(pl.concat_str(texts, separator="/").alias("partition")).to_series()
 
 
-def _sum_changelogs(metadata: TableMetadata) -> Iterator[pl.DataFrame]:
+def _sum_changelogs(lines: Sequence[Line]) -> Iterator[pl.DataFrame]:
     """Yield the sums of changelog files, branch by branch. Branches share no changelog files, except copied ones."""
     seen = pl.Series(dtype=pl.String)
-    for line in list_lines(metadata):
+    for line in lines:
         roots = [root for root in line.roots() if root.kind != RootKind.TAG]
         frames = read_lists(roots, [stored for root in roots for stored in get_changelog_lists(root)])
         if not frames:

@@ -91,7 +91,7 @@ def _is_cached(merge: SectionMerge) -> bool:
 
 
 class Known(StrEnum):
-    """What is cached of a section."""
+    """The cached values of a section."""
 
     MERGED = "merged rows are cached"
     EARLIER = "merged rows of an earlier state are cached"

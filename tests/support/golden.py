@@ -79,7 +79,7 @@ class Case:
     engine: str
     reads: tuple[Read, ...] = field(default=())
     traits: frozenset[str] = frozenset()
-    """What it exercises: options, types, formats, operations."""
+    """The options, types, formats and operations that it exercises."""
 
 
 @functools.cache

@@ -83,8 +83,8 @@ def cases() -> set[str]:
 
 
 def replayed() -> list[str]:
-    """Return a sample of the histories with all their traits. What else differs between two histories (codecs, widths,
-    tags) is compared with Java by others: the rows by `tests/test_golden.py`, the files by
+    """Return a sample of the histories with all their traits. Other tests compare further differences (codecs, widths,
+    tags) with Java: the rows by `tests/test_golden.py`, the files by
     `tests/writers/files/test_golden_metadata.py`, what each bucket writes by
     `tests/writers/keyed/test_golden_histories.py`. `make test-long` replays all.
     """

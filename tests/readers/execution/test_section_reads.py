@@ -27,7 +27,7 @@ FILTERS = (None, "v < 50", "p = 'p3'", "q = 0.0 AND v > 30", "p <> 'p1' OR v = 4
 
 
 def many(path: Path, kind: str) -> morrow.Table:
-    """Make fifteen partitions with deleted rows, some of which have one more column."""
+    """Make fifteen partitions with deleted rows; some have one more column."""
     keyed, options = TABLES[kind]
     schema = "id INT, p STRING, q DOUBLE, v INT"
     table = new_table(path, schema, keys=["id", "p", "q"] if keyed else [], by=["p", "q"], options=options)

@@ -347,7 +347,7 @@ def test_of_files_with_different_columns_of_the_same_rows_the_newest_tells(tmp_p
 
 @pytest.fixture
 def unreadable(golden_root: Path) -> Path:
-    """A table of which Java cannot read the newest state either: a file without a value that its column must have."""
+    """Return a table whose newest snapshot Java cannot read either: a file lacks a value that its column requires."""
     return golden_root / "versions" / "1.0.1" / "pu_random_seqgroup" / "warehouse" / "db.db" / "t"
 
 

@@ -29,7 +29,7 @@ from tests.support.table_factory import TableFactory
 
 
 def with_vectors(path: Path, *, wide: bool = False) -> TableFactory:
-    """Make an append table with a file of four rows, two of which are deleted, and a file of three rows."""
+    """Make an append table with a file of four rows, two of them deleted, and a file of three rows."""
     options = {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": str(wide).lower()}
     table = TableFactory(path / "t", [("x", "INT")], options=options)
     table.deletion_vector(table.write_file(pa.table({"x": [0, 1, 2, 3]})), [1, 3])

@@ -283,7 +283,7 @@ def test_arrays_of_every_layout(spark: SparkSession, tmp_path: Path) -> None:
 
 
 PROMISING = (pa.string(), pa.large_string(), pa.decimal128(5, 2), pa.date32(), pa.timestamp("us"))
-"""Types of which some bytes are no value."""
+"""Types for which some bytes are not valid values."""
 
 
 def is_valid(array: pa.Array) -> bool:

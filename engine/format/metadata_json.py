@@ -53,7 +53,7 @@ def build_from_json(path: str, build: Callable[[Mapping[str, Any]], T], node: Ma
         return build(node)
     except KeyError as error:
         raise CorruptFile(path, f"the member {error} is missing") from error
-    except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+    except (TypeError, ValueError, msgspec.ValidationError, AttributeError, OverflowError, RecursionError) as error:
         raise CorruptFile(path, f"a member has the wrong type ({error})") from error
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from morrow.cli.app import app
 from tests.support.command_line import CliRunner
+from tests.support.old_libraries import find_refusal
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ def run() -> Run:
 
     def call(*args: object) -> Done:
         result = CliRunner().invoke(app, [str(arg) for arg in args], prog_name="morrow", catch_exceptions=False)
+        if (refusal := find_refusal(result.stderr)) is not None:
+            pytest.skip(f"refused: {refusal}")
         return Done(result.exit_code, result.stdout_bytes, result.stderr)
 
     return call

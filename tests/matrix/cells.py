@@ -23,6 +23,7 @@ ALWAYS = (
     "pymetastore>=0.4.2",
     "pytest>=8",
     "pytest-xdist>=3.5",
+    "zstandard>=0.22",  # fastavro before 1.10 compresses with it, which tests do
 )
 
 SUBSET = (

@@ -328,6 +328,22 @@ def test_what_catalogs_and_stores_recommend(catalogs: Catalogs, advice: Advice) 
     advice.then(catalogs)
 
 
+@pytest.mark.parametrize(
+    ("protocol", "says"),
+    [("gs", "by its URL alone (gs://...), without filesystem"), ("sftp", "keep the table in a folder, or at a URL")],
+)
+def test_what_file_systems_of_others_recommend(tmp_path: Path, protocol: str, says: str) -> None:
+    fsspec = pytest.importorskip("fsspec.implementations.memory", reason="fsspec is not installed")
+    filesystem = type("Other", (fsspec.MemoryFileSystem,), {"protocol": protocol})()
+    fill(morrow.Catalog("/lake", filesystem=fsspec.MemoryFileSystem()))
+    table = morrow.Catalog("/lake", filesystem=filesystem).table("db.t")
+
+    for refused in (lambda: table.append({"id": [2]}), lambda: pickle.dumps(table)):
+        with pytest.raises(MorrowError, match=re.escape(says)):
+            refused()
+    is_pickled(fill(morrow.Catalog(tmp_path)).table("db.t"))
+
+
 PREFIXES = {
     "s3.": "s3://lake/w",
     "fs.oss.": "oss://lake/w",

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
 from morrow.engine.io.local import LocalStore
+from morrow.engine.io.storage_options import has_store
 from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, FileStore, Walk
 from morrow.engine.redaction import redact_error
 from morrow.engine.units import MILLIS_PER_SECOND
@@ -45,8 +46,9 @@ class FsspecStore:
         self._protocol = protocol if isinstance(protocol, str) else str(protocol[0])
 
     def __reduce__(self) -> Any:
-        hint = "open it by its URL (s3://...), whose credentials other processes find again"
-        raise Unsupported("pickling a table in a file system of fsspec", where=f"{self._protocol}://", hint=hint)
+        raise Unsupported(
+            "pickling a table in a file system of fsspec", where=f"{self._protocol}://", hint=self._suggest_place()
+        )
 
     def read(self, path: str) -> bytes:
         return bytes(self._asked(path, lambda: self._fs.cat_file(path)))
@@ -109,8 +111,7 @@ class FsspecStore:
             raise Unsupported(
                 "committing through fsspec",
                 where=self.url(path),
-                hint="it cannot create a file only if there is none; open the table by its URL (s3://, gs://, az://), "
-                "or in a catalog with a lock (metastore=jdbc)",
+                hint=f"it cannot create a file only if there is none; {self._suggest_place()}",
             )
         with _creating:
             if self.exists(path):
@@ -188,6 +189,12 @@ class FsspecStore:
     def move_folder(self, source: str, target: str) -> None:  # noqa: ARG002  # not supported
         hint = "files would be moved one by one, and readers would see a part; write the rows into a new one"
         raise Unsupported("renaming through fsspec", where=self.url(source), hint=hint)
+
+    def _suggest_place(self) -> str:
+        """Return the advice to let Morrow itself open the store, or another store."""
+        if has_store(self._protocol):
+            return f"open the table by its URL alone ({self._protocol}://...), without filesystem"
+        return "keep the table in a folder, or at a URL that Morrow opens itself (s3://, gs://, az://, hdfs://)"
 
     def _parents(self, path: str) -> None:
         self._fs.makedirs(posixpath.dirname(path), exist_ok=True)

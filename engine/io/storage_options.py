@@ -470,6 +470,11 @@ _OF_SCHEME: dict[str, Callable[[Mapping[str, str], str], dict[str, str]]] = {
 }
 
 
+def has_store(scheme: str) -> bool:
+    """Return whether Morrow itself opens URLs of a scheme."""
+    return scheme.lower() in _OF_SCHEME
+
+
 def find_prefix(key: str) -> str:
     """Return Paimon's prefix of a store option, empty if it has none."""
     return next((prefix for prefix in PREFIXES if key.startswith(prefix)), "")

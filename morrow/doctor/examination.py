@@ -50,6 +50,7 @@ MAX_EXPIRY_SECONDS = 3_600
 """Maximum duration of an expiry. After this time, it was interrupted or the hint is wrong."""
 MAX_ROOTS_AT_ONCE = 256
 RESTORE = "restore it from a backup"
+MAY_BE_SOUND = "the file may be sound"
 BUCKET_FILES = {"_BUCKET": pl.Int32, "_TOTAL_BUCKETS": pl.Int32, "_MIN_KEY": pl.Binary}
 
 
@@ -65,7 +66,7 @@ def check_schemas(subject: Subject) -> Generator[Finding, None, str]:
                 raise
             except MorrowError as error:
                 where = subject.relative(branch.paths.schema(schema_id))
-                yield Finding(Severity.ERROR, "schemas", where, str(error), f"{RESTORE}: files of it cannot be read")
+                yield _build_finding("schemas", where, error, f"{RESTORE}: files of it cannot be read")
     return format_count(count, "version") + " read"
 
 
@@ -120,7 +121,7 @@ def _read_roots(branch: TableMetadata) -> Iterator[Root | Finding]:
         except StorageError:
             raise
         except MorrowError as error:
-            yield Finding(Severity.ERROR, "files", f"snapshot {snapshot_id}", str(error), RESTORE)
+            yield _build_finding("files", f"snapshot {snapshot_id}", error, RESTORE)
             continue
         if found is not None:
             yield Root(branch, RootKind.SNAPSHOT, found)
@@ -132,7 +133,7 @@ def _read_roots(branch: TableMetadata) -> Iterator[Root | Finding]:
         except StorageError:
             raise
         except MorrowError as error:
-            yield Finding(Severity.ERROR, "files", f"tag {name}", str(error), f"{RESTORE}, or delete the tag")
+            yield _build_finding("files", f"tag {name}", error, f"{RESTORE}, or delete the tag")
     changelog_ids = tuple(list_living_changelog_ids(branch))
     yield from Line(branch, (), (), changelog_ids).changelogs(changelog_ids)
 
@@ -243,8 +244,7 @@ def _find_wrong_files(
 def _report_unreadable(subject: Subject, root: Root, error: MorrowError) -> Finding:
     path = getattr(error, "path", None)
     where = describe_root(root) if path is None else subject.relative(path)
-    remedy = f"{RESTORE}; {describe_root(root)} cannot be read without it"
-    return Finding(Severity.ERROR, "files", where, escape_to_line(str(error)), remedy)
+    return _build_finding("files", where, error, f"{RESTORE}; {describe_root(root)} cannot be read without it")
 
 
 def check_hints(subject: Subject) -> Generator[Finding, None, str]:
@@ -383,7 +383,7 @@ def check_data(subject: Subject) -> Generator[Finding, None, str]:
         return "nothing was committed"
     found = make_scan(subject.metadata).verification()
     for file in found.unsound:
-        remedy = "the file may be sound" if isinstance(file.error, Unsupported) else "restore it from a backup"
+        remedy = MAY_BE_SOUND if isinstance(file.error, Unsupported) else RESTORE
         remedy += "; the other files can be read"
         for problem in file.problems:
             yield Finding(Severity.ERROR, "data", subject.relative(file.path), problem, remedy)
@@ -556,7 +556,9 @@ def _run_check(check: Check, subject: Subject, name: str, findings: list[Finding
             )
         except MorrowError as error:
             if not any(_is_reported(finding, subject, error) for finding in findings):
-                findings.append(_build_finding(subject, name, error))
+                path = getattr(error, "path", None)
+                where = "table" if path is None else subject.relative(path)
+                findings.append(_build_finding(name, where, error, f"{RESTORE}, or go back: `morrow rollback`"))
             return "not looked at: what it needs cannot be read"
         if (found.where, found.what) not in known:
             known.add((found.where, found.what))
@@ -569,8 +571,8 @@ def _is_reported(finding: Finding, subject: Subject, error: MorrowError) -> bool
     return str(error) == finding.what or (path is not None and known in (finding.where, finding.what))
 
 
-def _build_finding(subject: Subject, name: str, error: MorrowError) -> Finding:
-    path = getattr(error, "path", None)
-    where = "table" if path is None else subject.relative(path)
-    remedy = "restore it from a backup, or go back: `morrow rollback`"
-    return Finding(Severity.ERROR, name, where, escape_to_line(str(error)), remedy)
+def _build_finding(check: str, where: str, error: MorrowError, remedy: str) -> Finding:
+    """Return the finding for an error. A file that Morrow does not know needs no restoring."""
+    if isinstance(error, Unsupported):
+        remedy = MAY_BE_SOUND
+    return Finding(Severity.ERROR, check, where, escape_to_line(str(error)), remedy)

@@ -261,7 +261,8 @@ def evolving_merge(at: Place) -> None:
         )
     except UnsupportedOperationException as error:
         assert MERGE_SCHEMA in str(error), error
-        raise Unsupported(str(error)) from error
+        what, _, hint = str(error).partition(" is not supported; ")
+        raise Unsupported(what, hint=hint) from error
     finally:
         at.spark.conf.unset(MERGE_SCHEMA)
     assert at.sql("SELECT id, name FROM pm.db.m") == [(1, "a")]

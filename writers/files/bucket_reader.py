@@ -34,8 +34,8 @@ from morrow.writers.target import WriteTarget
 class StoredFiles:
     """Reader of the data files `files` of one bucket, without the rows that `vectors` mark as dead.
 
-    With `leveled`, frames have the additional column `RUN_LEVEL` (Int32). If the rows are `merged`, versions that newer
-    ones replace may be left out, and are if their values may not have the types of today.
+    With `leveled`, frames have the additional column `RUN_LEVEL` (Int32). In levels below `merged_below`, versions that
+    newer ones of these levels replace may be left out, and are if their values may not have the types of today.
     """
 
     target: WriteTarget
@@ -43,7 +43,7 @@ class StoredFiles:
     files: tuple[DataFileMeta, ...]
     vectors: DeletionMaintainer | None = None
     leveled: bool = False
-    merged: bool = False
+    merged_below: int = 0
 
     @cached_property
     def fields(self) -> tuple[DataField, ...]:
@@ -142,8 +142,12 @@ class StoredFiles:
     @cached_property
     def _newest(self) -> Mapping[str, Mask]:
         """Masks of the newest versions, by file; empty if all versions are read."""
-        section, spec = msgspec.structs.replace(self.section, kind=SectionKind.MERGE), self.plan.merge
-        if not self.merged or spec is None or not may_fail_by_replaced_rows(self.plan, section):
+        names = [file.file_name for file in self.files if file.level < self.merged_below]
+        files, spec = tuple(self._by_name[name] for name in names), self.plan.merge
+        section = msgspec.structs.replace(self.section, kind=SectionKind.MERGE, files=files)
+        if not files or spec is None or not may_fail_by_replaced_rows(self.plan, section):
             return {}
+        if self.vectors is not None and any(self.vectors.vector(name) is not None for name in names):
+            return {}  # a dead row may have the greatest number in its sequence field
         plan = replace(self.plan, sections=(section,), merge=replace(spec, keeps_retractions=True))
-        return dict(zip(self._by_name, compute_superseded_masks(plan, section, self.target.store)))
+        return dict(zip(names, compute_superseded_masks(plan, section, self.target.store)))

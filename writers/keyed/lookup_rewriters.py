@@ -37,7 +37,7 @@ from morrow.writers.keyed.key_lookup import (
 )
 from morrow.writers.keyed.levels import Levels, Section, list_files
 from morrow.writers.keyed.merging import RETRACTS, merge_versions
-from morrow.writers.keyed.rewriter import CompactResult, Rewriter, read_versions_by_range
+from morrow.writers.keyed.rewriter import ALL_LEVELS, CompactResult, Rewriter, read_versions_by_range
 from morrow.writers.target import WriteTarget
 
 
@@ -63,6 +63,10 @@ class ChangelogRewriter(Rewriter):
     @abstractmethod
     def upgrade_of(self, output_level: int, file: DataFileMeta) -> Upgrade:
         """Return how one file moves to a level."""
+
+    @abstractmethod
+    def compared_from(self, output_level: int) -> int:
+        """Return the first level whose rows are compared with newer ones; in levels below, only the newest count."""
 
     @abstractmethod
     def merged(self, rows: pl.DataFrame, output_level: int) -> MergeResult:
@@ -119,7 +123,12 @@ class ChangelogRewriter(Rewriter):
         return CompactResult((file,), (file.upgraded(output_level),), changelog.files)
 
     def _merges(self, output_level: int, sections: Sequence[Section]) -> Iterator[MergeResult]:
-        for rows in read_versions_by_range(self.target, self.place, sections, vectors=self.vectors):
+        spec = self.target.merge
+        # Rows of ignored retractions alone are changes, too.
+        newest = 0 if spec is None or spec.ignore_delete else self.compared_from(output_level)
+        for rows in read_versions_by_range(
+            self.target, self.place, sections, vectors=self.vectors, merged_below=newest
+        ):
             yield self.merged(rows, output_level)
 
     def _changelog(self, level: int) -> SideOutput:
@@ -164,6 +173,9 @@ class LookupRewriter(ChangelogRewriter):
         stands_alone = spec.rule is Rule.NEWEST and not spec.sequence
         newest = file.min_sequence_number > max(numbers, default=-1)
         return Upgrade.REPORTED if stands_alone and newest else Upgrade.REWRITTEN
+
+    def compared_from(self, output_level: int) -> int:  # noqa: ARG002
+        return 1 if self.produces_changelog else ALL_LEVELS
 
     def merged(self, rows: pl.DataFrame, output_level: int) -> MergeResult:
         return merge_with_lookup(
@@ -228,6 +240,9 @@ class FullCompactionRewriter(ChangelogRewriter):
 
     def upgrade_of(self, output_level: int, file: DataFileMeta) -> Upgrade:  # noqa: ARG002
         return Upgrade.REPORTED if output_level == self.tree.max_level else Upgrade.MOVED
+
+    def compared_from(self, output_level: int) -> int:
+        return output_level
 
     def merged(self, rows: pl.DataFrame, output_level: int) -> MergeResult:
         return merge_fully(self.target, rows, output_level, comparison=self.comparison)

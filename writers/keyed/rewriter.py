@@ -88,6 +88,8 @@ class Rewriter:
                 self.vectors.remove(file.file_name)
 
 
+ALL_LEVELS = 1 << 31
+"""A level above all others."""
 MAX_WHOLE_BYTES = 384 << 20
 """Maximum memory of neighbouring sections that are merged together."""
 RANGE_BYTES = 128 << 20
@@ -123,7 +125,7 @@ def merge_sorted(
     Raises:
         CorruptFile, FileMissing: a data file that cannot be read. Unsupported: as `merge_versions`.
     """
-    files = StoredFiles(target, place, list_files(sections), vectors, merged=True)
+    files = StoredFiles(target, place, list_files(sections), vectors, merged_below=ALL_LEVELS)
     order = make_key_order(trim_key(target), where=target.where)
     for group in _group_sections(sections, len(files.fields)):
         by_age = _order_by_age(group, order)
@@ -143,12 +145,14 @@ def read_versions_by_range(
     sections: Sequence[Section],
     *,
     vectors: DeletionMaintainer | None = None,
+    merged_below: int = 0,
 ) -> Iterator[pl.DataFrame]:
     """Yield all live rows of the files, by ascending key ranges: unmerged version frames with the column `RUN_LEVEL`.
 
-    All rows of a key are in one frame, in no particular order. Arguments and errors as for `merge_sorted`.
+    All rows of a key are in one frame, in no particular order. Arguments and errors as for `merge_sorted`;
+    `merged_below` as for `StoredFiles`.
     """
-    files = StoredFiles(target, place, list_files(sections), vectors, leveled=True)
+    files = StoredFiles(target, place, list_files(sections), vectors, leveled=True, merged_below=merged_below)
     order = make_key_order(trim_key(target), where=target.where)
     for group in _group_sections(sections, len(files.fields)):
         runs = _order_by_age(group, order) or _join_runs(group)

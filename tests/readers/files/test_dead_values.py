@@ -96,3 +96,46 @@ def test_replaced_values_are_cast_by_merges_alone(tmp_path: Path, engine: str, b
     else:
         with pytest.raises(Unsupported, match="the value 'old' of the column 'v'"):
             reads[read]()
+
+
+PRODUCERS: dict[str, dict[str, object]] = {
+    "lookup": {"changelog-producer": "lookup"},
+    "full-compaction": {"changelog-producer": "full-compaction"},
+    "vectors": {"deletion-vectors.enabled": "true"},
+    "lookup and vectors": {"changelog-producer": "lookup", "deletion-vectors.enabled": "true"},
+}
+
+
+@pytest.mark.parametrize("compacted", [False, True], ids=["never compacted", "compacted"])
+@pytest.mark.parametrize("producer", PRODUCERS)
+def test_changelogs_cast_the_values_that_they_report(tmp_path: Path, producer: str, compacted: bool) -> None:
+    """Java casts an old row where a changelog has it as -U, and rows in between nowhere."""
+    options = {"bucket": 1, "write-only": "true", **PRODUCERS[producer]}
+    table = new_table(tmp_path, "k INT, v STRING", keys=["k"], options=options)
+    table.upsert({"k": [1, 2], "v": ["old", "5"]})
+    if compacted:
+        table.compact(full=True)
+    table.alter.set_type("v", "INT", lossy=True)
+    table.upsert({"k": [1], "v": [7]})
+    if compacted and producer != "vectors":
+        with pytest.raises(Unsupported, match="the value 'old' of the column 'v'"):
+            table.compact(full=True)
+        return
+    table.compact(full=True)
+    assert sorted(rows(table)) == [(1, 7), (2, 5)]
+    if producer != "vectors":
+        assert sorted(table.changes(1, table.snapshots()[-1].id).to_arrow()["v"].to_pylist()) == [5, 7]
+
+
+def test_an_older_sequence_replaces_dead_values(tmp_path: Path) -> None:
+    """A dead row counts no more, even if its sequence field is the greatest."""
+    options = {"bucket": 1, "deletion-vectors.enabled": "true", "sequence.field": "n", "write-only": "true"}
+    table = new_table(tmp_path, "k INT, n INT, v STRING", keys=["k"], options=options)
+    table.upsert({"k": [1, 2], "n": [9, 1], "v": ["4", "5"]})
+    table.compact(full=True)
+    table.delete("k = 1")
+    table.compact()
+    table.alter.set_type("v", "INT")
+    table.upsert({"k": [1], "n": [1], "v": [7]})
+    table.compact(full=True)
+    assert sorted(rows(table)) == [(1, 1, 7), (2, 1, 5)]

@@ -13,7 +13,7 @@ import pytest
 from bench import compare, peers, tables
 from bench.peers import Peer
 from bench.tables import Table
-from morrow.engine.io import cache
+from morrow.engine.io import cache_folder
 
 Tables = Callable[[str], Table]
 Peers = Callable[[str], Peer]
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ[cache.SWITCH] = "off"  # first reads must be uncached; `test_commits` measures the cache folder
+    os.environ[cache_folder.SWITCH] = "off"  # first reads must be uncached; `test_commits` measures the cache folder
     if config.getoption("--quick"):
         os.environ[compare.QUICK] = "1"
     config.addinivalue_line("markers", "long: left out of quick runs, however small the tables")

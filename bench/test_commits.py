@@ -25,7 +25,7 @@ from bench import data, tables
 from bench.compare import Bound, Measured, put
 from bench.conftest import Tables
 from bench.tables import SPECS, Table
-from morrow.engine.io import cache
+from morrow.engine.io import cache_folder
 
 SECTION = "After a commit"
 CURVE = "After a commit: the first read by the rows of the commit"
@@ -173,7 +173,7 @@ def test_new_processes(benchmark: BenchmarkFixture, table: Tables, tmp_path: Pat
     )
 
     def run(folder: Path) -> tuple[float, float]:
-        home = {cache.SWITCH: "on", cache.FOLDER: str(folder)}
+        home = {cache_folder.SWITCH: "on", cache_folder.FOLDER: str(folder)}
         command = [sys.executable, "-c", PROGRAM, data_table.path, small.path, what, *data_table.files]
         told = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **home})
         subject, base, _ = json.loads(told.stdout)

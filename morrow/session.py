@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack
 
 from morrow.engine.catalog.names import parse_object_name
-from morrow.engine.io import cache
+from morrow.engine.io import cache_folder
 from morrow.engine.io.resolve import Roots, resolve, resolve_roots, to_location
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
@@ -150,8 +150,8 @@ def clear_caches(*, folder: bool = False) -> None:
     METADATA_CACHE.clear()
     SECTIONS.clear()
     PAGE_CACHE.clear()
-    if folder and (kept := cache.find_cache_folder()) is not None:
-        cache.wait_for_writes()
+    if folder and (kept := cache_folder.find_cache_folder()) is not None:
+        cache_folder.wait_for_writes()
         kept.clear()
 
 
@@ -165,4 +165,4 @@ def use_cache_folder(folder: str | os.PathLike[str] | bool = True) -> None:
     Raises:
         InvalidArgument: neither a folder nor a boolean.
     """
-    cache.use_folder(folder if isinstance(folder, bool) else to_location(folder, "the cache folder"))
+    cache_folder.use_folder(folder if isinstance(folder, bool) else to_location(folder, "the cache folder"))

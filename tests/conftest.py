@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from morrow.engine import redaction
-from morrow.engine.io import cache, object_store, secrets
+from morrow.engine.io import cache_folder, object_store, secrets
 from morrow.engine.io.local import disable_fsync
 from tests.support import golden
 from tests.support.costs import Costs, recorded
@@ -63,7 +63,8 @@ def pytest_runtest_makereport() -> Iterator[None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     raise_own_errors()
-    os.environ[cache.SWITCH] = "off"  # tests never write to the user's cache folder; some have a folder of their own
+    # Tests never write to the folder of the user; some have a folder of their own.
+    os.environ[cache_folder.SWITCH] = "off"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # shells start background jobs this way
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if target := config.getoption("--costs"):

@@ -23,7 +23,7 @@ from morrow.engine.format.manifest import (
 )
 from morrow.engine.format.manifest_entries import ADD, DELETE, OUTLINE_COLUMNS
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.io.cache import compute_digest, find_cache_folder, store_entry
+from morrow.engine.io.cache_folder import compute_digest, find_cache_folder, store_entry
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata, estimate_frame_bytes
 from morrow.engine.polars_threads import check_process, concat_frames, open_threads

@@ -20,7 +20,7 @@ from morrow.cli.writing import print_snapshot
 from morrow.doctor.report import Report
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot, Tag
-from morrow.engine.io.cache import SWITCH, find_cache_folder
+from morrow.engine.io.cache_folder import SWITCH, find_cache_folder
 from morrow.engine.options.retention import parse_time_span
 from morrow.engine.plan.time_travel import to_millis
 from morrow.engine.redaction import clean_text

@@ -26,7 +26,8 @@ import pyarrow as pa
 
 from morrow.engine.format import arrow_buffers
 from morrow.engine.format.arrow_buffers import make_series, to_series
-from morrow.engine.io.cache import ByteCache, CacheFolder, compute_digest, find_cache_folder, store_entry
+from morrow.engine.io.cache import ByteCache
+from morrow.engine.io.cache_folder import CacheFolder, compute_digest, find_cache_folder, store_entry
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.masks.section_keys import KeyRange, SectionKeys

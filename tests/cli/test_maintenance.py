@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import morrow
-from morrow.engine.io.cache import FOLDER, SWITCH, CacheFolder, compute_digest
+from morrow.engine.io.cache_folder import FOLDER, SWITCH, CacheFolder, compute_digest
 from morrow.engine.io.local import disable_fsync
 from tests.cli.conftest import Run
 from tests.support.written import new_table, rows

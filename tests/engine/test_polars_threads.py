@@ -13,8 +13,8 @@ import pytest
 import morrow
 from morrow.engine import polars_threads
 from morrow.engine.errors import MorrowError
-from morrow.engine.io import cache
-from morrow.engine.io.cache import CacheFolder
+from morrow.engine.io import cache_folder
+from morrow.engine.io.cache_folder import CacheFolder
 from tests.support.written import new_table
 
 FORK = multiprocessing.get_context("fork")
@@ -84,14 +84,14 @@ def test_a_fork_does_not_wait_for_what_its_parent_writes_to_the_cache_folder(tmp
         goes_on.wait()
         return b"value"
 
-    key = cache.compute_digest("key")
+    key = cache_folder.compute_digest("key")
     folder = CacheFolder(tmp_path / "cache", 1 << 20)
-    cache.store_entry(folder, key, value)
+    cache_folder.store_entry(folder, key, value)
     try:
-        assert in_a_fork(cache.wait_for_writes) == "done"
+        assert in_a_fork(cache_folder.wait_for_writes) == "done"
     finally:
         goes_on.set()
-    cache.wait_for_writes()
+    cache_folder.wait_for_writes()
     assert folder.get(key) == b"value"
 
 

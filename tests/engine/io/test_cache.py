@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morrow.engine.io import cache as module
-from morrow.engine.io.cache import HEAD, ByteCache, CacheFolder, Contents, compute_digest, find_cache_folder
+from morrow.engine.io import cache_folder as module
+from morrow.engine.io.cache import ByteCache
+from morrow.engine.io.cache_folder import HEAD, CacheFolder, Contents, compute_digest, find_cache_folder
 from morrow.engine.io.local import disable_fsync
 from morrow.engine.plan.metadata import METADATA_CACHE
 from morrow.readers.masks.section_cache import SECTIONS
@@ -354,7 +355,7 @@ def test_a_pipe_in_place_of_an_entry_makes_nobody_wait(folder: CacheFolder) -> N
 WRITER = """
 import sys
 from pathlib import Path
-from morrow.engine.io.cache import CacheFolder, compute_digest
+from morrow.engine.io.cache_folder import CacheFolder, compute_digest
 folder = CacheFolder(Path(sys.argv[1]), 200_000)
 for turn in range(60):
     for number in range(8):

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.io import cache
-from morrow.engine.io.cache import CacheFolder
+from morrow.engine.io import cache_folder
+from morrow.engine.io.cache_folder import CacheFolder
 from morrow.engine.plan import manifests
 from morrow.engine.plan.manifests import list_manifests, read_manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
@@ -19,7 +19,7 @@ from tests.support.table_factory import TableFactory
 
 def manifests_read(table: TableFactory) -> int:
     """Count the manifests and lists that a new process reads."""
-    cache.wait_for_writes()
+    cache_folder.wait_for_writes()
     morrow.clear_caches()
     store = RecordingStore()
     metadata = TableMetadata(store, str(table.path))
@@ -30,8 +30,8 @@ def manifests_read(table: TableFactory) -> int:
 
 
 def test_manifests_are_decoded_once_and_damage_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.SWITCH, "on")
-    monkeypatch.setenv(cache.FOLDER, str(tmp_path / "cache"))
+    monkeypatch.setenv(cache_folder.SWITCH, "on")
+    monkeypatch.setenv(cache_folder.FOLDER, str(tmp_path / "cache"))
     monkeypatch.setattr(manifests, "MIN_STORED_BYTES", 0)
     table = TableFactory(tmp_path / "t", [("id", "INT")], ["id"])
     for number in range(2):

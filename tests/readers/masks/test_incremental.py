@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import morrow
-from morrow.engine.io import cache
+from morrow.engine.io import cache_folder
 from morrow.engine.structs import replace
 from morrow.readers.execution.execute import to_polars
 from morrow.readers.masks import incremental, section_cache
@@ -44,8 +44,8 @@ def test_every_state_reads_the_same_after_every_other(table: RandomTable, data: 
             patched.setattr(section_cache, "MIN_ROWS_PER_CHANGE", 0)
             patched.setattr(section_cache, "MIN_CACHED_ROWS", 0)
             patched.setattr(merge_cache, "ROWS_PER_SAVED_CHANGE", data.draw(st.sampled_from((0, 1 << 30)), "often"))
-            patched.setenv(cache.SWITCH, data.draw(st.sampled_from(("on", "off")), "folder"))
-            patched.setenv(cache.FOLDER, str(folder / "cache"))
+            patched.setenv(cache_folder.SWITCH, data.draw(st.sampled_from(("on", "off")), "folder"))
+            patched.setenv(cache_folder.FOLDER, str(folder / "cache"))
             if data.draw(st.booleans(), "fingerprints that many keys share"):
                 for module in (incremental, merge_cache):
                     patched.setattr(
@@ -55,11 +55,11 @@ def test_every_state_reads_the_same_after_every_other(table: RandomTable, data: 
             states = [*range(1, len(counts) + 1), *data.draw(st.permutations(range(1, len(counts) + 1)), "again")]
             for snapshot in states:
                 if data.draw(st.booleans(), "new process"):
-                    cache.wait_for_writes()
+                    cache_folder.wait_for_writes()
                     morrow.clear_caches()
                 check(table, morrow.open(str(folder / "t")), counts, snapshot, data)
     finally:
-        cache.wait_for_writes()
+        cache_folder.wait_for_writes()
         shutil.rmtree(folder)
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.io import cache
+from morrow.engine.io import cache_folder
 from morrow.readers.masks import section_cache as masks_folder
 from morrow.readers.merges.version_masks import scan_masks
 from tests.support.recording_store import RecordingStore
@@ -26,8 +26,8 @@ ENGINES = ["deduplicate", "partial-update"]
 @pytest.fixture(autouse=True)
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the test's cache folder, which accepts small sections, too."""
-    monkeypatch.setenv(cache.SWITCH, "on")
-    monkeypatch.setenv(cache.FOLDER, str(tmp_path / "cache"))
+    monkeypatch.setenv(cache_folder.SWITCH, "on")
+    monkeypatch.setenv(cache_folder.FOLDER, str(tmp_path / "cache"))
     monkeypatch.setattr(masks_folder, "MIN_CACHED_ROWS", 0)
     morrow.clear_caches()
     return tmp_path / "cache"
@@ -35,7 +35,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def as_new() -> None:
     """Drop in-memory caches, as in a new process."""
-    cache.wait_for_writes()
+    cache_folder.wait_for_writes()
     morrow.clear_caches()
 
 
@@ -77,7 +77,7 @@ def test_a_later_process_reads_no_keys_and_merges_nothing(engine: str, tmp_path:
     as_new()
     after = [row if row[0] not in (7, 8) else (row[0], f"2 {row[0]}", 2) for row in expected()]
     assert read(table) == after
-    assert cache.find_cache_folder().contents().hits > 0  # type: ignore[union-attr]  # there is one
+    assert cache_folder.find_cache_folder().contents().hits > 0  # type: ignore[union-attr]  # there is one
     as_new()
     assert (keys_read(table), read(table)) == (0, after)
 
@@ -87,8 +87,8 @@ def test_the_folder_is_not_asked_for_what_follows_from_memory(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bytes] = []
-    find = cache.CacheFolder.get
-    monkeypatch.setattr(cache.CacheFolder, "get", lambda folder, key: [asked.append(key), find(folder, key)][1])
+    find = cache_folder.CacheFolder.get
+    monkeypatch.setattr(cache_folder.CacheFolder, "get", lambda folder, key: [asked.append(key), find(folder, key)][1])
     table = written(tmp_path / "t", engine)
     read(table)
     as_new()
@@ -98,7 +98,7 @@ def test_the_folder_is_not_asked_for_what_follows_from_memory(
     read(table)  # looks up the keys of each file once
     table.write_file(rows(range(8, 9), 2), format="orc")
     table.commit()
-    cache.wait_for_writes()
+    cache_folder.wait_for_writes()
     asked.clear()
     after = [row if row[0] not in (7, 8) else (row[0], f"2 {row[0]}", 2) for row in expected()]
     assert read(table) == after
@@ -123,7 +123,7 @@ def test_damage_costs_the_work_and_nothing_else(engine: str, tmp_path: Path, kep
     with_entries(lambda data: data[: len(data) // 2])
     with_entries(lambda _: b"")
     # intact, but of another version:
-    folder = cache.CacheFolder(kept, 1 << 30)
+    folder = cache_folder.CacheFolder(kept, 1 << 30)
     for foreign in (b"\xc0", b"\x91\xc4\x01a", b"ARROW1 or not"):
         read(table)
         as_new()
@@ -145,11 +145,11 @@ def test_a_table_made_again_at_the_same_path_is_another(engine: str, tmp_path: P
 def test_checked_reads_take_nothing_and_leave_nothing(tmp_path: Path, kept: Path) -> None:
     table = written(tmp_path / "t", "deduplicate")
     assert morrow.open(table.path, verify="pages").count() == 20
-    cache.wait_for_writes()
+    cache_folder.wait_for_writes()
     assert not list(kept.glob("*/*.entry"))
     read(table)
     as_new()
-    folder = cache.CacheFolder(kept, 1 << 30)
+    folder = cache_folder.CacheFolder(kept, 1 << 30)
     before = folder.contents()
     assert morrow.open(table.path, verify="pages").count() == 20
     assert folder.contents() == before
@@ -157,7 +157,7 @@ def test_checked_reads_take_nothing_and_leave_nothing(tmp_path: Path, kept: Path
 
 def test_nothing_of_the_table_is_in_names(tmp_path: Path, kept: Path) -> None:
     read(written(tmp_path / "secret", "deduplicate"))
-    cache.wait_for_writes()
+    cache_folder.wait_for_writes()
     names = [str(place.relative_to(kept)) for place in kept.rglob("*")]
     assert names
     assert not [name for name in names if "secret" in name or "data-" in name]

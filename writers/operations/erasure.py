@@ -26,40 +26,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from functools import cached_property
 
 import numpy as np
 import polars as pl
 
-from morrow.engine.errors import FileMissing, InvalidArgument, Unsupported
-from morrow.engine.format.binary_row import decode_columns
-from morrow.engine.format.manifest_entries import ADD, DataFileMeta, FileSource, to_data_files
-from morrow.engine.format.metadata_json import parse_object
-from morrow.engine.format.paths import POSTPONE_BUCKET
-from morrow.engine.format.schema import TableSchema
+from morrow.engine.errors import ColumnNotFound, FileMissing, InvalidArgument, Unsupported
+from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
+from morrow.engine.format.paths import MAIN_BRANCH, POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.format.stats import decode_column_stats
-from morrow.engine.format.types import DataField
 from morrow.engine.names import ROW
 from morrow.engine.plan.consumers import Consumers
-from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike, parse_filter
-from morrow.engine.plan.manifests import (
-    list_changelog_manifests,
-    list_delta_manifests,
-    list_manifests,
-    read_manifest_entries,
-)
+from morrow.engine.plan.filter import Filter, FilterLike, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.predicate import ALWAYS
-from morrow.engine.plan.pruning import mask_by_key, mask_by_value
-from morrow.engine.plan.references import WRITTEN
-from morrow.engine.plan.roots import Line, Root, RootKind
-from morrow.engine.progress import advance
 from morrow.engine.redaction import escape_to_line
 from morrow.engine.units import format_count
-from morrow.readers.casts.dtypes import to_polars_dtype
-from morrow.readers.execution import execute
 from morrow.readers.expressions.polars import filter_rows
 from morrow.writers.append.bucket_compaction import AppendFiles
 from morrow.writers.append.writer import UNAWARE
@@ -72,7 +52,6 @@ from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.premise import guard_compaction
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.commit.tally import Operation, record_operation
-from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, delete_files, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
@@ -84,47 +63,8 @@ from morrow.writers.keyed.levels import Section, list_files, split_sections
 from morrow.writers.keyed.rewriter import merge_sorted
 from morrow.writers.operations.commits import clean_up_on_failure
 from morrow.writers.operations.compaction import build_levels, compact_table
-from morrow.writers.operations.isolation import plan_where
+from morrow.writers.operations.row_search import Holder, Holding, RowSearch, merges_columns
 from morrow.writers.target import WriteTarget
-
-MAX_FILES_AT_ONCE = 64
-"""Maximum data files of a bucket that are searched together."""
-
-
-class Holder(StrEnum):
-    """The kinds of things that keep a file."""
-
-    LIVE = "newest snapshot"
-    TAG = "tag"
-    SNAPSHOT = "snapshot"
-    CHANGELOG = "changelog"
-    UNREFERENCED = "unreferenced files"
-
-
-@dataclass(frozen=True)
-class Holding:
-    """A snapshot, tag or changelog of a branch with rows for which a condition is true.
-
-    `name` is the id of the snapshot or changelog, or the name of the tag. `rows` counts stored rows, including deleted
-    and superseded ones, in `files`. `bounds` counts removed files whose statistics in manifests name such a value.
-    Unreferenced files are listed without being read. `reason` says why the holding remains.
-    """
-
-    kind: Holder
-    branch: str
-    name: str
-    files: tuple[str, ...] = ()
-    rows: int = 0
-    bounds: int = 0
-    reason: str = ""
-
-    def __str__(self) -> str:
-        held = [format_count(len(self.files), "file")]
-        held += [format_count(self.rows, "stored row")] if self.kind != Holder.UNREFERENCED else []
-        held += [f"statistics of {format_count(self.bounds, 'removed file')}"] if self.bounds else []
-        where = f"branch {self.branch}, " if self.branch else ""
-        named = f"{self.kind} {self.name}".strip()
-        return escape_to_line(f"{where}{named}: {', '.join(held)}" + (f" ({self.reason})" if self.reason else ""))
 
 
 @dataclass(frozen=True)
@@ -196,7 +136,9 @@ class Erasure:
             format_count(self.changelogs, "changelog"),
             format_count(self.orphans, "unreferenced file"),
         ]
-        lines.append(f"rewritten: {format_count(self.rewritten, 'file')}, without {format_count(self.rows, 'live row')}")
+        lines.append(
+            f"rewritten: {format_count(self.rewritten, 'file')}, without {format_count(self.rows, 'live row')}"
+        )
         lines += [f"removed: {', '.join(removed)}"] if self.history else []
         lines.append(f"verified: {format_count(self.files_read, 'file')}, {format_count(self.rows_read, 'stored row')}")
         lines.append("still held by:" if self.remaining else "no file of the table holds such rows")
@@ -227,8 +169,10 @@ def erase_rows(
         raise InvalidArgument("erase: give a condition; Table.purge removes all rows with their history")
     compute_cutoff_millis(older_than_millis)
     tables = list_all_branches(metadata)
+    for table in tables.values():
+        _check_rewritable(table)
     targets = [WriteTarget.of(table, properties=properties) for table in tables.values()]
-    searches = [_Search(target, _parse_condition(target, condition)) for target in targets]
+    searches = [RowSearch(target, _parse_condition(target, condition)) for target in targets]
     text = searches[0].filter.text
     if history and not dry_run:
         for table in tables.values():
@@ -246,7 +190,7 @@ def erase_rows(
             _purge_branch(search.target, [each for each in found if each.branch == search.branch], purged)
         orphans = remove_orphan_files(metadata, older_than_millis=older_than_millis, dry_run=False)
         purged.orphans = orphans.count
-    checks = [_Search(search.target, search.filter, prunes=False) for search in searches]
+    checks = [RowSearch(search.target, search.filter, prunes=False) for search in searches]
     left = [_explain(holding, purged.kept_by, history) for check in checks for holding in check.holdings()]
     left += _find_left_files(metadata, found, left, history)
     return Erasure(
@@ -268,14 +212,27 @@ def erase_rows(
 
 
 def _parse_condition(target: WriteTarget, condition: FilterLike) -> Filter:
-    """Parse the condition over the columns of a branch, after checking that its files can be rewritten."""
-    if target.options.row_tracking or target.options.data_evolution:
+    """Parse the condition over the columns of a branch. Raises `ColumnNotFound` with the branch that lacks one."""
+    try:
+        return parse_filter(condition, target.schema.fields)
+    except ColumnNotFound as error:
+        if target.metadata.branch == MAIN_BRANCH:
+            raise
+        raise ColumnNotFound(
+            f"{target.where}: branch {target.metadata.branch!r}: {error}; "
+            "give columns that all branches have, or delete the branch"
+        ) from error
+
+
+def _check_rewritable(metadata: TableMetadata) -> None:
+    """Raise `Unsupported` for tables whose rows have ids, or whose files hold some columns of rows alone."""
+    options = metadata.options(metadata.latest_schema())
+    if options.row_tracking or options.data_evolution:
         raise Unsupported(
             "erasing rows of a table with row tracking, whose rewritten files would have to keep row ids,",
-            where=target.where,
+            where=metadata.where,
             hint="append the rows that stay to a new table, and drop this one",
         )
-    return parse_filter(condition, target.schema.fields)
 
 
 def _finish_expiry(metadata: TableMetadata) -> None:
@@ -290,214 +247,6 @@ def _list_unreferenced(metadata: TableMetadata) -> list[Holding]:
     paths = remove_orphan_files(metadata, older_than_millis=time.time_ns() // 1_000_000, dry_run=True).paths
     data = tuple(path for path in paths if "/bucket-" in path)
     return [Holding(Holder.UNREFERENCED, "", "", data)] if data else []
-
-
-# Search
-
-
-@dataclass(frozen=True)
-class _FilteredFiles(StoredFiles):
-    """Reader of the columns of a condition, of all rows that are stored in files of a bucket."""
-
-    filter: Filter = NO_FILTER
-
-    @cached_property
-    def fields(self) -> tuple[DataField, ...]:
-        read = tuple(field for field in self.target.schema.fields if field.name in self.filter.columns)
-        return read or self.target.schema.fields[:1]
-
-    def counts(self) -> Iterator[tuple[str, int]]:
-        """Yield the path and the number of matching rows of each file."""
-        for start in range(0, len(self.files), MAX_FILES_AT_ONCE):
-            group = self.files[start : start + MAX_FILES_AT_ONCE]
-            frames = [filter_rows(self.filter, self.fields, self.lazy(file)).select(pl.len()) for file in group]
-            for file, count in zip(group, self.collect(frames), strict=True):
-                advance(files=1, rows=file.row_count)
-                yield self._by_name[file.file_name].path, int(count.item())
-
-
-@dataclass
-class _Search:
-    """Search for stored rows in all roots of a branch; `files_read` and `rows_read` count what was read.
-
-    `prunes`: whether files are skipped whose statistics exclude such rows.
-    """
-
-    target: WriteTarget
-    filter: Filter
-    prunes: bool = True
-    files_read: int = 0
-    rows_read: int = 0
-    _found: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """File name -> path and number of matching rows."""
-
-    @property
-    def branch(self) -> str:
-        return self.target.metadata.branch
-
-    def holdings(self) -> Iterator[Holding]:
-        """Yield the roots that hold such rows. Raises `FileMissing` if a root is removed meanwhile."""
-        line = Line.of(self.target.metadata)
-        newest = line.snapshot_ids[-1] if line.snapshot_ids else None
-        for root in line.roots():
-            own, changelog = self._list_entries(root)
-            if root.kind == RootKind.SNAPSHOT and root.id == newest:
-                yield from self._hold(Holder.LIVE, root, own)
-                yield from self._hold(Holder.SNAPSHOT, root, changelog, bounds=self._count_bounds(root, own))
-                continue
-            kind = Holder(root.kind)
-            yield from self._hold(kind, root, pl.concat([own, changelog]), bounds=self._count_bounds(root, own))
-
-    def match(self, entries: pl.DataFrame) -> dict[str, tuple[str, int]]:
-        """Return path and number of matching rows by name, of the files of entries that have any."""
-        new = entries.filter(~entries["_FILE_NAME"].is_in(list(self._found))).unique("_FILE_NAME", maintain_order=True)
-        self._found |= dict.fromkeys(new["_FILE_NAME"].to_list(), ("", 0))
-        if self.prunes and new.height and self.filter.predicate != ALWAYS:
-            new = new.filter(self._may_match(new))
-        for (partition, bucket), group in new.partition_by(
-            ["_PARTITION", "_BUCKET"], maintain_order=True, as_dict=True
-        ).items():
-            self.read(Placement(partition, bucket), to_data_files(group))
-        names = entries["_FILE_NAME"].unique(maintain_order=True).to_list()
-        return {name: self._found[name] for name in names if self._found[name][1]}
-
-    def read(self, place: Placement, files: Sequence[DataFileMeta]) -> None:
-        """Count the matching rows of these files."""
-        reader = _FilteredFiles(self.target, place, tuple(files), filter=self.filter)
-        for file, (path, rows) in zip(files, reader.counts(), strict=True):
-            self._found[file.file_name] = path, rows
-            self.files_read += 1
-            self.rows_read += file.row_count
-
-    def _may_match(self, entries: pl.DataFrame) -> pl.Series:
-        target, predicate = self.target, self.filter.predicate
-        mask = mask_by_key(target.metadata, target.schema, predicate, entries)
-        values = mask_by_value(target.metadata, target.schema, target.options, predicate, entries)
-        return mask if values is None else mask & values
-
-    def _hold(self, kind: Holder, root: Root, entries: pl.DataFrame, *, bounds: int = 0) -> Iterator[Holding]:
-        held = self.match(entries)
-        rows = sum(rows for _, rows in held.values())
-        if not rows and kind in (Holder.LIVE, Holder.TAG):
-            rows = self._count_merged(root)
-        if rows or bounds:
-            paths = tuple(path for path, _ in held.values())
-            yield Holding(kind, self.branch, root.name or str(root.id), paths, rows, bounds)
-
-    def _count_merged(self, root: Root) -> int:
-        """Return the number of merged rows that match though no stored row does, since a fold combines columns."""
-        if not merges_columns(self.target, self.filter):
-            return 0
-        return execute.count(plan_where(self.target, root.snapshot, self.filter), self.target.store)
-
-    def _list_entries(self, root: Root) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return the entries of the files that a root needs: data files, then changelog files."""
-        metadata, snapshot = self.target.metadata, root.snapshot
-        none = pl.DataFrame(schema=_get_entry_schema())
-        own = changelog = none
-        if root.keeps_data and root.kind == RootKind.CHANGELOG:
-            delta = _concat(read_manifest_entries(metadata, list_delta_manifests(metadata, snapshot)))
-            own = delta.filter(delta["_FILE_SOURCE"].fill_null(WRITTEN) == WRITTEN)
-        elif root.keeps_data:
-            own = read_live_entries(metadata, snapshot, self.target.schema, None)
-        if root.kind != RootKind.TAG and (listed := list_changelog_manifests(metadata, snapshot)) is not None:
-            changelog = _concat(read_manifest_entries(metadata, listed))
-            changelog = changelog.filter(changelog["_KIND"] == ADD)
-        return own, changelog
-
-    def _count_bounds(self, root: Root, live: pl.DataFrame) -> int:
-        """Return the number of statistics of other than live files that name a matching value."""
-        metadata, snapshot = self.target.metadata, root.snapshot
-        if not root.keeps_data or root.kind == RootKind.CHANGELOG:
-            return 0
-        entries = _concat(read_manifest_entries(metadata, list_manifests(metadata, snapshot)))
-        gone = entries.filter(~entries["_FILE_NAME"].is_in(live["_FILE_NAME"].implode()))
-        gone = gone.unique("_FILE_NAME", keep="first", maintain_order=True)
-        known = sum(self._found.get(name, ("", 0))[1] > 0 for name in gone["_FILE_NAME"])
-        gone = gone.filter(~gone["_FILE_NAME"].is_in([name for name, (_, rows) in self._found.items() if rows]))
-        parts = [frame for _, group in gone.group_by(["_SCHEMA_ID"]) for frame in self._list_bounds(group)]
-        parts += self._list_statistics(snapshot)
-        return known + sum(self._count_named(frame) for frame in parts)
-
-    @cached_property
-    def _wanted(self) -> tuple[DataField, ...]:
-        return tuple(field for field in self.target.schema.fields if field.name in self.filter.columns)
-
-    def _count_named(self, values: Mapping[str, pl.Series]) -> int:
-        """Return the number of rows of values for which the condition is true; unknown values are null."""
-        known = {name: column for name, column in values.items() if column.null_count() < len(column)}
-        if not known:
-            return 0
-        height = max(map(len, known.values()))
-        columns = [
-            (known[each.name] if each.name in known else pl.Series([None] * height))
-            .cast(to_polars_dtype(each.type), strict=False)
-            .alias(each.name)
-            for each in self._wanted
-        ]
-        frame = pl.DataFrame(columns).filter(pl.any_horizontal(pl.all().is_not_null()))
-        return int(filter_rows(self.filter, self._wanted, frame.lazy()).select(pl.len()).collect().item())
-
-    def _list_bounds(self, entries: pl.DataFrame) -> Iterator[Mapping[str, pl.Series]]:
-        """Yield the least, then the greatest values of the columns of the condition in files of one schema."""
-        target, written = self.target, self.target.metadata.schema(entries["_SCHEMA_ID"][0])
-        names = {field.id: field.name for field in written.fields}
-        types = {field.name: field.type for field in written.fields}
-        wanted = {each.name: names[each.id] for each in self._wanted if each.id in names}
-        stats = entries["_VALUE_STATS"].struct
-        found = decode_column_stats(
-            stats.field("_MIN_VALUES"),
-            stats.field("_MAX_VALUES"),
-            stats.field("_NULL_COUNTS"),
-            entries.select(pl.coalesce("_VALUE_STATS_COLS", "_WRITE_COLS")).to_series(),
-            types,
-            list(wanted.values()),
-            where=target.where,
-        )
-        fixed = self._decode(entries["_PARTITION"], written, written.partition_keys)
-        for which, key in (("minimum", "_MIN_KEY"), ("maximum", "_MAX_KEY")):
-            keys = self._decode(entries[key], written, written.trimmed_primary_keys)
-            values = {name: getattr(each, which) for name, each in found.items()}
-            bounds = {**{name: each for name, each in values.items() if each is not None}, **keys, **fixed}
-            yield {name: bounds[stored] for name, stored in wanted.items() if stored in bounds}
-
-    def _decode(self, rows: pl.Series, schema: TableSchema, names: Sequence[str]) -> Mapping[str, pl.Series]:
-        if not names:
-            return {}
-        types = [schema.by_name[name].type for name in names]
-        return dict(
-            zip(names, decode_columns(rows, types, where=self.target.where, unrepresentable="null"), strict=True)
-        )
-
-    def _list_statistics(self, snapshot: Snapshot) -> Iterator[Mapping[str, pl.Series]]:
-        """Yield the bounds in the statistics of ANALYZE."""
-        if snapshot.statistics is None:
-            return
-        path = self.target.metadata.paths.statistics(snapshot.statistics)
-        columns = parse_object(self.target.store.read(path), path).get("colStats")
-        for which in ("min", "max"):
-            known = {name: each.get(which) for name, each in (columns or {}).items()}
-            yield {
-                each.name: pl.Series([str(known[each.name])])
-                for each in self._wanted
-                if known.get(each.name) is not None
-            }
-
-
-def merges_columns(target: WriteTarget, filter: Filter) -> bool:
-    """Return whether a merged row may match a condition that none of its stored versions matches."""
-    folds = target.merge is not None and target.merge.folds
-    return folds and not filter.columns <= {*target.schema.primary_keys}
-
-
-def _get_entry_schema() -> Mapping[str, pl.DataType]:
-    from morrow.engine.format.manifest_entries import ENTRY_COLUMNS, FILE_COLUMNS
-
-    return {**ENTRY_COLUMNS, **FILE_COLUMNS}  # type: ignore[dict-item]
-
-
-def _concat(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(frames) if frames else pl.DataFrame(schema=_get_entry_schema())
 
 
 # Rewriting
@@ -552,7 +301,7 @@ class _BranchRewrite:
 
     def messages(self, snapshot: Snapshot) -> list[CommitMessage]:
         """Write the files that replace files with such rows; return the messages. `made` has those made so far."""
-        search = _Search(self.target, self.filter)
+        search = RowSearch(self.target, self.filter)
         held = set(search.match(read_live_entries(self.target.metadata, snapshot, self.target.schema, None)))
         if not held and not merges_columns(self.target, self.filter):
             return []
@@ -719,9 +468,7 @@ def _explain(holding: Holding, kept_by: Mapping[str, str], history: bool) -> Hol
         reason = "created meanwhile; erase again"
     else:
         reason = kept_by.get(holding.branch) or "erase again"
-    return Holding(
-        holding.kind, holding.branch, holding.name, holding.files, holding.rows, holding.bounds, reason
-    )
+    return Holding(holding.kind, holding.branch, holding.name, holding.files, holding.rows, holding.bounds, reason)
 
 
 def _find_left_files(

@@ -306,6 +306,26 @@ def purge(
     maintenance.purge(path, older_than, yes=yes, dry_run=dry_run)
 
 
+def erase(
+    path: arg.TablePath,
+    where: Annotated[
+        str, typer.Option("--filter", "--where", "-w", metavar="SQL", help="The rows: a condition, as after WHERE.")
+    ],
+    history: Annotated[
+        bool, typer.Option("--history", help="Also tags, older snapshots, changelogs and unreferenced files with them.")
+    ] = False,
+    older_than: arg.OlderThan = None,
+    yes: arg.Yes = False,
+    dry_run: arg.DryRun = False,
+    form: arg.ResultFormat = Format.TABLE,
+    output: arg.Output = None,
+) -> None:
+    """Erase rows from all files of a table, in every branch; exit code 1: something still holds them."""
+    from morrow.cli import maintenance
+
+    maintenance.erase(path, where, history, older_than, yes=yes, dry_run=dry_run, form=form, output=output)
+
+
 def cache(
     clear: Annotated[bool, typer.Option("--clear", help="Remove all that it holds.")] = False,
     form: arg.ResultFormat = Format.TABLE,
@@ -318,7 +338,7 @@ def cache(
 
 
 MAINTENANCE_COMMANDS: tuple[Callable[..., None], ...] = (
-    *(tags, tag, branches, branch, rollback, expire, orphans, repair, purge),
+    *(tags, tag, branches, branch, rollback, expire, orphans, repair, purge, erase),
     cache,
 )
 

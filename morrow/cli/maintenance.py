@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import typer
@@ -26,6 +27,9 @@ from morrow.engine.plan.time_travel import to_millis
 from morrow.engine.redaction import clean_text
 from morrow.engine.units import format_count
 from morrow.readers.system.registry import format_duration
+
+if TYPE_CHECKING:
+    from morrow.writers.operations.erasure import Erasure
 
 ORPHAN = pa.schema([("path", pa.string())])
 HINT = pa.schema(
@@ -67,6 +71,58 @@ def purge(path: str, older_than: str | None, *, yes: bool, dry_run: bool) -> Non
         done = table.purge(age)
         states = f"{format_count(done.snapshots, 'snapshot')} and {format_count(len(done.tags), 'tag')}"
         typer.echo(clean_text(f"removed with all rows: {states}"))
+
+
+ERASURE = pa.schema(
+    [
+        *((name, pa.string()) for name in ("state", "holder", "branch", "name")),
+        *((name, pa.int64()) for name in ("files", "stored_rows", "bounds")),
+        ("reason", pa.string()),
+    ]
+)
+
+
+def erase(
+    path: str,
+    where: str,
+    history: bool,
+    older_than: str | None,
+    *,
+    yes: bool,
+    dry_run: bool,
+    form: Format,
+    output: Path | None,
+) -> None:
+    """Write what holds the rows, ask, erase them, and write the receipt.
+
+    Raises:
+        InvalidArgument: nobody can be asked, and `yes` is not set.
+        typer.Exit: with code 1 if something still holds such rows.
+    """
+    table, age = open_table(path), _parse_age(older_than)
+    if not (yes or dry_run or sys.stdin.isatty()):
+        raise InvalidArgument("erase: nobody can be asked here; give --yes, or --dry-run; nothing was erased")
+    if dry_run or not yes:
+        with show_progress("searching"):
+            found = table.erase(where, history=history, dry_run=True)
+        if dry_run:
+            _write_erasure(found, form, output)
+            return
+        typer.echo(clean_text(str(found)), err=True)
+        confirm(f"erase these rows of {table.name}" + (" and their history" if history else ""), yes=yes, dry_run=False)
+    with show_progress("erasing"):
+        done = table.erase(where, history=history, older_than=age)
+    _write_erasure(done, form, output)
+    if not done.complete:
+        raise typer.Exit(1)
+
+
+def _write_erasure(receipt: Erasure, form: Format, output: Path | None) -> None:
+    if form is Format.TABLE:
+        with open_output(output) as out:
+            emit(f"{clean_text(str(receipt))}\n", out)
+    else:
+        write_rows(ERASURE, receipt.to_polars().to_arrow().cast(ERASURE).to_batches(), form, output)
 
 
 def expire(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from morrow.writers.history.orphan_files import OrphanFiles, Purged
     from morrow.writers.history.partition_expiry import ExpiredPartitions
     from morrow.writers.history.snapshot_expiry import Expired
+    from morrow.writers.operations.erasure import Erasure
 
 
 class Expiring:
@@ -279,6 +280,54 @@ class Maintenance(Expiring):
         from morrow.writers.history.orphan_files import purge_table
 
         return purge_table(self._metadata, older_than_millis=to_epoch_millis(older_than))
+
+    @track_calls("erasing")
+    def erase(
+        self,
+        condition: FilterLike,
+        *,
+        history: bool = False,
+        dry_run: bool = False,
+        older_than: Age | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Erasure:
+        """Erase rows from the files of the table, in all branches: ``t.erase("user_id = 7", history=True)``.
+
+        Every data file with such a row is rewritten without it, also files in which the row is deleted or superseded.
+        Works with all merge engines. Changelogs record no deletion: consumers erase the rows on their side.
+
+        Args:
+            condition: the rows, as the filter of `scan`; every stored version of a row is tested. Give the columns
+                that identify a person, best of the primary key.
+            history: also delete tags that hold such rows, expire snapshots that do with those before them, and remove
+                all changelogs and the unreferenced files. False: only the newest snapshot of each branch is rewritten,
+                and the receipt lists what still holds such rows. Snapshots that consumers need stay.
+            dry_run: change nothing, and return what holds such rows.
+            older_than: with `history`, remove unreferenced files last changed before this time or of this age
+                (default: one day), as `remove_orphan_files`.
+            properties: stored in the snapshots of the commits. Do not name the person there.
+
+        Returns: a receipt that prints as text. Its attribute ``complete`` is true if all remaining files were read
+            and none holds such rows; otherwise ``remaining`` lists what holds them, and why. Call again to continue.
+
+        Raises:
+            ColumnNotFound, InvalidArgument: a wrong condition, also if a branch lacks its columns.
+            Unsupported: a table with row tracking, whose files cannot be rewritten; nothing was changed.
+            CommitConflict: others were faster each time. StorageError: a file could not be removed. Call again.
+        """
+        from morrow.writers.operations.erasure import erase_rows
+
+        for name, value in {"history": history, "dry_run": dry_run}.items():
+            if not isinstance(value, bool):
+                raise InvalidArgument(f"{name} is True or False, not {value!r}; nothing was erased")
+        return erase_rows(
+            self._metadata,
+            condition,
+            history=history,
+            dry_run=dry_run,
+            older_than_millis=to_epoch_millis(older_than),
+            properties=properties,
+        )
 
     @track_calls("examining")
     def doctor(self, data: bool = False) -> Report:

@@ -441,6 +441,19 @@ def compact_manifests(target: WriteTarget) -> Snapshot | None:
         committer.log.settle()
 
 
+def purge_manifests(target: WriteTarget) -> Snapshot:
+    """Commit the newest rows in a COMPACT snapshot whose manifests name live files only, without statistics.
+
+    Raises: as `compact_manifests`.
+    """
+    committer = Committer(_force_manifest_merges(target))
+    request = SnapshotRequest(COMPACT, BATCH_COMMIT_IDENTIFIER, Changes(), check=False, drops_statistics=True)
+    try:
+        return committer.create(request)
+    finally:
+        committer.log.settle()
+
+
 def _force_manifest_merges(target: WriteTarget) -> WriteTarget:
     """Return the table with thresholds at which all manifests that can be merged are merged."""
     return replace(target, write=replace(target.write, manifest_merge_count=1, manifest_full_compaction=1))

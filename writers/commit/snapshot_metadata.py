@@ -53,7 +53,7 @@ class SnapshotRequest:
     precede it.
     `premise`: the condition that must hold on the previous snapshot.
     `only_manifests`: the snapshot only merges manifests, and is not created if there are none to merge. `statistics`:
-    the file that replaces the previous snapshot's statistics.
+    the file that replaces the previous snapshot's statistics; `drops_statistics`: the snapshot has none.
     """
 
     kind: str
@@ -67,6 +67,7 @@ class SnapshotRequest:
     premise: Premise | None = None
     only_manifests: bool = False
     statistics: str | None = None
+    drops_statistics: bool = False
 
 
 class NothingMerged(Exception):
@@ -164,7 +165,7 @@ class Preparer:
             delta_record_count=rows,
             changelog_record_count=sum(entry.file.row_count for entry in changelog) if changelog else None,
             watermark=_choose_later(request.watermark, latest.watermark if latest else None),
-            statistics=request.statistics or self._statistics(latest, schema_id),
+            statistics=None if request.drops_statistics else request.statistics or self._statistics(latest, schema_id),
             properties={**_build_properties(request, latest), **self._target.properties, **request.properties},
             operation=None if done is None else done.operation,
             # A delta written once for all tries does not assign row ids.

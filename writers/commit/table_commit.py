@@ -19,6 +19,7 @@ from morrow.engine.format.snapshot import ANALYZE, APPEND, COMPACT, OVERWRITE, S
 from morrow.engine.format.stats import TableStatistics, encode_statistics
 from morrow.engine.io.prefetch import read_each
 from morrow.engine.redaction import get_logger
+from morrow.engine.structs import replace
 from morrow.writers.commit.committer import Committer
 from morrow.writers.commit.messages import (
     BATCH_COMMIT_IDENTIFIER,
@@ -198,6 +199,21 @@ class TableCommit:
                 replaced = [f for f in message.compact_before if f.file_name not in after]
                 self._files.remove(message, replaced, message.compact_deleted_index_files)
         return self._done(last, messages)
+
+    def rewrite(self, messages: Sequence[CommitMessage]) -> Snapshot:
+        """Commit compacted files that lack some rows of the files before, in an OVERWRITE snapshot without statistics.
+
+        Raises:
+            CommitConflict, UnclearOutcome: as `commit`.
+        """
+        self.uncompacted = []
+        self._maintenance.before_commit(self._committer.log.newest)
+        request = CommonAttributes(BATCH_COMMIT_IDENTIFIER, None, NO_PROPERTIES).request(
+            OVERWRITE, make_compact_changes(messages), check=True
+        )
+        made = self._committer.create(replace(request, drops_statistics=True))
+        self._done(made, messages)
+        return made
 
     def truncate(self, *, identifier: int = BATCH_COMMIT_IDENTIFIER) -> Snapshot | None:
         """Remove all rows, in an OVERWRITE snapshot. Raises as `overwrite`."""

@@ -394,8 +394,14 @@ def _remove_changelogs(metadata: TableMetadata, choose: Callable[[Sequence[int],
     chosen = choose(living, latest.id)
     stay = living[len(chosen) :]
     gone = [changelog_id for changelog_id in list_changelog_ids(metadata) if not stay or changelog_id < stay[0]]
+    if not stay:
+        # No hint can announce that all are going: they are renamed, so that the next maintenance completes a killed run.
+        yield sum(retire_file(metadata, build_changelog_path(metadata, changelog_id)) for changelog_id in gone)
+        finish_removals(metadata)
+        remove_changelog_hints(metadata)
+        return
     try:
-        if chosen and stay:
+        if chosen:
             write_changelog_hints(metadata, earliest=stay[0])
     except StorageError as error:
         if not is_full(error):
@@ -411,8 +417,6 @@ def _remove_changelogs(metadata: TableMetadata, choose: Callable[[Sequence[int],
             remove_expired_changelogs(metadata, [Root(metadata, RootKind.CHANGELOG, one) for one in found], there)
             metadata.store.delete_many([build_changelog_path(metadata, one.id) for one in found])
             yield len(found)
-    if not stay:
-        remove_changelog_hints(metadata)
 
 
 def _retire_changelogs_instead(metadata: TableMetadata, gone: Sequence[int], first: int) -> int:

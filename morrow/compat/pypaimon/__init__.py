@@ -62,6 +62,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)
 
 _PATHS = {
+    "api.api_response": "catalogs",
     "branch.branch_manager": "tables",
     "catalog.catalog": "catalogs",
     "catalog.catalog_exception": "catalogs",
@@ -113,14 +114,17 @@ class _PathFinder(MetaPathFinder, Loader):
     """A finder of modules with pypaimon's paths, which have the names of the modules here."""
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None  # noqa: ARG002
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
         name = fullname.removeprefix(f"{__name__}.")
         if name == fullname or name not in (*_PATHS, *_PACKAGES):
             return None
         return ModuleSpec(fullname, self, is_package=name in _PACKAGES)
 
-    def create_module(self, spec: ModuleSpec) -> None:
+    def create_module(self, spec: ModuleSpec) -> None:  # noqa: ARG002
         return None
 
     def exec_module(self, module: ModuleType) -> None:

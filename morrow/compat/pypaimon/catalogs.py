@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import datetime as dt
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from morrow.catalogs.profiles import open_with
+from morrow.compat.pypaimon.predicates import like_to_regex
 from morrow.compat.pypaimon.schemas import Identifier, Schema
-from morrow.compat.pypaimon.tables import FileStoreTable, SystemTable
+from morrow.compat.pypaimon.tables import FileStoreTable, SystemTable, alter
 from morrow.engine import errors
 from morrow.engine.catalog.databases import COMMENT, LOCATION, OWNER
 from morrow.engine.errors import DatabaseNotFound, NotFound, TableNotFound
 
 if TYPE_CHECKING:
     from morrow.catalogs.catalog import Catalog as MorrowCatalog
+    from morrow.engine.format.snapshot import Snapshot
     from morrow.engine.schema.schema_changes import SchemaChange
+    from morrow.tables.table import Table
 
 Name = str | Identifier
 
@@ -47,6 +53,47 @@ class PagedList:
 
     elements: list[Any]
     next_page_token: str | None = None
+
+
+@dataclass(frozen=True)
+class GetTagResponse:
+    """A tag of a table."""
+
+    tag_name: str
+    snapshot: Snapshot
+    tag_create_time: dt.datetime | None = None
+    tag_time_retained: dt.timedelta | None = None
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition: the values of its columns as text, and the numbers of its rows, bytes and files."""
+
+    spec: Mapping[str, str]
+    record_count: int
+    file_size_in_bytes: int
+    file_count: int
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Partition:
+        """Read a row of the system table ``partitions``."""
+        spec = dict(part.split("=", 1) for part in row["partition"].split("/"))
+        return cls(spec, row["record_count"], row["file_size_in_bytes"], row["file_count"])
+
+    @property
+    def name(self) -> str:
+        """The name of the partition: ``dt=2024-05-14/h=1``."""
+        return "/".join(f"{key}={value}" for key, value in self.spec.items())
+
+
+@contextmanager
+def name_errors(**names: object) -> Iterator[None]:
+    """Add the names of pypaimon's exceptions (``error.tag``) to the errors of a block."""
+    try:
+        yield
+    except errors.MorrowError as error:
+        vars(error).update(names)
+        raise
 
 
 class CatalogFactory:
@@ -149,7 +196,7 @@ class Catalog:
             if not ignore_if_not_exists:
                 raise
             return
-        table.alter(*changes)
+        alter(table, changes)
 
     def load_snapshot(self, identifier: Name) -> Any:
         """Return the newest snapshot of a table, None without snapshots."""
@@ -172,11 +219,32 @@ class Catalog:
         ignore_if_exists: bool = False,
     ) -> None:
         """Tag a snapshot, by default the newest."""
-        self._table(identifier).tags.create(tag_name, snapshot_id, time_retained, ignore_if_exists)
+        with name_errors(tag=tag_name):
+            self._table(identifier).tags.create(tag_name, snapshot_id, time_retained, ignore_if_exists)
 
     def delete_tag(self, identifier: Name, tag_name: str) -> None:
         """Delete a tag. Raises `TagNotFound`."""
-        self._table(identifier).tags.delete(tag_name)
+        with name_errors(tag=tag_name):
+            self._table(identifier).tags.delete(tag_name)
+
+    def get_tag(self, identifier: Name, tag_name: str) -> GetTagResponse:
+        """Return a tag: its name, snapshot and retention. Raises `TagNotFound`."""
+        with name_errors(tag=tag_name):
+            found = self._table(identifier).tags.get(tag_name)
+        return GetTagResponse(tag_name, found.snapshot, found.create_time, found.time_retained)
+
+    def list_partitions_paged(
+        self,
+        identifier: Name,
+        max_results: int | None = None,  # noqa: ARG002  # all partitions are one page
+        page_token: str | None = None,  # noqa: ARG002
+        partition_name_pattern: str | None = None,
+    ) -> PagedList:
+        """Return the partitions whose names match a pattern with ``%`` and ``_``, as one page."""
+        pattern = re.compile(like_to_regex(partition_name_pattern or "%"))
+        rows = self._table(identifier).system("partitions").to_arrow().to_pylist()
+        named = [Partition.of(row) for row in rows]
+        return PagedList([each for each in named if pattern.match(each.name)])
 
     def list_tags_paged(
         self,
@@ -190,24 +258,28 @@ class Catalog:
 
     def create_branch(self, identifier: Name, branch_name: str, tag_name: str | None = None) -> None:
         """Create a branch of the newest schema, or of a tag."""
-        self._table(identifier).branches.create(branch_name, tag=tag_name)
+        with name_errors(branch=branch_name, tag=tag_name):
+            self._table(identifier).branches.create(branch_name, tag=tag_name)
 
     def drop_branch(self, identifier: Name, branch_name: str) -> None:
         """Delete a branch."""
-        self._table(identifier).branches.delete(branch_name)
+        with name_errors(branch=branch_name):
+            self._table(identifier).branches.delete(branch_name)
 
     def rename_branch(self, identifier: Name, from_branch: str, to_branch: str) -> None:
         """Rename a branch."""
-        self._table(identifier).branches.rename(from_branch, to_branch)
+        with name_errors(branch=from_branch):
+            self._table(identifier).branches.rename(from_branch, to_branch)
 
     def fast_forward(self, identifier: Name, branch_name: str) -> None:
         """Fast-forward main to a branch."""
-        self._table(identifier).branches.fast_forward(branch_name)
+        with name_errors(branch=branch_name):
+            self._table(identifier).branches.fast_forward(branch_name)
 
     def list_branches(self, identifier: Name) -> list[str]:
         """Return the names of all branches but main."""
         return self._table(identifier).branches.list()
 
-    def _table(self, identifier: Name) -> Any:
+    def _table(self, identifier: Name) -> Table:
         name = Identifier.of(identifier)
         return self.morrow.table(name.name, branch=name.get_branch_name())

@@ -14,6 +14,7 @@ import polars as pl
 from morrow.engine.errors import InvalidArgument
 
 Literals = Sequence[Any]
+NEVER = pl.lit(False)
 
 COMPARISONS: dict[str, Callable[[pl.Expr, Any], pl.Expr]] = {
     "equal": operator.eq,
@@ -37,7 +38,6 @@ OTHERS: dict[str, Callable[[pl.Expr, Literals], pl.Expr]] = {
     "notBetween": lambda column, bounds: (column < bounds[0]) | (column > bounds[1]),
 }
 """Methods of any other number of literals."""
-NEVER = pl.lit(False)
 
 
 def _is_in(column: pl.Expr, values: Literals) -> pl.Expr:
@@ -78,7 +78,7 @@ class Predicate:
         """
         literals = self.literals or ()
         if self.method in ("and", "or"):
-            combine = operator.and_ if self.method == "and" else operator.or_
+            combine: Callable[[pl.Expr, pl.Expr], pl.Expr] = operator.and_ if self.method == "and" else operator.or_
             return reduce(combine, (each.to_polars() for each in literals))
         column = pl.col(self.field or "")
         if self.method in COMPARISONS:

@@ -102,12 +102,17 @@ class TableSource:
 class Row(tuple[Any, ...]):
     """A row of Python values, in the order of the columns."""
 
+    names: Sequence[str] = ()
+
     @property
     def values(self) -> list[Any]:
         return list(self)
 
     def get_field(self, pos: int) -> Any:
         return self[pos]
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(zip(self.names, self))
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,10 @@ class SplitFile:
         return self.file.schema_id
 
     @property
+    def delete_row_count(self) -> int | None:
+        return self.file.delete_rows
+
+    @property
     def min_sequence_number(self) -> int:
         return self.file.min_sequence
 
@@ -166,7 +175,9 @@ class Split:
 
     @property
     def partition(self) -> Row:
-        return Row(self.sections[0].partition)
+        row = Row(self.sections[0].partition)
+        row.names = self.template.schema.partition_keys
+        return row
 
     @property
     def bucket(self) -> int:
@@ -386,9 +397,7 @@ class ReadBuilder:
 class TableScan:
     """A planner of reads."""
 
-    def __init__(
-        self, source: Source, options: Mapping[str, str], filter: Predicate | None, limit: int | None
-    ) -> None:
+    def __init__(self, source: Source, options: Mapping[str, str], filter: Predicate | None, limit: int | None) -> None:
         self._source, self._options = source, options
         self._filter, self._limit = filter, limit
         self._shard: tuple[int, int] = (0, 1)
@@ -434,10 +443,10 @@ class TableRead:
         filter: Predicate | None,
         limit: int | None,
         *,
-        kinds: bool = False,
+        include_row_kind: bool = False,
     ) -> None:
         self._source, self._output, self._filter, self._limit = source, output, filter, limit
-        self._kinds = kinds
+        self.include_row_kind = include_row_kind
 
     @cached_property
     def _columns(self) -> list[str]:
@@ -447,11 +456,11 @@ class TableRead:
     def _rows(self) -> Rows | pa.Table:
         return self._source.rows(self._columns, self._filter, self._limit)
 
-    @cached_property
+    @property
     def _schema(self) -> pa.Schema:
         columns = {each.name: each for each in (*self._source.fields, *self._source.hidden)}
         schema = t.to_arrow_schema([each.field(columns) for each in self._output])
-        return schema.insert(0, pa.field(ROW_KIND_COLUMN, pa.string())) if self._kinds else schema
+        return schema.insert(0, pa.field(ROW_KIND_COLUMN, pa.string())) if self.include_row_kind else schema
 
     def to_arrow(self, splits: Sequence[AnySplit], *_: Any, **__: Any) -> pa.Table:
         """Read splits as one Arrow table. Options of parallelism are ignored: Morrow reads in parallel by itself."""
@@ -527,15 +536,13 @@ class TableRead:
                 raise InvalidArgument("the splits are of another table; plan them with the scan of this read builder")
             sections = tuple(section for each in group if isinstance(each, Split) for section in each.sections)
             request = asked.request
-            plan = replace(
-                key, sections=sections, columns=request.columns, filter=request.filter, limit=self._limit
-            )
+            plan = replace(key, sections=sections, columns=request.columns, filter=request.filter, limit=self._limit)
             yield Scan(asked._metadata, request, plan)
 
     def _arrange(self, rows: pa.Table) -> pa.Table:
         """Return the output columns of rows."""
         arrays = [each.extract(rows) for each in self._output]
-        if self._kinds:
+        if self.include_row_kind:
             kinds = rows[ROWKIND] if ROWKIND in rows.column_names else pa.chunked_array([["+I"] * rows.num_rows])
             arrays.insert(0, kinds)
         if not arrays:
@@ -616,7 +623,7 @@ class StreamReadBuilder(ReadBuilder):
 
     def new_read(self) -> TableRead:
         """Return a read of the stream's splits."""
-        return TableRead(self._source, self._outputs(), None, None, kinds=self._with_kinds)
+        return TableRead(self._source, self._outputs(), None, None, include_row_kind=self._with_kinds)
 
 
 class StreamingTableScan:

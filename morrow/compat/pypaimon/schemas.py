@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 BRANCH_PREFIX = "branch_"
 MAIN_BRANCH = "main"
+UNKNOWN_DATABASE = "unknown"
 DESCRIPTION = b"description"
 
 
@@ -34,7 +35,8 @@ class DataType:
 
     def to_dict(self) -> Any:
         """Return the JSON of the type in schema files."""
-        return t.to_json(to_morrow_type(self))
+        node = t.to_json(to_morrow_type(self))
+        return {**node, "nullable": self.nullable} if isinstance(node, dict) else node
 
     @classmethod
     def from_dict(cls, data: Any) -> DataType:
@@ -42,7 +44,11 @@ class DataType:
         return to_pypaimon_type(t.from_json(data))
 
     def __str__(self) -> str:
-        return str(to_morrow_type(self))
+        return f"{self._text()}{'' if self.nullable else ' NOT NULL'}"
+
+    def _text(self) -> str:
+        """Return the type without its nullability, as pypaimon writes it."""
+        raise NotImplementedError
 
 
 @dataclass(unsafe_hash=True)
@@ -54,6 +60,9 @@ class AtomicType(DataType):
 
     __str__ = DataType.__str__
 
+    def _text(self) -> str:
+        return self.type
+
 
 @dataclass(unsafe_hash=True)
 class ArrayType(DataType):
@@ -63,6 +72,9 @@ class ArrayType(DataType):
     element: DataType
 
     __str__ = DataType.__str__
+
+    def _text(self) -> str:
+        return f"ARRAY<{self.element}>"
 
 
 @dataclass(unsafe_hash=True)
@@ -75,6 +87,9 @@ class VectorType(DataType):
 
     __str__ = DataType.__str__
 
+    def _text(self) -> str:
+        return f"VECTOR<{self.element}, {self.length}>"
+
 
 @dataclass(unsafe_hash=True)
 class MultisetType(DataType):
@@ -84,6 +99,9 @@ class MultisetType(DataType):
     element: DataType
 
     __str__ = DataType.__str__
+
+    def _text(self) -> str:
+        return f"MULTISET<{self.element}>"
 
 
 @dataclass(unsafe_hash=True)
@@ -96,6 +114,9 @@ class MapType(DataType):
 
     __str__ = DataType.__str__
 
+    def _text(self) -> str:
+        return f"MAP<{self.key}, {self.value}>"
+
 
 @dataclass(unsafe_hash=True)
 class RowType(DataType):
@@ -105,6 +126,10 @@ class RowType(DataType):
     fields: tuple[DataField, ...]
 
     __str__ = DataType.__str__
+
+    def _text(self) -> str:
+        comments = (f" COMMENT {each.description}" if each.description else "" for each in self.fields)
+        return f"ROW<{', '.join(f'{each.name}: {each.type}{told}' for each, told in zip(self.fields, comments))}>"
 
     def __post_init__(self) -> None:
         self.fields = tuple(self.fields)
@@ -212,11 +237,20 @@ def _read_arrow_type(kind: pa.DataType, name: str) -> t.DataType:
     if is_.is_large_binary(kind):
         return t.BlobType()
     if is_.is_fixed_size_list(kind):
-        element = _read_arrow_type(kind.value_type, name).with_nullable(kind.value_field.nullable)
-        return t.VectorType(True, element, kind.list_size)
-    if is_.is_struct(kind) and kind == t.VariantType().arrow():
+        return t.VectorType(True, _read_member(kind.value_field).type, kind.list_size)
+    if is_.is_list(kind) or is_.is_large_list(kind):
+        return t.ArrayType(True, _read_member(kind.value_field).type)
+    if is_.is_map(kind):
+        return t.MapType(True, _read_member(kind.key_field).type, _read_member(kind.item_field).type)
+    if kind == t.VariantType().arrow():
         return t.VariantType()
+    if is_.is_struct(kind):
+        return t.RowType(True, tuple(map(_read_member, kind)))
     return read_type(kind, name)
+
+
+def _read_member(member: pa.Field) -> t.DataField:
+    return t.DataField(0, member.name, _read_arrow_type(member.type, member.name).with_nullable(member.nullable))
 
 
 @dataclass
@@ -374,7 +408,8 @@ class SchemaChange:
     def update_column_type(
         field_name: str | Sequence[str], new_data_type: DataType, keep_nullability: bool = False
     ) -> changes.SchemaChange:
-        return changes.SetType(_path(field_name), to_morrow_type(new_data_type), keep_nullability)
+        """Change a type as pypaimon does, which does not check whether stored values fit."""
+        return changes.SetType(_path(field_name), to_morrow_type(new_data_type), keep_nullability, lossy=True)
 
     @staticmethod
     def update_column_nullability(field_name: str | Sequence[str], new_nullability: bool) -> changes.SchemaChange:
@@ -400,9 +435,7 @@ class Identifier:
     database: str
     object: str
 
-    def __init__(
-        self, database: str, object: str, branch: str | None = None, system_table: str | None = None
-    ) -> None:
+    def __init__(self, database: str, object: str, branch: str | None = None, system_table: str | None = None) -> None:
         marked = branch is not None and branch.lower() != MAIN_BRANCH
         parts = [object, *([f"{BRANCH_PREFIX}{branch}"] if marked else []), *([system_table] if system_table else [])]
         self.database, self.object = database, "$".join(parts)
@@ -439,7 +472,7 @@ class Identifier:
         return table, branch, marks[0] if marks else None
 
     def get_full_name(self) -> str:
-        return f"{self.database}.{self.object}"
+        return self.object if self.database == UNKNOWN_DATABASE else f"{self.database}.{self.object}"
 
     def get_database_name(self) -> str:
         return self.database
@@ -481,4 +514,3 @@ def _split_name(text: str) -> list[str]:
         return []
     marked = "`".join(part if n % 2 else part.replace(".", "\0") for n, part in enumerate(quoted))
     return marked.replace("`", "").split("\0")
-

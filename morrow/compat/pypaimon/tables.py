@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from morrow.compat.pypaimon.scans import ReadBuilder, StreamReadBuilder, TableSource
 from morrow.compat.pypaimon.schemas import DataField, Identifier, RowType, TableSchema, to_pypaimon_field
-from morrow.compat.pypaimon.writes import BatchWriteBuilder, StreamWriteBuilder
+from morrow.compat.pypaimon.writes import BatchWriteBuilder, RefusedCall, StreamWriteBuilder
 from morrow.engine.errors import InvalidArgument, SnapshotNotFound, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.options import Options as ParsedOptions
+from morrow.engine.options.declarations import PYPAIMON
+from morrow.engine.options.registry import OPTIONS
 from morrow.engine.plan.time_travel import find_at_time
 
 if TYPE_CHECKING:
@@ -21,18 +24,27 @@ if TYPE_CHECKING:
 
     from morrow.compat.pypaimon.predicates import Predicate
     from morrow.engine.format.snapshot import Tag as MorrowTag
+    from morrow.engine.schema.schema_changes import SchemaChange
     from morrow.scans.result import Rows
     from morrow.tables.table import Table as MorrowTable
 
 BRANCH, BUCKET = "branch", "bucket"
 CHANGE_OPTIONS = "incremental-"
 """The beginning of the options of a read between two snapshots."""
-TUNING = ("read.parallelism", "read.blob-parallelism", "scan.native-plan.enabled", "read.native.enabled")
-"""Options of pypaimon that change no row, and that Morrow does not need."""
+SCAN_MODE, INCREMENTAL = "scan.mode", "incremental"
+
+
+def _is_own(key: str, value: object) -> bool:
+    """Return whether an option of a copy is applied here, or changes nothing in Morrow."""
+    declared = OPTIONS.get(key)
+    is_idle = declared is not None and declared.idle == PYPAIMON
+    return (
+        is_idle or key in (BRANCH, BUCKET) or key.startswith(CHANGE_OPTIONS) or (key, value) == (SCAN_MODE, INCREMENTAL)
+    )
 
 
 class Options(dict[str, str]):
-    """Options by name. `to_map` returns them as a dict."""
+    """Options by name. Methods are the names of options (`row_tracking_enabled`) and return parsed values."""
 
     def to_map(self) -> dict[str, str]:
         return dict(self)
@@ -41,6 +53,12 @@ class Options(dict[str, str]):
         return key in self
 
     contains_key = contains
+
+    def __getattr__(self, name: str) -> Callable[[], Any]:
+        key = next((key for key in OPTIONS if key.replace("-", "_").replace(".", "_") == name), None)
+        if key is None:
+            raise AttributeError(f"there is no option {name!r}; options['a.key'] has the text of any")
+        return lambda: ParsedOptions(self).get(OPTIONS[key])
 
 
 class FileStoreTable:
@@ -150,8 +168,7 @@ class FileStoreTable:
         if BRANCH in options:
             base = base.on_branch(str(options[BRANCH]))
             identifier = Identifier(identifier.database, identifier.get_table_name(), str(options[BRANCH]))
-        own = (BRANCH, BUCKET, *TUNING)
-        passed = {k: v for k, v in given.items() if k not in own and not k.startswith(CHANGE_OPTIONS)}
+        passed = {key: value for key, value in given.items() if not _is_own(key, value)}
         return FileStoreTable(base.with_options(passed) if passed else base, identifier, base, given)
 
     # Reading and writing
@@ -451,6 +468,23 @@ class SchemaManager:
         """Return all versions, oldest first."""
         return list(map(TableSchema, self._table.schemas()))
 
+    def commit_changes(self, changes: Sequence[SchemaChange]) -> TableSchema:
+        """Change the schema by `SchemaChange` values, as one version or not at all; return it."""
+        alter(self._table, changes)
+        return self.latest()
+
+
+def alter(table: MorrowTable, changes: Sequence[SchemaChange]) -> None:
+    """Change a table's schema.
+
+    Raises:
+        RefusedCall: an impossible change; nothing was changed. Unsupported.
+    """
+    try:
+        table.alter(*changes)
+    except InvalidArgument as error:
+        raise RefusedCall(str(error)) from error
+
 
 @dataclass(frozen=True)
 class SystemSource:
@@ -467,7 +501,7 @@ class SystemSource:
     def hidden(self) -> tuple[t.DataField, ...]:
         return ()
 
-    def rows(self, columns: list[str], filter: Predicate | None, limit: int | None) -> Rows | pa.Table:
+    def rows(self, columns: Sequence[str], filter: Predicate | None, limit: int | None) -> Rows | pa.Table:
         return self.table.system(self.name, columns, None if filter is None else filter.to_polars(), limit)
 
 

@@ -28,8 +28,8 @@ USER_PREFIX = "commit.user-prefix"
 Partition = Mapping[str, Any]
 
 
-class WriteOnceError(InvalidArgument, RuntimeError):
-    """A second commit of a batch write, whose builder makes another write and commit."""
+class RefusedCall(InvalidArgument, RuntimeError):
+    """A wrong call for which pypaimon raises a RuntimeError."""
 
 
 class TableWrite:
@@ -90,7 +90,7 @@ class BatchTableWrite(TableWrite):
     def prepare_commit(self) -> list[CommitMessage]:
         """Finish the files, and return their messages. Raises `InvalidArgument` if called again."""
         if self._prepared:
-            raise WriteOnceError("BatchTableWrite only supports one-time committing; make another with new_write")
+            raise RefusedCall("BatchTableWrite only supports one-time committing; make another with new_write")
         self._prepared = True
         return self._prepare()
 
@@ -119,7 +119,7 @@ class TableCommit:
 
     def add_commit_callback(self, callback: object) -> None:
         """Raise `Unsupported`: Morrow calls nothing after a commit."""
-        raise Unsupported(f"the commit callback {callback!r}", hint="call it after commit(), which returns the snapshot")
+        raise Unsupported(f"the commit callback {callback!r}", hint="call it after commit(...)")
 
 
 class BatchTableCommit(TableCommit):
@@ -156,7 +156,7 @@ class BatchTableCommit(TableCommit):
 
     def _begin(self) -> None:
         if self._committed:
-            raise WriteOnceError("BatchTableCommit only supports one-time committing; make another with new_commit")
+            raise RefusedCall("BatchTableCommit only supports one-time committing; make another with new_commit")
         self._committed = True
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -15,6 +15,7 @@ from morrow.engine.errors import InvalidArgument
 
 Literals = Sequence[Any]
 NEVER = pl.lit(False)
+NO_COLUMNS: Mapping[str, pl.Expr] = {}
 
 COMPARISONS: dict[str, Callable[[pl.Expr, Any], pl.Expr]] = {
     "equal": operator.eq,
@@ -70,8 +71,11 @@ class Predicate:
     field: str | None
     literals: Literals | None = None
 
-    def to_polars(self) -> pl.Expr:
+    def to_polars(self, columns: Mapping[str, pl.Expr] = NO_COLUMNS) -> pl.Expr:
         """Return the condition as a Polars expression, which Morrow's scans accept.
+
+        Args:
+            columns: expressions of names that are no columns.
 
         Raises:
             InvalidArgument: a method that pypaimon does not have.
@@ -79,8 +83,10 @@ class Predicate:
         literals = self.literals or ()
         if self.method in ("and", "or"):
             combine: Callable[[pl.Expr, pl.Expr], pl.Expr] = operator.and_ if self.method == "and" else operator.or_
-            return reduce(combine, (each.to_polars() for each in literals))
-        column = pl.col(self.field or "")
+            parts: list[pl.Expr] = [each.to_polars(columns) for each in literals]
+            return reduce(combine, parts)
+        name = self.field or ""
+        column = columns.get(name, pl.col(name))
         if self.method in COMPARISONS:
             value = literals[0]
             return NEVER if value is None else COMPARISONS[self.method](column, value)

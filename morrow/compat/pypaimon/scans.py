@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -58,7 +58,7 @@ class Source(Protocol):
     def hidden(self) -> Sequence[t.DataField]:
         """Columns that are read only by name."""
 
-    def rows(self, columns: Sequence[str], filter: Predicate | None, limit: int | None) -> Rows | pa.Table:
+    def rows(self, columns: Sequence[str], filter: pl.Expr | None, limit: int | None) -> Rows | pa.Table:
         """Return the rows that satisfy a filter, at most `limit`."""
 
 
@@ -81,21 +81,20 @@ class TableSource:
         scan = self.table.scan()
         return ROW_TRACKING.trailing if scan.request.options.row_tracking else ()
 
-    def rows(self, columns: Sequence[str], filter: Predicate | None, limit: int | None) -> Rows | pa.Table:
-        condition = None if filter is None else filter.to_polars()
-        used = {*columns, *([] if condition is None else condition.meta.root_names())}
+    def rows(self, columns: Sequence[str], filter: pl.Expr | None, limit: int | None) -> Rows | pa.Table:
+        used = {*columns, *([] if filter is None else filter.meta.root_names())}
         if self.changes:
-            return self._changed_rows(columns, condition)[:limit]
+            return self._changed_rows(columns, filter)[:limit]
         if used.isdisjoint(each.name for each in ROW_TRACKING.trailing):
-            return self.table.scan(columns, condition, limit)
+            return self.table.scan(columns, filter, limit)
         scan = self.table.scan()
         tracked = scan.adapted(lambda request: ROW_TRACKING.request(request, scan.title))
-        return tracked.asking(tuple(columns), parse_filter(condition, tracked.request.read_schema.fields), limit)
+        return tracked.asking(tuple(columns), parse_filter(filter, tracked.request.read_schema.fields), limit)
 
-    def _changed_rows(self, columns: Sequence[str], condition: pl.Expr | None) -> pa.Table:
+    def _changed_rows(self, columns: Sequence[str], filter: pl.Expr | None) -> pa.Table:
         """Return the rows that the changes between two snapshots added, as a batch read of Paimon does."""
         asked = parse_change_options(self.table, self.changes) or {"from_snapshot": 1, "to_snapshot": 1, "mode": "diff"}
-        rows = self.table.changes(**asked, columns=columns, filter=condition).to_arrow()
+        rows = self.table.changes(**asked, columns=columns, filter=filter).to_arrow()
         return rows.filter(pc.is_in(rows[ROWKIND], ADDED)).drop_columns([ROWKIND])
 
 
@@ -282,6 +281,13 @@ class OutputColumn:
     name: str
     path: tuple[str, ...]
 
+    @property
+    def expression(self) -> pl.Expr:
+        """The column as a Polars expression."""
+        import polars as pl
+
+        return reduce(lambda row, name: row.struct.field(name), self.path[1:], pl.col(self.path[0]))
+
     def extract(self, rows: pa.Table) -> pa.ChunkedArray:
         column = rows[self.path[0]]
         return column if len(self.path) == 1 else pc.struct_field(column, list(self.path[1:]))
@@ -371,8 +377,10 @@ class ReadBuilder:
         return self._output
 
     @property
-    def _filter(self) -> Predicate | None:
-        return PredicateBuilder.and_predicates([each for each in self._filters.values() if each is not None])
+    def _filter(self) -> pl.Expr | None:
+        both = PredicateBuilder.and_predicates([each for each in self._filters.values() if each is not None])
+        members = {each.name: each.expression for each in self._output or () if len(each.path) > 1}
+        return None if both is None else both.to_polars(members)
 
     def new_scan(self) -> TableScan:
         """Return a scan, which plans."""
@@ -397,7 +405,7 @@ class ReadBuilder:
 class TableScan:
     """A planner of reads."""
 
-    def __init__(self, source: Source, options: Mapping[str, str], filter: Predicate | None, limit: int | None) -> None:
+    def __init__(self, source: Source, options: Mapping[str, str], filter: pl.Expr | None, limit: int | None) -> None:
         self._source, self._options = source, options
         self._filter, self._limit = filter, limit
         self._shard: tuple[int, int] = (0, 1)
@@ -440,7 +448,7 @@ class TableRead:
         self,
         source: Source,
         output: Sequence[OutputColumn],
-        filter: Predicate | None,
+        filter: pl.Expr | None,
         limit: int | None,
         *,
         include_row_kind: bool = False,
@@ -612,12 +620,10 @@ class StreamReadBuilder(ReadBuilder):
     def new_streaming_scan(self) -> StreamingTableScan:
         """Return a scan that follows the table."""
         columns = list(dict.fromkeys(each.path[0] for each in self._outputs()))
-        expression = None if self._filter is None else self._filter.to_polars()
+        filter = self._filter
 
         def begin() -> ChangeStream:
-            return self._table.stream(
-                columns=columns, filter=expression, consumer_id=self._consumer_id, wait=0, start=None
-            )
+            return self._table.stream(columns=columns, filter=filter, consumer_id=self._consumer_id, wait=0, start=None)
 
         return StreamingTableScan(begin, self._poll_millis / 1000, has_consumer=self._consumer_id is not None)
 

@@ -18,6 +18,7 @@ from morrow.engine.format import types as t
 from morrow.engine.schema import schema_changes as changes
 from morrow.engine.schema.columns import assign_ids, read_type
 from morrow.engine.schema.sql_columns import Column
+from morrow.engine.structs import replace
 
 if TYPE_CHECKING:
     from morrow.engine.format.schema import TableSchema as StoredSchema
@@ -26,6 +27,7 @@ BRANCH_PREFIX = "branch_"
 MAIN_BRANCH = "main"
 UNKNOWN_DATABASE = "unknown"
 DESCRIPTION = b"description"
+NULLABLE_KEYS, CHANGELOG_PRODUCER = "primary-key.nullable", "changelog-producer"
 
 
 class DataType:
@@ -265,7 +267,16 @@ class Schema:
 
     def __post_init__(self) -> None:
         self.partition_keys, self.primary_keys = list(self.partition_keys or ()), list(self.primary_keys or ())
-        self.fields, self.options = list(self.fields or ()), dict(self.options or {})
+        self.options = dict(self.options or {})
+        self.fields = list(self.fields or ())
+        if str(self.options.get(NULLABLE_KEYS, "false")).lower() != "true":
+            keys = self.primary_keys
+            self.fields = [
+                replace(each, type=replace(each.type, nullable=False)) if each.name in keys else each
+                for each in self.fields
+            ]
+        if self.options.get(CHANGELOG_PRODUCER, "none") != "none" and not self.primary_keys:
+            raise InvalidArgument(f"{CHANGELOG_PRODUCER!r} needs a table with a primary key; give primary_keys")
 
     @staticmethod
     def from_pyarrow_schema(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from morrow.compat.pypaimon.scans import ReadBuilder, StreamReadBuilder, TableSource
 from morrow.compat.pypaimon.schemas import DataField, Identifier, RowType, TableSchema, to_pypaimon_field
 from morrow.compat.pypaimon.writes import BatchWriteBuilder, RefusedCall, StreamWriteBuilder
-from morrow.engine.errors import InvalidArgument, SnapshotNotFound, Unsupported
+from morrow.engine.errors import InvalidArgument, SnapshotNotFound, TagNotFound, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Snapshot
@@ -20,9 +21,9 @@ from morrow.engine.options.registry import OPTIONS
 from morrow.engine.plan.time_travel import find_at_time
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
 
-    from morrow.compat.pypaimon.predicates import Predicate
     from morrow.engine.format.snapshot import Tag as MorrowTag
     from morrow.engine.schema.schema_changes import SchemaChange
     from morrow.scans.result import Rows
@@ -59,6 +60,25 @@ class Options(dict[str, str]):
         if key is None:
             raise AttributeError(f"there is no option {name!r}; options['a.key'] has the text of any")
         return lambda: ParsedOptions(self).get(OPTIONS[key])
+
+
+class MissingSnapshot(SnapshotNotFound, ValueError):
+    """A missing snapshot, for which pypaimon raises a ValueError."""
+
+
+class MissingTag(TagNotFound, ValueError):
+    """A missing tag, for which pypaimon raises a ValueError."""
+
+
+@contextmanager
+def raise_value_errors() -> Iterator[None]:
+    """Raise errors about missing snapshots and tags in a block as ValueErrors, too."""
+    try:
+        yield
+    except TagNotFound as error:
+        raise MissingTag(str(error)) from error
+    except SnapshotNotFound as error:
+        raise MissingSnapshot(str(error)) from error
 
 
 class FileStoreTable:
@@ -213,6 +233,7 @@ class FileStoreTable:
         """The versions of the schema."""
         return SchemaManager(self.morrow)
 
+    @raise_value_errors()
     def create_tag(
         self,
         tag_name: str,
@@ -231,10 +252,12 @@ class FileStoreTable:
         """Return the names of all tags."""
         return list(self.morrow.tags.names)
 
+    @raise_value_errors()
     def rename_tag(self, old_name: str, new_name: str) -> None:
         """Rename a tag."""
         self.morrow.tags.rename(old_name, new_name)
 
+    @raise_value_errors()
     def replace_tag(self, tag_name: str, snapshot_id: int | None = None, time_retained: str | None = None) -> None:
         """Move a tag to another snapshot, by default the newest."""
         self.morrow.tags.replace(tag_name, snapshot_id, time_retained)
@@ -243,12 +266,14 @@ class FileStoreTable:
         """Rename a branch."""
         self.morrow.branches.rename(from_branch, to_branch)
 
+    @raise_value_errors()
     def rollback_to(self, target: int | str) -> None:
         """Roll back to a snapshot (int) or a tag (text)."""
         if isinstance(target, bool) or not isinstance(target, (int, str)):
             raise InvalidArgument(f"a rollback goes to the id of a snapshot or the name of a tag, not to {target!r}")
         self.morrow.rollback(snapshot=target) if isinstance(target, int) else self.morrow.rollback(tag=target)
 
+    @raise_value_errors()
     def rollback_to_timestamp(self, timestamp_millis: int) -> None:
         """Roll back to the newest snapshot at or before a time."""
         self.morrow.rollback(timestamp=timestamp_millis)
@@ -352,16 +377,19 @@ class TagManager:
         """Return a tag, None if it does not exist."""
         return self.get_or_throw(tag_name) if self.tag_exists(tag_name) else None
 
+    @raise_value_errors()
     def get_or_throw(self, tag_name: str) -> Tag:
         """Return a tag. Raises `TagNotFound`."""
         return Tag(self._tags.get(tag_name))
 
+    @raise_value_errors()
     def create_tag(
         self, snapshot: Snapshot, tag_name: str, ignore_if_exists: bool = False, time_retained: str | None = None
     ) -> None:
         """Tag a snapshot."""
         self._tags.create(tag_name, snapshot, time_retained, ignore_if_exists)
 
+    @raise_value_errors()
     def replace_tag(self, snapshot: Snapshot, tag_name: str, time_retained: str | None = None) -> None:
         """Move a tag to another snapshot."""
         self._tags.replace(tag_name, snapshot, time_retained)
@@ -370,6 +398,7 @@ class TagManager:
         """Delete a tag; return False if there is none."""
         return self._tags.delete(tag_name, ignore_if_not_exists=True)
 
+    @raise_value_errors()
     def rename_tag(self, old_name: str, new_name: str) -> None:
         """Rename a tag."""
         self._tags.rename(old_name, new_name)
@@ -501,8 +530,8 @@ class SystemSource:
     def hidden(self) -> tuple[t.DataField, ...]:
         return ()
 
-    def rows(self, columns: Sequence[str], filter: Predicate | None, limit: int | None) -> Rows | pa.Table:
-        return self.table.system(self.name, columns, None if filter is None else filter.to_polars(), limit)
+    def rows(self, columns: Sequence[str], filter: pl.Expr | None, limit: int | None) -> Rows | pa.Table:
+        return self.table.system(self.name, columns, filter, limit)
 
 
 class SystemTable:

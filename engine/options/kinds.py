@@ -104,11 +104,6 @@ def parse_names(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
 
 
-def _parse_full_names(text: str) -> tuple[str, ...] | None:
-    """Parse names as Java splits them: commas at the end count for nothing, an empty name before others is refused."""
-    return None if re.search(r"(^|,)\s*,+\s*[^,\s]", text) else parse_names(text)
-
-
 def _make_integer_parser(bits: int) -> Callable[[str], int | None]:
     most = 1 << (bits - 1)
 
@@ -175,9 +170,7 @@ PREFIX: Kind[str] = _make_kind(
 """The beginning of a file name."""
 WORD: Kind[str] = Kind("word", "a word", lambda text: text.strip().lower(), strict=False)
 """A word of an open set: formats and codecs."""
-NAMES: Kind[tuple[str, ...]] = _make_kind(
-    "names", "names between commas, none of them empty", _parse_full_names, strict=False
-)
+NAMES: Kind[tuple[str, ...]] = Kind("names", "names between commas", parse_names, strict=False)
 MEMORY: Kind[int] = _make_kind("size", "a size such as 128 mb (units b, kb, mb, gb, tb)", _parse_memory, strict=False)
 DURATION: Kind[timedelta] = _make_kind(
     "time span", "a time span such as 10 s (units ns, µs, ms, s, min, h, d)", _parse_duration, strict=False

@@ -21,7 +21,8 @@ from morrow.compat.pypaimon.schemas import DataField, to_pypaimon_field
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import ROWKIND
-from morrow.engine.options.kinds import MEMORY
+from morrow.engine.options import Options
+from morrow.engine.options.declared.scans import SOURCE_SPLIT_OPEN_FILE_COST, SOURCE_SPLIT_TARGET_SIZE
 from morrow.engine.plan.filter import parse_filter
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.plugins import require_extra
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from morrow.tables.table import Table
 
 ROW_KIND_COLUMN = "_row_kind"
-TARGET_BYTES, OPEN_BYTES = "source.split.target-size", "source.split.open-file-cost"
-DEFAULT_TARGET_BYTES, DEFAULT_OPEN_BYTES = "128 mb", "4 mb"
 ADDED = pa.array(["+I", "+U"])
 """Kinds of the rows that a batch read of changes returns."""
 
@@ -321,7 +320,7 @@ def find_path(name: str, fields: Sequence[t.DataField]) -> tuple[str, ...]:
 class ReadBuilder:
     """A builder of scans and reads of one table."""
 
-    def __init__(self, source: Source, options: Mapping[str, str]) -> None:
+    def __init__(self, source: Source, options: Options) -> None:
         self._source = source
         self._options = options
         self._filters: dict[str, Predicate | None] = {}
@@ -405,7 +404,7 @@ class ReadBuilder:
 class TableScan:
     """A planner of reads."""
 
-    def __init__(self, source: Source, options: Mapping[str, str], filter: pl.Expr | None, limit: int | None) -> None:
+    def __init__(self, source: Source, options: Options, filter: pl.Expr | None, limit: int | None) -> None:
         self._source, self._options = source, options
         self._filter, self._limit = filter, limit
         self._shard: tuple[int, int] = (0, 1)
@@ -429,12 +428,9 @@ class TableScan:
         rows = self._source.rows([each.name for each in self._source.fields], self._filter, self._limit)
         if not isinstance(rows, Scan):
             return Plan([WholeSplit(self._source)])
-        sizes = (self._size(TARGET_BYTES, DEFAULT_TARGET_BYTES), self._size(OPEN_BYTES, DEFAULT_OPEN_BYTES))
+        sizes = self._options.get(SOURCE_SPLIT_TARGET_SIZE), self._options.get(SOURCE_SPLIT_OPEN_FILE_COST)
         first, step = self._shard
         return Plan(list(split_plan(rows.plan, *sizes))[first::step], rows.snapshot_id)
-
-    def _size(self, key: str, default: str) -> int:
-        return MEMORY.parse(self._options.get(key, default))
 
     def with_slice(self, start_pos: int, end_pos: int) -> TableScan:
         """Raise `Unsupported`: Morrow does not plan by positions of rows."""
@@ -585,7 +581,7 @@ class TorchDataset:
 class StreamReadBuilder(ReadBuilder):
     """A builder of streams of changes."""
 
-    def __init__(self, table: Table, options: Mapping[str, str]) -> None:
+    def __init__(self, table: Table, options: Options) -> None:
         super().__init__(TableSource(table), options)
         self._table = table
         self._poll_millis = 1000

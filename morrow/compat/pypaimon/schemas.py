@@ -15,10 +15,13 @@ from pyarrow import types as is_
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
+from morrow.engine.options import Options
+from morrow.engine.options.declared.merging import CHANGELOG_PRODUCER
+from morrow.engine.options.declared.table import PRIMARY_KEY_NULLABLE
+from morrow.engine.options.kinds import ChangelogProducer
 from morrow.engine.schema import schema_changes as changes
 from morrow.engine.schema.columns import assign_ids, read_type
 from morrow.engine.schema.sql_columns import Column
-from morrow.engine.structs import replace
 
 if TYPE_CHECKING:
     from morrow.engine.format.schema import TableSchema as StoredSchema
@@ -27,7 +30,6 @@ BRANCH_PREFIX = "branch_"
 MAIN_BRANCH = "main"
 UNKNOWN_DATABASE = "unknown"
 DESCRIPTION = b"description"
-NULLABLE_KEYS, CHANGELOG_PRODUCER = "primary-key.nullable", "changelog-producer"
 
 
 class DataType:
@@ -269,14 +271,12 @@ class Schema:
         self.partition_keys, self.primary_keys = list(self.partition_keys or ()), list(self.primary_keys or ())
         self.options = dict(self.options or {})
         self.fields = list(self.fields or ())
-        if str(self.options.get(NULLABLE_KEYS, "false")).lower() != "true":
-            keys = self.primary_keys
-            self.fields = [
-                replace(each, type=replace(each.type, nullable=False)) if each.name in keys else each
-                for each in self.fields
-            ]
-        if self.options.get(CHANGELOG_PRODUCER, "none") != "none" and not self.primary_keys:
-            raise InvalidArgument(f"{CHANGELOG_PRODUCER!r} needs a table with a primary key; give primary_keys")
+        given = Options(self.options)
+        for each in self.fields:
+            if each.name in self.primary_keys:
+                each.type.nullable = given.get(PRIMARY_KEY_NULLABLE)
+        if given.get(CHANGELOG_PRODUCER) is not ChangelogProducer.NONE and not self.primary_keys:
+            raise InvalidArgument(f"{CHANGELOG_PRODUCER} needs a table with a primary key; give primary_keys")
 
     @staticmethod
     def from_pyarrow_schema(

@@ -17,6 +17,8 @@ from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options import Options as ParsedOptions
 from morrow.engine.options.declarations import PYPAIMON
+from morrow.engine.options.declared.scans import SCAN_MODE
+from morrow.engine.options.declared.table import BRANCH, BUCKET
 from morrow.engine.options.registry import OPTIONS
 from morrow.engine.plan.time_travel import find_at_time
 
@@ -29,10 +31,9 @@ if TYPE_CHECKING:
     from morrow.scans.result import Rows
     from morrow.tables.table import Table as MorrowTable
 
-BRANCH, BUCKET = "branch", "bucket"
 CHANGE_OPTIONS = "incremental-"
 """The beginning of the options of a read between two snapshots."""
-SCAN_MODE, INCREMENTAL = "scan.mode", "incremental"
+INCREMENTAL = "incremental"
 
 
 def _is_own(key: str, value: object) -> bool:
@@ -40,7 +41,10 @@ def _is_own(key: str, value: object) -> bool:
     declared = OPTIONS.get(key)
     is_idle = declared is not None and declared.idle == PYPAIMON
     return (
-        is_idle or key in (BRANCH, BUCKET) or key.startswith(CHANGE_OPTIONS) or (key, value) == (SCAN_MODE, INCREMENTAL)
+        is_idle
+        or key in (BRANCH.key, BUCKET.key)
+        or key.startswith(CHANGE_OPTIONS)
+        or (key, value) == (SCAN_MODE.key, INCREMENTAL)
     )
 
 
@@ -176,7 +180,7 @@ class FileStoreTable:
         given = {key: value for key, value in {**self._given, **options}.items() if value is not None}
         stored = self._base.options
         for key, value in options.items():
-            if key == BUCKET and str(value) != stored.get(BUCKET, "-1"):
+            if key == BUCKET.key and str(value) != stored.get(key, str(BUCKET.default)):
                 raise InvalidArgument(f"{self.table_path}: Cannot change bucket number; use `morrow.Table.rescale`")
             if value is None and key in stored:
                 raise Unsupported(
@@ -185,9 +189,9 @@ class FileStoreTable:
                     hint="remove it by alter_table([SchemaChange.remove_option(key)])",
                 )
         base, identifier = self._base, self.identifier
-        if BRANCH in options:
-            base = base.on_branch(str(options[BRANCH]))
-            identifier = Identifier(identifier.database, identifier.get_table_name(), str(options[BRANCH]))
+        if (branch := options.get(BRANCH.key)) is not None:
+            base = base.on_branch(str(branch))
+            identifier = Identifier(identifier.database, identifier.get_table_name(), str(branch))
         passed = {key: value for key, value in given.items() if not _is_own(key, value)}
         return FileStoreTable(base.with_options(passed) if passed else base, identifier, base, given)
 
@@ -196,11 +200,11 @@ class FileStoreTable:
     def new_read_builder(self) -> ReadBuilder:
         """Return a builder of scans and reads."""
         changes = {key: str(value) for key, value in self._given.items() if key.startswith(CHANGE_OPTIONS)}
-        return ReadBuilder(TableSource(self.morrow, changes), self.options)
+        return ReadBuilder(TableSource(self.morrow, changes), ParsedOptions(self.options))
 
     def new_stream_read_builder(self) -> StreamReadBuilder:
         """Return a builder of streams of changes."""
-        return StreamReadBuilder(self.morrow, self.options)
+        return StreamReadBuilder(self.morrow, ParsedOptions(self.options))
 
     def new_batch_write_builder(self) -> BatchWriteBuilder:
         """Return a builder of writes that are committed once."""
@@ -556,7 +560,7 @@ class SystemTable:
 
     def new_read_builder(self) -> ReadBuilder:
         """Return a builder of scans and reads."""
-        return ReadBuilder(self._source, {})
+        return ReadBuilder(self._source, ParsedOptions())
 
     def new_batch_write_builder(self) -> BatchWriteBuilder:
         """Raise `Unsupported`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from morrow.tables.table import Table
     from morrow.writers.commit.messages import CommitMessage
 
-USER_PREFIX = "commit.user-prefix"
 Partition = Mapping[str, Any]
 
 
@@ -227,8 +225,7 @@ class WriteBuilder:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        prefix = table.options.get(USER_PREFIX)
-        self.commit_user = str(uuid.uuid4()) if prefix is None else f"{prefix}_{uuid.uuid4()}"
+        self.commit_user = WriteTarget.of(table._metadata).commit_user
 
     def new_update(self) -> TableUpdate:
         """Return an updater, whose methods raise `Unsupported`."""

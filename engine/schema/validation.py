@@ -383,6 +383,8 @@ def check_field_options(proposal: Proposal) -> None:
 def check_sequence_field(proposal: Proposal) -> None:
     """Check for distinct columns without functions of their own, and keys that cannot move between partitions."""
     names = proposal.given.get(SEQUENCE_FIELD)
+    text = proposal.given.raw.get(SEQUENCE_FIELD.key, "").rstrip(",")
+    proposal.require(not text or all(map(str.strip, text.split(","))), f"{SEQUENCE_FIELD} has an empty name: {text!r}")
     proposal.require_columns(names, "sequence field")
     for name in names:
         proposal.require(names.count(name) == 1, f"{SEQUENCE_FIELD} names {name!r} twice")

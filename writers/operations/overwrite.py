@@ -77,16 +77,34 @@ def overwrite_rows(
         condition = build_partition_filter(target, None, replace_where, "replace_where")
     target, data = add_missing_columns(target, data, kinds, schema_mode)
     spec = parse_partition_spec(target, partition or {})
-    if dynamic is None:
-        dynamic = target.write.dynamic_partition_overwrite
     source = _add_partition_columns(target, open_source(data, target.schema.fields), spec)
     writer = TableWriter(target, overwrite=True)
-    commits = commit_with_maintenance(target)
     try:
         writer.write_frames(convert_rows(target, source, kinds=kinds, missing=missing))
         messages = writer.prepare_commit()
     finally:
         writer.close()
+    return commit_overwrite(target, messages, spec, dynamic, condition=condition)
+
+
+def commit_overwrite(
+    target: WriteTarget,
+    messages: Sequence[CommitMessage],
+    spec: PartitionSpec,
+    dynamic: bool | None = None,
+    *,
+    condition: Filter | None = None,
+) -> Snapshot | None:
+    """Replace rows by the files of messages, which a `TableWriter` with ``overwrite=True`` has prepared.
+
+    Args:
+        spec: the values of (some) partition columns, as `parse_partition_spec` returns them.
+        dynamic: as for `overwrite_rows`.
+        condition: the parsed `replace_where`.
+
+    Raises as `overwrite_rows`; the files are then removed, unless the outcome is unclear.
+    """
+    commits = commit_with_maintenance(target)
 
     def commit(*, partitions: Partitions, premise: Premise | None = None) -> Snapshot | None:
         premise = build_key_premise(target, messages, partitions, premise)
@@ -95,7 +113,7 @@ def overwrite_rows(
     with clean_up_on_failure(commits, messages):
         if condition is not None:
             return replace_matching(target, messages, condition, commit)
-        if target.partition_fields and dynamic:
+        if target.partition_fields and (target.write.dynamic_partition_overwrite if dynamic is None else dynamic):
             _check_partitions(target, {message.partition for message in messages}, spec)
             return commit(partitions=list(dict.fromkeys(m.partition for m in messages)))
         return commit(partitions=[spec] if spec else "all")

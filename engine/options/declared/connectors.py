@@ -1,4 +1,4 @@
-"""Catalogs and connectors: format tables, metastores, finished partitions, Paimon for Flink and for Spark."""
+"""Catalogs and connectors: format tables, metastores, finished partitions, Paimon for Flink, Spark and Python."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from morrow.engine.options.declarations import (
     ENGINES,
     FLINK,
     METASTORE,
+    PYPAIMON,
     SPARK,
     declare_honoured,
     declare_idle,
@@ -385,4 +386,22 @@ SOURCE_SPLIT_TARGET_SIZE_WITH_COLUMN_PRUNING = declare_idle(
     BOOL,
     False,
     "Counts the columns that are read in the sizes of splits",
+)
+READ_PARALLELISM = declare_idle(PYPAIMON, "read.parallelism", INT, None, "Threads that read splits")
+SCAN_NATIVE_PLAN_ENABLED = declare_idle(PYPAIMON, "scan.native-plan.enabled", BOOL, False, "Plans reads in Rust")
+READ_NATIVE_ENABLED = declare_idle(PYPAIMON, "read.native.enabled", BOOL, False, "Reads files in Rust")
+WRITE_NATIVE_ENABLED = declare_idle(PYPAIMON, "write.native.enabled", BOOL, False, "Writes files in Rust")
+COMMIT_NATIVE_ENABLED = declare_idle(PYPAIMON, "commit.native.enabled", BOOL, False, "Commits in Rust")
+MANIFEST_SIDECAR_ENABLED = declare_idle(
+    PYPAIMON, "manifest.sidecar.enabled", BOOL, None, "Prunes manifests by files beside them"
+)
+PARQUET_FILTER_COLUMNINDEX_ENABLED = declare_idle(
+    PYPAIMON, "parquet.filter.columnindex.enabled", BOOL, True, "Skips pages of Parquet files by their indexes"
+)
+LOCAL_CACHE_ENABLED = declare_idle(PYPAIMON, "local-cache.enabled", BOOL, False, "Keeps blocks of files that were read")
+LOCAL_CACHE_DIR = declare_idle(PYPAIMON, "local-cache.dir", TEXT, None, "Folder of those blocks; memory if not set")
+LOCAL_CACHE_MAX_SIZE = declare_idle(PYPAIMON, "local-cache.max-size", MEMORY, None, "Size of those blocks at most")
+LOCAL_CACHE_BLOCK_SIZE = declare_idle(PYPAIMON, "local-cache.block-size", MEMORY, 1 << 20, "Size of such a block")
+LOCAL_CACHE_WHITELIST = declare_idle(
+    PYPAIMON, "local-cache.whitelist", TEXT, "meta,global-index", "Kinds of files whose blocks are kept"
 )

@@ -181,6 +181,7 @@ def test_functions_of_other_packages_have_options_of_their_own(monkeypatch: pyte
         ("lookup.cache-rows", "10"),
         ("global-index.search-mode", "full"),
         ("csv.quote-character", "'"),
+        ("read.parallelism", "2"),
         ("lineSep", ";"),
     ],
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from morrow.engine.arguments import check_mapping
 from morrow.engine.catalog import databases
@@ -22,10 +22,13 @@ from morrow.engine.structs import replace
 from morrow.tables.table import Table
 
 if TYPE_CHECKING:
+    from morrow.catalogs.imports import ImportPlan
     from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
+    from morrow.engine.format.schema import TableSchema
     from morrow.engine.schema.columns import SchemaLike
     from morrow.tables.format_table import FormatTable
     from morrow.tables.table_operations import CompactedTable
+    from morrow.writers.operations.append import SchemaMode
 
 
 class CatalogDatabases:
@@ -147,26 +150,36 @@ class CatalogChanges(CatalogDatabases):
             Unsupported: a type or option that Morrow does not handle.
         """
         check_new_table_name(name, self._catalog.databases)
-        where = self._catalog.where_of(name)
         if ignore_if_exists and self._catalog.has_table(name):
             return Table(self._catalog.table(name))
-        from morrow.engine.schema.creation import build_first_schema  # imports much that reads do not need
-
-        first = build_first_schema(
+        first = self._build_first(
+            name,
             schema,
             primary_keys=primary_keys,
             partition_keys=partition_keys,
-            options={**select_table_defaults(self._catalog.options), **check_mapping(options, "options")},
+            options=options,
             comment=comment,
             defaults=defaults,
-            where=where,
         )
         try:
-            return self._told(Table(self._catalog.create_table(name, first)))
+            return self._create(name, first)
         except AlreadyExists:
             if ignore_if_exists:  # another process was faster
                 return Table(self._catalog.table(name))
             raise
+
+    def _build_first(
+        self, name: str, schema: SchemaLike, *, options: Mapping[str, object] | None, **described: Any
+    ) -> TableSchema:
+        """Return the schema of a new table, with the defaults of the catalog's options."""
+        from morrow.engine.schema.creation import build_first_schema  # imports much that reads do not need
+
+        check_new_table_name(name, self._catalog.databases)
+        given = {**select_table_defaults(self._catalog.options), **check_mapping(options, "options")}
+        return build_first_schema(schema, options=given, where=self._catalog.where_of(name), **described)
+
+    def _create(self, name: str, first: TableSchema) -> Table:
+        return self._told(Table(self._catalog.create_table(name, first)))
 
     def create_format_table(
         self,
@@ -256,33 +269,123 @@ class CatalogChanges(CatalogDatabases):
         table = Table(self._catalog.table(source)) if isinstance(source, str) else source
         return copy_table(self._catalog, table, name, where)
 
+    @overload
+    def import_table(
+        self,
+        source: object,
+        name: str,
+        *,
+        primary_keys: str | Sequence[str] = ...,
+        partition_keys: str | Sequence[str] | None = ...,
+        options: Mapping[str, object] | None = ...,
+        comment: str | None = ...,
+        query: str | None = ...,
+        format: str | None = ...,
+        csv: Mapping[str, object] | None = ...,
+        schema_mode: SchemaMode = ...,
+        dry_run: Literal[False] = ...,
+    ) -> Table: ...
+
+    @overload
+    def import_table(
+        self,
+        source: object,
+        name: str,
+        *,
+        primary_keys: str | Sequence[str] = ...,
+        partition_keys: str | Sequence[str] | None = ...,
+        options: Mapping[str, object] | None = ...,
+        comment: str | None = ...,
+        query: str | None = ...,
+        format: str | None = ...,
+        csv: Mapping[str, object] | None = ...,
+        schema_mode: SchemaMode = ...,
+        dry_run: Literal[True],
+    ) -> ImportPlan: ...
+
+    def import_table(
+        self,
+        source: object,
+        name: str,
+        *,
+        primary_keys: str | Sequence[str] = (),
+        partition_keys: str | Sequence[str] | None = None,
+        options: Mapping[str, object] | None = None,
+        comment: str | None = None,
+        query: str | None = None,
+        format: str | None = None,
+        csv: Mapping[str, object] | None = None,
+        schema_mode: SchemaMode = None,
+        dry_run: bool = False,
+    ) -> Table | ImportPlan:
+        """Import rows into a table, and create the table with their columns if it does not exist.
+
+            cat.import_table("old/*.parquet", "db.t", primary_keys="id")
+            cat.import_table("exports/2024", "db.logs", csv={"delimiter": ";", "encoding": "latin-1"})
+            cat.import_table("postgresql://host/shop", "db.orders", query="SELECT * FROM orders")
+
+        Memory is bounded. Files are committed in steps of 1 GiB, and the snapshots record them. After an interruption,
+        the same call imports the remaining files, so that each file is imported once. Files that were imported
+        before are left out; to add rows again, use `Table.append`. The record of a complete import expires with its
+        snapshots.
+
+        Args:
+            source: a file, a folder, a pattern such as ``old/**/*.parquet``, or a list of them: Parquet, ORC, Arrow,
+                CSV or JSON lines, also as Hive and Spark write them. Folders ``<column>=<value>`` become partition
+                columns. Hidden files are left out: names with ``_`` or ``.`` in front.
+                Or a table of Delta Lake or Iceberg: its folder, its metadata file, or the object of deltalake or
+                pyiceberg. Or the URI of a database, or an open connection, with `query`. Or anything that
+                `Table.append` takes.
+            name: the table, ``database.table``.
+            primary_keys, options, comment: as for `create_table`.
+            partition_keys: as for `create_table`; None: the partition columns of the source.
+            query: the SQL text whose result is imported, run by the database.
+            format: ``parquet``, ``orc``, ``arrow``, ``csv`` or ``json``; None: as names or first bytes tell.
+            csv: the form of CSV files: ``delimiter``, ``header`` (True or False), ``null_values`` (a list), ``quote``
+                and ``encoding``.
+            schema_mode: ``merge``: take columns that only some files have, widen types, and add columns to an existing
+                table. None: files that differ are refused.
+            dry_run: return an `ImportPlan` with the schema of the table, and write nothing.
+
+        Raises:
+            InvalidArgument: files that cannot be read, differ, or contradict their folders; text that no type holds
+                without loss; keys or options other than those of an existing table; a file that has changed since it
+                was imported.
+            Unsupported: a folder of Hudi, Paimon and the like, or a part of a table of Delta Lake or Iceberg, whose
+                files also hold removed rows; dates of the Julian calendar; a library that is not installed.
+            Others: as `create_table` and `Table.append`. A table made by this call is removed if nothing was committed.
+        """
+        from morrow.catalogs.imports import plan_import
+
+        plan = plan_import(
+            self,
+            source,
+            name,
+            primary_keys=primary_keys,
+            partition_keys=partition_keys,
+            options=options,
+            comment=comment,
+            query=query,
+            format=format,
+            csv=csv,
+            schema_mode=schema_mode,
+        )
+        return plan if dry_run else plan.run()
+
     def clone_parquet(
         self, folder: str | os.PathLike[str], name: str, *, options: Mapping[str, object] | None = None
     ) -> Table:
-        """Create a table from the Parquet files below a local folder, in one commit. The files stay.
+        """Create an append table from the Parquet files below a local folder: `import_table` into a new table.
 
-        Folders ``<column>=<value>``, as Hive and Spark write them, become partition columns. Their type is that of the
-        column in the files if they contain it, else a number if all values are numbers, else text. The table is an
-        append table. Columns that only some files have are null in rows of the other files. INT96 timestamps, Spark's
-        default, become TIMESTAMP(9) in UTC, or TIMESTAMP(6) if they exceed the range of nanoseconds.
-
-        Args:
-            folder: the local folder. Files and folders whose names begin with ``_`` or ``.`` are skipped unless they
-                contain ``=``.
-            name: the table, ``database.table``, which must not exist.
-            options: the table's options.
+        Columns that only some files have are null in rows of the other files. INT96 timestamps, Spark's default, become
+        TIMESTAMP(9) in UTC, or TIMESTAMP(6) if they exceed the range of nanoseconds. The files stay.
 
         Raises:
-            AlreadyExists: the table exists.
-            InvalidArgument: no Parquet file; unreadable files; files with different column types; folders that name
-                different columns or contradict their files; a folder that would contain the new table.
-            Unsupported: a folder in an object store or of a table of Delta Lake, Iceberg, Hudi, Paimon and the like,
-                whose deleted rows are still in files; dates of the Julian calendar. Others as `create_table`; the table
-                is then removed.
+            AlreadyExists: the table exists. Others: as `import_table`.
         """
-        from morrow.tables.table_operations import clone_parquet
+        from morrow.catalogs.imports import clone_parquet
 
-        return clone_parquet(self._catalog, folder, name, options)
+        return clone_parquet(self, folder, name, options)
 
     def compact(
         self,

@@ -16,6 +16,7 @@ from morrow.cli import arguments as arg
 from morrow.cli import command_groups
 from morrow.cli.arguments import (
     Format,
+    add_file_options,
     add_shared_options,
     add_travel_options,
     parse_column_names,
@@ -62,7 +63,8 @@ class Commands(TyperGroup):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(PIPE_CLOSED) from None
         except (MorrowError, OSError) as error:
-            typer.echo(f"morrow: {clean_text(str(error))}", err=True)
+            said = [str(error), *getattr(error, "__notes__", ())]
+            typer.echo(f"morrow: {clean_text('; '.join(said))}", err=True)
             raise typer.Exit(FAILED) from error
 
 
@@ -223,25 +225,37 @@ def sql(
 
 
 @register_command()
-def append(path: arg.TablePath, file: arg.RowsFile, kinds: arg.Kinds = None) -> None:
-    """Add the rows of a file, in one commit; with a primary key, put them in place of those with the same key."""
+@add_file_options
+def append(
+    options: arg.FileOptions,
+    path: arg.TablePath,
+    files: arg.RowFiles,
+    kinds: arg.Kinds = None,
+    schema_mode: arg.SchemaMode = None,
+    primary_key: arg.ExpectedKey = None,
+    partition_by: arg.ExpectedPartitions = None,
+) -> None:
+    """Add the rows of files, in one commit; with a primary key, put them in place of those with the same key."""
     from morrow.cli import writing
 
-    writing.append(path, file, kinds)
+    keys, partitions = parse_column_names(primary_key) or [], parse_column_names(partition_by) or []
+    writing.append(path, files, options, kinds, schema_mode, keys, partitions)
 
 
 @register_command()
+@add_file_options
 def overwrite(
+    options: arg.FileOptions,
     path: arg.TablePath,
-    file: arg.RowsFile,
+    files: arg.RowFiles,
     whole: arg.Whole = False,
     yes: arg.Yes = False,
     dry_run: arg.DryRun = False,
 ) -> None:
-    """Replace the partitions that a file has rows of by those rows; a table without partitions as a whole."""
+    """Replace the partitions that files have rows of by those rows; a table without partitions as a whole."""
     from morrow.cli import writing
 
-    writing.overwrite(path, file, whole, yes=yes, dry_run=dry_run)
+    writing.overwrite(path, files, options, whole, yes=yes, dry_run=dry_run)
 
 
 @register_command()

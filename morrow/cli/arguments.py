@@ -9,7 +9,7 @@ import csv
 import inspect
 import os
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
@@ -97,6 +97,8 @@ def parse_pairs(option: str, texts: list[str] | None, *, last: bool = False) -> 
 
 OF_RESULTS = ("form", "output")
 """Parameters for the form and the destination of a result."""
+CONFIRMATIONS = ("yes", "dry_run")
+"""Parameters that decide whether a change is made."""
 
 
 def add_shared_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -140,20 +142,32 @@ def _set_signature(
 
 def add_travel_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of `TRAVEL` to a command. The command gets the given ones as its first argument."""
+    return _add_options(command, TRAVEL, OF_RESULTS)
+
+
+def add_file_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of `FILE_OPTIONS` to a command. The command gets the given ones as its first argument."""
+    return _add_options(command, FILE_OPTIONS, CONFIRMATIONS)
+
+
+def _add_options(
+    command: Callable[..., None], group: Mapping[str, object], followers: Sequence[str]
+) -> Callable[..., None]:
+    """Add a group of options before the parameters that follow it, or at the end."""
 
     def run(**given: Any) -> None:
-        values = {name: given.pop(name) for name in TRAVEL}
+        values = {name: given.pop(name) for name in group}
         command({name: value for name, value in values.items() if value is not None}, **given)
 
     _, *own = inspect.signature(command).parameters.values()
     hints = get_type_hints(command, include_extras=True)
     shown = [each.replace(annotation=hints[each.name]) for each in own]
-    travel = [
+    added = [
         inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
-        for name, annotation in TRAVEL.items()
+        for name, annotation in group.items()
     ]
-    place = next(i for i, each in enumerate(shown) if each.name in OF_RESULTS)  # before options of results
-    return _set_signature(run, command, [*shown[:place], *travel, *shown[place:]])
+    place = next((i for i, each in enumerate(shown) if each.name in followers), len(shown))
+    return _set_signature(run, command, [*shown[:place], *added, *shown[place:]])
 
 
 Complete: TypeAlias = Callable[[Any, str], list[str]]
@@ -470,14 +484,73 @@ Tables = Annotated[
     ),
 ]
 
-RowsFile = Annotated[
-    Path,
+RowFiles = Annotated[
+    list[str],
     typer.Argument(
-        metavar="FILE",
-        help="Rows: Parquet, ORC, Arrow IPC, CSV or JSON lines, by the ending of the name.",
+        metavar="FILE...",
+        help="Rows: files, folders or quoted patterns ('old/*.csv') of Parquet, ORC, Arrow IPC, CSV or JSON lines; "
+        "- is standard input.",
         show_default=False,
     ),
 ]
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SOURCE...",
+        help="Files, folders or quoted patterns ('old/*.csv') of Parquet, ORC, Arrow IPC, CSV or JSON lines; - is "
+        "standard input. Or the folder of a table of Delta Lake or Iceberg, or the URI of a database.",
+        show_default=False,
+    ),
+]
+ExpectedKey = Annotated[
+    str | None,
+    typer.Option("--primary-key", "-k", metavar="A,B", help="Refuse a table with another primary key."),
+]
+ExpectedPartitions = Annotated[
+    str | None, typer.Option("--partition-by", metavar="A,B", help="Refuse a table with other partition columns.")
+]
+SchemaMode = Annotated[
+    str | None,
+    typer.Option("--schema-mode", metavar="MODE", help="merge: take columns that the table, or some files, lack."),
+]
+FILES = "Files"
+FILE_OPTIONS = {
+    "format": Annotated[
+        str | None,
+        typer.Option(
+            "--format", "-f", metavar="FORMAT", help="csv, json, ..., if names do not tell it.", rich_help_panel=FILES
+        ),
+    ],
+    "delimiter": Annotated[
+        str | None,
+        typer.Option(
+            "--delimiter", metavar="CHAR", help="Between cells of CSV, such as ';' or '\\t'.", rich_help_panel=FILES
+        ),
+    ],
+    "header": Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether CSV begins with names.", rich_help_panel=FILES),
+    ],
+    "null_values": Annotated[
+        list[str] | None,
+        typer.Option(
+            "--null", metavar="TEXT", help="A cell of CSV that is null; may be repeated.", rich_help_panel=FILES
+        ),
+    ],
+    "quote": Annotated[
+        str | None,
+        typer.Option("--quote", metavar="CHAR", help="Around cells of CSV; '' is none.", rich_help_panel=FILES),
+    ],
+    "encoding": Annotated[
+        str | None,
+        typer.Option("--encoding", metavar="NAME", help="Of CSV, such as latin-1.", rich_help_panel=FILES),
+    ],
+}
+"""The options of commands that read files."""
+if TYPE_CHECKING:
+    FileOptions: TypeAlias = Mapping[str, Any]
+else:
+    FileOptions = dict
 Kinds = Annotated[
     str | None,
     typer.Option("--kinds", metavar="KIND", help="+I, -U, +U or -D for all rows, or the column of the file with them."),

@@ -348,22 +348,27 @@ Set = Annotated[
         "--set", metavar="COLUMN=SQL", help="A new value, over the old row; may be repeated.", show_default=False
     ),
 ]
-PrimaryKey = Annotated[
-    str | None, typer.Option("--primary-key", "-k", metavar="A,B", help="Of a table that is made; none: append.")
+Query = Annotated[
+    str | None, typer.Option("--query", metavar="SQL", help="The query of a database, whose URI is SOURCE.")
 ]
 Target = Annotated[
     Path | None,
     typer.Argument(
-        metavar="FILE", help="By its ending: .parquet, .arrow, .csv or .json (lines); or --output.", show_default=False
+        metavar="FILE",
+        help="By its ending: .parquet, .arrow, .csv, .json (lines) or .xlsx; or --output.",
+        show_default=False,
     ),
 ]
 
 
-def upsert(path: arg.TablePath, file: arg.RowsFile) -> None:
-    """Put the rows of a file into a table with a primary key: in place of those with the same key, or beside them."""
+@arg.add_file_options
+def upsert(
+    options: arg.FileOptions, path: arg.TablePath, files: arg.RowFiles, schema_mode: arg.SchemaMode = None
+) -> None:
+    """Put the rows of files into a table with a primary key: in place of those with the same key, or beside them."""
     from morrow.cli import writing
 
-    writing.upsert(path, file)
+    writing.upsert(path, files, options, schema_mode)
 
 
 def update(path: arg.TablePath, set_: Set, where: arg.Where = None, dry_run: arg.DryRun = False) -> None:
@@ -371,13 +376,6 @@ def update(path: arg.TablePath, set_: Set, where: arg.Where = None, dry_run: arg
     from morrow.cli import writing
 
     writing.update(path, parse_pairs("--set", set_), where, dry_run)
-
-
-def import_(path: arg.TablePath, file: arg.RowsFile, primary_key: PrimaryKey = None) -> None:
-    """Add the rows of a file as append does; a table that does not exist is made of the columns of the file."""
-    from morrow.cli import writing
-
-    writing.import_(path, file, parse_column_names(primary_key) or [])
 
 
 @add_travel_options
@@ -397,9 +395,6 @@ def export(
         raise typer.BadParameter("name one file, after the table or by --output")
     writing.export(path, file or output or Path(), at, parse_column_names(columns), where, limit)
 
-
-import_.__name__ = "import"
-WRITE_COMMANDS: tuple[Callable[..., None], ...] = (upsert, update, import_, export)
 
 Texts = list[str] | None
 Place = Annotated[
@@ -432,6 +427,43 @@ Renames = Annotated[Texts, typer.Option("--rename", metavar="OLD=NEW", help="Ren
 Types = Annotated[Texts, typer.Option("--type", metavar="NAME=TYPE", help="Change the type of a column.")]
 Lossy = Annotated[bool, typer.Option("--lossy", help="Change types also where values are lost.")]
 Unset = Annotated[Texts, typer.Option("--unset", metavar="KEY", help="Reset an option of the table.")]
+
+
+@arg.add_file_options
+def import_(
+    files: arg.FileOptions,
+    path: arg.TablePath,
+    sources: arg.Sources,
+    query: Query = None,
+    primary_key: Keys = None,
+    partition_by: PartitionBy = None,
+    options: Options = None,
+    comment: Comment = None,
+    schema_mode: arg.SchemaMode = None,
+    dry_run: arg.DryRun = False,
+) -> None:
+    """Import files, or a table of another format or database, each file once; a missing table is made of its columns.
+
+    After an interruption, the same command imports the remaining files.
+    """
+    from morrow.cli import writing
+
+    writing.import_(
+        path,
+        sources,
+        files,
+        query=query,
+        primary_key=parse_column_names(primary_key) or [],
+        partition_by=parse_column_names(partition_by),
+        table_options=parse_pairs("--set", options),
+        comment=comment,
+        schema_mode=schema_mode,
+        dry_run=dry_run,
+    )
+
+
+import_.__name__ = "import"
+WRITE_COMMANDS: tuple[Callable[..., None], ...] = (upsert, update, import_, export)
 
 
 def ls(

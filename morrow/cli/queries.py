@@ -27,7 +27,7 @@ from morrow.cli.terminal import emit, show_progress
 from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.engine.redaction import clean_lines, clean_text, suggest_name
-from morrow.readers.expressions.duckdb_queries import to_morrow_error
+from morrow.readers.expressions.duckdb_queries import open_stream, to_morrow_error
 
 if TYPE_CHECKING:
     import duckdb
@@ -157,9 +157,7 @@ def _write_plan(result: duckdb.DuckDBPyRelation, output: Path | None) -> None:
 
 def _write_relation(result: duckdb.DuckDBPyRelation, form: Format, output: Path | None, cap: int | None) -> None:
     shown = result if cap is None else result.limit(cap + 1)
-    # DuckDB before 1.5 has only the older name of the method.
-    stream = getattr(shown, "to_arrow_reader", None) or shown.fetch_arrow_reader
-    with closing(stream(BATCH_ROWS)) as reader:
+    with closing(open_stream(shown, BATCH_ROWS)) as reader:
         write_rows(reader.schema, reader, form, output, cap)
 
 

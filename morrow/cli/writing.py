@@ -2,40 +2,61 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 import typer
 
 import morrow
+from morrow.catalogs.import_files import RowSource, join_rows
+from morrow.catalogs.imports import append_files, check_existing, open_rows_of
 from morrow.cli.arguments import Format
 from morrow.cli.output import open_output, write_rows
-from morrow.cli.targets import open_scan, open_table, resolve_name
+from morrow.cli.targets import get_metadata, open_scan, open_table, resolve_name
 from morrow.cli.terminal import confirm, count_batches
-from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound
+from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.time_travel import TravelArguments
-from morrow.engine.redaction import clean_text, escape_to_line
+from morrow.engine.redaction import clean_text
 from morrow.engine.units import format_count
+from morrow.writers.ingest.text_files import CsvOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.dataset as ds
 
     from morrow.engine.format.snapshot import Snapshot
+    from morrow.writers.operations.append import SchemaMode
 
 
-def append(path: str, file: Path, kinds: str | None) -> None:
-    """Append the rows of a file. With a primary key, they replace rows with the same key."""
+def append(
+    path: str,
+    sources: Sequence[str],
+    options: FileOptions,
+    kinds: str | None,
+    schema_mode: str | None,
+    primary_key: Sequence[str],
+    partition_by: Sequence[str],
+) -> None:
+    """Append the rows of files. With a primary key, they replace rows with the same key."""
     table = open_table(path)
-    print_snapshot(table.append(_read_rows(file, table.schema), kinds=kinds))
+    check_existing(table, primary_key, partition_by)
+    mode = parse_schema_mode(schema_mode)
+    with _open_rows(table, sources, options, mode) as rows:
+        print_snapshot(append_files(table, rows, kinds=kinds, schema_mode=mode))
 
 
-def upsert(path: str, file: Path) -> None:
-    """Upsert the rows of a file: insert new keys and replace rows with existing ones."""
+def upsert(path: str, sources: Sequence[str], options: FileOptions, schema_mode: str | None) -> None:
+    """Upsert the rows of files: insert new keys and replace rows with existing ones."""
     table = open_table(path)
-    print_snapshot(table.upsert(_read_rows(file, table.schema)))
+    mode = parse_schema_mode(schema_mode)
+    if not table.primary_keys:
+        table.upsert({})  # raises the error of tables without keys
+    with _open_rows(table, sources, options, mode) as rows:
+        print_snapshot(append_files(table, rows, kinds=None, schema_mode=mode))
 
 
 def update(path: str, set_: Mapping[str, str], where: str | None, dry_run: bool) -> None:
@@ -47,51 +68,41 @@ def update(path: str, set_: Mapping[str, str], where: str | None, dry_run: bool)
         print_snapshot(table.update(set_, where))
 
 
-def import_(path: str, file: Path, primary_key: Sequence[str]) -> None:
-    """Append the rows of a file, and create the table with the file's columns if it does not exist."""
-    try:
-        table = open_table(path)
-    except (TableNotFound, DatabaseNotFound):
-        table, is_made = _create_table(path, file, primary_key), True
-    else:
-        is_made = False
-        if primary_key and tuple(primary_key) != tuple(table.primary_keys):
-            raise InvalidArgument(f"{path} exists, with other keys: leave --primary-key out; nothing was written")
-    try:
-        print_snapshot(table.append(_read_rows(file, table.schema)))
-    except BaseException:
-        if is_made:
-            catalog, name = resolve_name(path)
-            catalog.drop_table(name)
-        raise
-
-
-def _create_table(path: str, file: Path, primary_key: Sequence[str]) -> morrow.Table:
+def import_(
+    path: str,
+    sources: Sequence[str],
+    options: FileOptions,
+    *,
+    query: str | None,
+    primary_key: Sequence[str],
+    partition_by: Sequence[str] | None,
+    table_options: Mapping[str, str],
+    comment: str | None,
+    schema_mode: str | None,
+    dry_run: bool,
+) -> None:
+    """Import a source as `Catalog.import_table` does."""
     catalog, name = resolve_name(path)
-    reader = FORMATS.get(file.suffix.lower())
-    if reader is None or not file.is_file():
-        _read_rows(file, None)  # raises the error of the file
-    import pyarrow as pa
-
-    hint = f"make the table first: morrow create {path} 'id BIGINT, ...'"
-    try:
-        schema = _infer_schema(file)
-    except pa.ArrowInvalid as error:
-        reason = escape_to_line(str(error).rpartition("Invalid: ")[2])
-        raise InvalidArgument(f"{file}: its columns cannot be told from its rows ({reason}); {hint}") from error
-    empty = [escape_to_line(column.name) for column in schema if pa.types.is_null(column.type)]
-    if empty:
-        raise InvalidArgument(f"{file}: its rows have no value of {', '.join(empty)}; {hint}")
-    return catalog.create_table(name, schema=schema, primary_keys=primary_key)
-
-
-def _infer_schema(file: Path) -> pa.Schema:
-    """Return the columns of a file: its own types, or for text files the inferred lossless types."""
-    from morrow.cli.text_files import infer_csv_schema, infer_json_schema
-
-    ending = file.suffix.lower()
-    found = {"csv": infer_csv_schema, "json": infer_json_schema}.get(FORMATS[ending])
-    return found(file) if found else cast("ds.Dataset", _READERS[ending](file, None)).schema
+    with _spool_stdin(sources, options) as found:
+        plan = catalog.import_table(
+            found[0] if len(found) == 1 else found,
+            name,
+            primary_keys=primary_key,
+            partition_keys=partition_by,
+            options=table_options,
+            comment=comment,
+            query=query,
+            format=options.get("format"),
+            csv=build_csv_options(options),
+            schema_mode=parse_schema_mode(schema_mode),
+            dry_run=True,
+        )
+        if dry_run:
+            typer.echo(f"would {plan}")
+        elif plan.imported_files and not plan.files:
+            typer.echo(f"nothing to do: {format_count(plan.imported_files, 'file')} imported before")
+        else:
+            print_snapshot(get_metadata(plan.run()).latest_snapshot())
 
 
 def export(
@@ -136,33 +147,33 @@ def _write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: Bina
             writer.write_batch(batch)
 
 
+def _write_xlsx(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
+    from morrow.cli.workbook import write_xlsx
+
+    write_xlsx(schema, batches, out)
+
+
 EXPORTED_AT_ONCE = 65_536
 EXPORTS: Mapping[str, Format | Callable[[pa.Schema, Iterable[pa.RecordBatch], BinaryIO], None]] = {
     ".parquet": _write_parquet,
     ".arrow": _write_arrow,
+    ".xlsx": _write_xlsx,
     ".csv": Format.CSV,
     ".json": Format.JSON,
     ".jsonl": Format.JSON,
     ".ndjson": Format.JSON,
 }
-FORMATS: Mapping[str, str] = {
-    ".parquet": "parquet",
-    ".orc": "orc",
-    ".arrow": "ipc",
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-}
-"""Extensions of files that can be imported -> Arrow's names of the formats."""
 
 
-def overwrite(path: str, file: Path, whole: bool, *, yes: bool, dry_run: bool) -> None:
-    """Replace the partitions that the file has rows for, or the whole table, with the rows of the file."""
+def overwrite(
+    path: str, sources: Sequence[str], options: FileOptions, whole: bool, *, yes: bool, dry_run: bool
+) -> None:
+    """Replace the partitions that the files have rows for, or the whole table, with the rows of the files."""
     table = open_table(path)
     what = "the whole table" if whole or not table.partition_keys else "the partitions that it has rows of"
-    if confirm(f"put the rows of {file} in place of {what}, {table.name}", yes=yes, dry_run=dry_run):
-        print_snapshot(table.overwrite(_read_rows(file, table.schema), dynamic=False if whole else None))
+    with _open_rows(table, sources, options, None) as rows:
+        if confirm(f"put the rows of {rows.title} in place of {what}, {table.name}", yes=yes, dry_run=dry_run):
+            print_snapshot(table.overwrite(join_rows(rows, table.schema), dynamic=False if whole else None))
 
 
 def delete(path: str, where: str, *, yes: bool, dry_run: bool) -> None:
@@ -189,50 +200,50 @@ def print_snapshot(snapshot: Snapshot | None) -> None:
         )
 
 
-def _read_rows(file: Path, schema: pa.Schema | None) -> object:
-    """Read the rows of a file by its extension, with text converted to the types of the table."""
-    if not file.is_file():
-        raise InvalidArgument(f"{file}: there is no such file")
-    read = _READERS.get(file.suffix.lower())
-    if read is None:
-        raise InvalidArgument(f"{file}: the ending says no format; known are {', '.join(sorted(_READERS))}")
-    import pyarrow as pa
-
-    try:
-        return read(file, schema)
-    except pa.ArrowInvalid as error:
-        raise InvalidArgument(f"{file}: {error}") from error
+FileOptions: TypeAlias = Mapping[str, Any]
+"""The options of commands that read files (`morrow.cli.arguments.FILE_OPTIONS`), without those that were not given."""
+STDIN = "-"
 
 
-def _make_reader(form: str) -> Callable[[Path, pa.Schema | None], object]:
-    def read(file: Path, _: pa.Schema | None) -> object:
-        import pyarrow.dataset as ds
-
-        from morrow.writers.ingest.sources import to_exact_dataset
-
-        return to_exact_dataset(ds.dataset(file, format=form))
-
-    return read
-
-
-def _read_csv(file: Path, schema: pa.Schema) -> object:
-    from morrow.cli.text_files import read_csv
-
-    return read_csv(file, schema)
+@contextmanager
+def _open_rows(
+    table: morrow.Table, sources: Sequence[str], options: FileOptions, schema_mode: SchemaMode
+) -> Iterator[RowSource]:
+    """Open the rows of files for an existing table."""
+    csv = CsvOptions.of(build_csv_options(options))
+    with _spool_stdin(sources, options) as found:
+        yield open_rows_of(table, found, format=options.get("format"), csv=csv, schema_mode=schema_mode)
 
 
-def _read_json(file: Path, schema: pa.Schema) -> object:
-    from morrow.cli.text_files import read_json
+def build_csv_options(options: FileOptions) -> dict[str, object]:
+    """Return the options of CSV files; escapes such as ``\\t`` and ``\\x01`` are replaced in characters."""
+    found = {
+        name: options[name] for name in ("delimiter", "header", "null_values", "quote", "encoding") if name in options
+    }
+    characters = {name: _unescape(found[name]) for name in ("delimiter", "quote") if name in found}
+    return {**found, **characters}
 
-    return read_json(file, schema)
+
+def _unescape(text: str) -> str:
+    return text.encode("latin-1", "backslashreplace").decode("unicode_escape") if "\\" in text[:-1] else text
 
 
-_READERS: dict[str, Callable[[Path, pa.Schema | None], object]] = {
-    ".parquet": _make_reader("parquet"),
-    ".orc": _make_reader("orc"),
-    ".arrow": _make_reader("ipc"),
-    ".csv": _read_csv,
-    ".json": _read_json,
-    ".jsonl": _read_json,
-    ".ndjson": _read_json,
-}
+def parse_schema_mode(text: str | None) -> SchemaMode:
+    """Return a schema mode. Raises `InvalidArgument`."""
+    if text not in (None, "merge"):
+        raise InvalidArgument(f"--schema-mode {text}: write merge, or leave it out")
+    return cast("SchemaMode", text)
+
+
+@contextmanager
+def _spool_stdin(sources: Sequence[str], options: FileOptions) -> Iterator[list[str]]:
+    """Yield the sources with a temporary file in place of ``-``, since formats are read more than once."""
+    if STDIN not in sources:
+        yield list(sources)
+        return
+    with TemporaryDirectory(prefix="morrow-") as folder:
+        form = options.get("format")
+        file = Path(folder, f"stdin.{form}" if form else "stdin")
+        with file.open("wb") as out:
+            shutil.copyfileobj(sys.stdin.buffer, out)
+        yield [str(file) if each == STDIN else each for each in sources]

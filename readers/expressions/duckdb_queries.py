@@ -76,6 +76,12 @@ def run_query(connection: duckdb.DuckDBPyConnection, query: Callable[[], T]) -> 
         thread.shutdown(wait=False)
 
 
+def open_stream(relation: duckdb.DuckDBPyRelation, rows: int) -> pa.RecordBatchReader:
+    """Return the rows of a relation as batches; DuckDB before 1.5 has only the older name of the method."""
+    stream = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+    return stream(rows)
+
+
 def read_stream(connection: duckdb.DuckDBPyConnection, stream: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a stream that `connection` computes; Arrow raises its own errors for DuckDB's."""
     while (batch := run_query(connection, lambda: next(stream, None))) is not None:

@@ -5,7 +5,7 @@ Columns of the rows that the table lacks can be added to the table before the ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Literal, TypeAlias
@@ -53,6 +53,33 @@ def append_rows(
     if not isinstance(data, READ_AGAIN) or isinstance(kinds, Iterator):  # streams can only be read once
         return once()
     return retry_on_conflict(target, once, after=_find_retried_conflicts(target))
+
+
+@record_operation(Operation.WRITE)
+def append_parts(
+    target: WriteTarget, parts: Sequence[Callable[[], object]], kinds: Kinds = None, *, is_stream: bool
+) -> Snapshot | None:
+    """Write the rows of several sources in one commit, each with columns of its own; missing ones are null.
+
+    Args:
+        parts: functions that open the sources, one after the other.
+        is_stream: whether a source can be opened only once.
+
+    Raises: as `append_rows`.
+    """
+    begun = iter([target.begun])
+    target = replace(target, begun=None)
+
+    def once() -> Snapshot | None:
+        session = WriteSession(target, base=next(begun, None))
+        try:
+            for open_part in parts:
+                session.write(open_part(), kinds)
+            return session.commit()
+        finally:
+            session.abort()
+
+    return once() if is_stream else retry_on_conflict(target, once, after=_find_retried_conflicts(target))
 
 
 def _find_retried_conflicts(target: WriteTarget) -> type[CommitConflict]:

@@ -1,0 +1,509 @@
+"""The files of an import: those that a path, a pattern or a list names, and the values in the names of their folders.
+
+Folders of tables of other formats (Delta Lake, Iceberg, Hudi, ...) also hold files with removed rows, so they are
+refused here; `morrow.catalogs.import_sources` opens some by their libraries.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.io.resolve import resolve
+from morrow.engine.structs import replace
+from morrow.writers.ingest.row_files import (
+    CSV,
+    TAB_ENDING,
+    TEXTS,
+    Open,
+    add_columns,
+    check_same_names,
+    detect_format,
+    get_ending,
+    infer_text_schema,
+    make_difference_error,
+    merge_schemas,
+    open_dataset,
+    read_fragment,
+    read_text,
+)
+from morrow.writers.ingest.sources import Piece, Source, open_source
+from morrow.writers.ingest.text_files import CsvOptions
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+DAY = re.compile(r"\d{4}-\d\d-\d\d")
+WHOLE_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}")
+"""Texts that are unchanged by parsing as an integer. ``007`` is not one: its zeros would be lost."""
+DELTA_VERSION = re.compile(r"\d{20}\.(checkpoint\..*|json)|_last_checkpoint")
+HIVE_TRANSACTION = re.compile(r"(base|delta|delete_delta)_\d{7,}(_\d+)*|_orc_acid_version")
+ICEBERG_METADATA = (".metadata.json", "version-hint.text")
+DUCKLAKE_FILE = "ducklake-"
+PAIMON_SCHEMA = re.compile(r"schema-\d+")
+
+
+class _Writer(NamedTuple):
+    """A table format whose Parquet files also contain deleted rows, and how to export its live rows."""
+
+    name: str
+    line: str
+
+
+IMPORT = "catalog.import_table('{path}', '{name}')"
+APPEND = "rows = {rows}; catalog.create_table('{{name}}', rows).append(rows)"
+DELTA = _Writer("Delta Lake", IMPORT)
+ICEBERG = _Writer("Iceberg", IMPORT)
+ICEBERG_FILE = _Writer("Iceberg", "catalog.import_table('<table>/metadata/<newest>.metadata.json', '{name}')")
+HUDI = _Writer("Hudi", APPEND.format(rows="spark.read.format('hudi').load('{path}').toArrow()"))
+STREAM = _Writer("Spark's streaming sink", APPEND.format(rows="spark.read.parquet('{path}').toArrow()"))
+DUCKLAKE = _Writer(
+    "DuckLake", APPEND.format(rows="""duckdb.sql("ATTACH 'ducklake:<catalog>' AS lake; FROM lake.<table>")""")
+)
+HIVE = _Writer(
+    "Hive with transactions",
+    "INSERT OVERWRITE DIRECTORY '<folder>' STORED AS PARQUET SELECT * FROM <table>, in Hive, and import that folder",
+)
+PAIMON = _Writer("Paimon", "catalog.copy_table(morrow.open('{path}'), '{name}')")
+FOOTER_KEYS: Mapping[bytes, _Writer] = {b"iceberg.schema": ICEBERG_FILE, b"org.apache.hudi.bloomfilter": HUDI}
+OWN_COLUMNS: Mapping[str, _Writer] = {
+    "_hoodie_commit_time": HUDI,
+    "_VALUE_KIND": PAIMON,
+    "_SEQUENCE_NUMBER": PAIMON,
+    "_ducklake_internal_row_id": DUCKLAKE,
+}
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """A file with the values that its folders ``<column>=<value>`` name, None for null."""
+
+    path: Path
+    values: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows that are imported as a whole or not at all: a file, or all rows of another source."""
+
+    open: Open
+    name: str = ""
+    """The whole path of a file; empty for rows that are not recorded."""
+    state: str = ""
+    """Size and time of a file, or the version of a table: another state of the same name is not imported again."""
+    size: int = 0
+    rows: int = 0
+    """The number of rows; 0 if it is unknown."""
+    is_stream: bool = False
+    """Whether the rows can be read only once."""
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """Rows to import: their title, parts and columns."""
+
+    title: str
+    parts: tuple[Part, ...]
+    schema: pa.Schema | None
+    """The columns; None for text files whose types are not needed, since the table exists."""
+    partition_keys: tuple[str, ...] = ()
+    version: str | None = None
+    """The version of a table of another format, all of whose parts belong to it."""
+
+
+def find_files(sources: Sequence[str], name: str, target: str) -> list[RowFile]:
+    """Return the files that paths and patterns name, sorted within each of them.
+
+    Hidden files (``_`` or ``.`` begins their names or folders) are left out, unless a path names them.
+
+    Args:
+        name: the table to be written, for messages.
+        target: its location; it must not contain the files, nor a folder of files contain it.
+
+    Raises:
+        InvalidArgument: a path without files, or folders of two files that name different columns.
+        Unsupported: files that are not local, or that belong to a table of another format.
+    """
+    found: dict[Path, RowFile] = {}
+    named: list[Path] = []
+    for location in sources:
+        root, pattern = _split_pattern(location)
+        if pattern is None and root.is_file():
+            named.append(root)
+            continue
+        if not root.is_dir():
+            raise InvalidArgument(f"{location}: there is no such file or folder")
+        paths = list(_walk(root, name, target) if pattern is None else _match_pattern(root, pattern, name, target))
+        if not paths:
+            raise InvalidArgument(
+                f"{location}: there is no file to import; files whose names begin with '_' or '.' are left out"
+            )
+        found.update((path, RowFile(path, _parse_folder_values(root, path))) for path in paths)
+    if named:
+        for path in named:
+            _check_file(path, name, target)
+        root = Path(os.path.commonpath([path.parent for path in named]))
+        found.update((path, RowFile(path, _parse_folder_values(root, path))) for path in named)
+    _check_common_keys([*found.values()])
+    return [*found.values()]
+
+
+def _split_pattern(location: str) -> tuple[Path, str | None]:
+    """Return a path, or the folder before the first part with a wildcard and the pattern below it."""
+    store, path = resolve(location)
+    if not store.is_local:
+        raise Unsupported(
+            "an import of files that lie in no local folder",
+            where=location,
+            hint=f"pass a frame: pl.scan_parquet({location!r}), or the like for other formats",
+        )
+    whole = Path(path)
+    if whole.exists() or not glob.has_magic(path):
+        return whole, None
+    at = next(at for at, part in enumerate(whole.parts) if glob.has_magic(part))
+    return Path(*whole.parts[:at]), str(Path(*whole.parts[at:]))
+
+
+def _match_pattern(root: Path, pattern: str, name: str, target: str) -> Iterator[Path]:
+    """Yield the files that match, and those below the folders that do."""
+    above = pattern.removesuffix("**").rstrip("/")  # a folder is walked with all that is in it
+    for path in sorted(root.glob(above)) if above else [root]:
+        if any(map(_is_hidden, path.relative_to(root).parts)):
+            continue
+        if path.is_dir():
+            yield from _walk(path, name, target)
+        else:
+            _check_file(path, name, target)
+            yield path
+
+
+def _walk(root: Path, name: str, target: str) -> Iterator[Path]:
+    """Yield the paths of data files, sorted. Raises `Unsupported` if the folder is part of another kind of table."""
+    _check_apart(str(root), target)
+    for parent in root.resolve().parents:
+        _check_folder(str(parent), name)
+    walked: set[str] = set()
+    for folder, folders, files in os.walk(root, followlinks=True):
+        _check_folder(folder, name)
+        real = os.path.realpath(folder)
+        folders[:] = [] if real in walked else sorted(each for each in folders if not _is_hidden(each))
+        if real not in walked:
+            yield from (Path(folder, each) for each in sorted(files) if not _is_hidden(each))
+        walked.add(real)
+
+
+def _check_file(path: Path, name: str, target: str) -> None:
+    for parent in path.resolve().parents:
+        _check_folder(str(parent), name)
+    goal = Path(os.path.realpath(target))
+    if Path(target).is_absolute() and goal in path.resolve().parents:
+        raise InvalidArgument(f"{path}: the file lies in the folder of the table, {target}; move it elsewhere")
+
+
+def open_files(
+    files: Sequence[RowFile], *, form: str | None, csv: CsvOptions, merge: bool, table: pa.Schema | None, name: str
+) -> RowSource:
+    """Return the rows of files.
+
+    Args:
+        form: the format of text files whose names do not tell it.
+        csv: the form of CSV files.
+        merge: take columns that only some files have. False: refuse files that differ.
+        table: the columns of the table, if it exists.
+        name: the table to be written, for messages.
+
+    Raises:
+        InvalidArgument: files of several formats, with different columns, or that contradict their folders.
+        Unsupported: files of a table of another format, or dates that no reader reads rightly.
+    """
+    forms = {file.path: detect_format(file.path, form) for file in files}
+    first = files[0].path
+    other = next((path for path in forms if forms[path] != forms[first]), None)
+    if other is not None:
+        raise InvalidArgument(
+            f"{other} is a file of the format {forms[other]}, {first} of {forms[first]}; "
+            "import one format at a time, by a pattern such as '*.parquet'"
+        )
+    if csv.delimiter is None and get_ending(first) == TAB_ENDING:
+        csv = replace(csv, delimiter="\t")
+    keys = tuple(files[0].values)
+    if forms[first] in TEXTS:
+        schema, opened = _open_texts(files, forms[first], csv, merge, table)
+    else:
+        schema, opened = _open_dataset(files, forms[first], merge, name)
+    fields = [_make_partition_field(key, [one.values[key] for one in files], schema) for key in keys]
+    parts = tuple(_make_part(file, each, fields) for file, each in zip(files, opened, strict=True))
+    if schema is not None:
+        schema = pa.unify_schemas([schema, pa.schema(fields)])
+        _check_distinct(schema, str(first.parent))
+    return RowSource(describe_files(files), parts, schema, keys)
+
+
+def describe_files(files: Sequence[RowFile]) -> str:
+    """Return one path, or the number of files and their common folder."""
+    if len(files) == 1:
+        return str(files[0].path)
+    return f"{len(files)} files of {os.path.commonpath([file.path.parent for file in files])}"
+
+
+class _Opened(NamedTuple):
+    """The columns of a file, as far as they are known, and a function that opens its rows, or some of its columns."""
+
+    names: tuple[str, ...]
+    open: Callable[..., Source]
+    rows: int = 0
+
+
+def _open_dataset(files: Sequence[RowFile], form: str, merge: bool, name: str) -> tuple[pa.Schema, list[_Opened]]:
+    fragments = list(open_dataset([file.path for file in files], form).get_fragments())
+    for file, fragment in zip(files, fragments, strict=True):
+        _check_footer(fragment, str(file.path), name)
+    schema = merge_schemas({fragment.path: fragment.physical_schema for fragment in fragments}, merge)
+    return schema, [
+        _Opened(tuple(each.physical_schema.names), partial(_open_fragment, each), _count_rows(each))
+        for each in fragments
+    ]
+
+
+def _count_rows(fragment: ds.FileFragment) -> int:
+    return int(getattr(getattr(fragment, "metadata", None), "num_rows", 0))
+
+
+def _open_fragment(fragment: ds.FileFragment, schema: pa.Schema, columns: Sequence[str] | None = None) -> Source:  # noqa: ARG001  # files have types of their own
+    return read_fragment(fragment, columns)
+
+
+def _open_texts(
+    files: Sequence[RowFile], form: str, csv: CsvOptions, merge: bool, table: pa.Schema | None
+) -> tuple[pa.Schema | None, list[_Opened]]:
+    paths, keys = [file.path for file in files], files[0].values
+    given = () if table is None else tuple(each for each in table.names if each not in keys)
+    names = dict.fromkeys(paths, given)
+    if form == CSV:
+        names = {path: tuple(csv.read_names(path, given)) for path in paths}
+        for path in () if merge else paths:
+            if problem := check_same_names(names[paths[0]], names[path]):
+                raise make_difference_error(str(path), str(paths[0]), problem)
+    schema = None
+    if table is None or merge or keys:
+        schema = infer_text_schema(paths, form, csv, given)
+        names = names if form == CSV else dict.fromkeys(paths, tuple(schema.names))
+    return schema, [_Opened(names[path], partial(_open_text, path, form, csv, given)) for path in paths]
+
+
+def _open_text(
+    path: Path,
+    form: str,
+    csv: CsvOptions,
+    given: Sequence[str],
+    schema: pa.Schema,
+    columns: Sequence[str] | None = None,
+) -> Source:
+    source = read_text(path, form, schema, csv, given)
+    if columns is None:
+        return source
+    return Source(
+        tuple(columns), (piece.select(list(columns)) for piece in source.pieces if isinstance(piece, pa.Table))
+    )
+
+
+def _make_part(file: RowFile, opened: _Opened, fields: Sequence[pa.Field]) -> Part:
+    """Return the part of a file; its partition columns are checked, or added to its rows."""
+    _check_values(file, opened, [each for each in fields if each.name in opened.names])
+
+    def open_rows(schema: pa.Schema) -> Source:
+        places = [schema.field(each.name) if each.name in schema.names else each for each in fields]
+        values = {each.name: _parse_value(each, file.values[each.name], str(file.path)) for each in places}
+        return add_columns(opened.open(schema), values)
+
+    status = file.path.stat()
+    return Part(
+        open_rows, str(file.path.resolve()), f"{status.st_size} {status.st_mtime_ns}", status.st_size, opened.rows
+    )
+
+
+def join_rows(rows: RowSource, schema: pa.Schema) -> Source:
+    """Return the rows of all parts as one source; `schema` has the columns of the table.
+
+    Raises:
+        InvalidArgument: while it is read, parts with different columns.
+    """
+    first = open_source(rows.parts[0].open(schema))
+
+    def read() -> Iterator[Piece]:
+        yield from first.pieces
+        for part in rows.parts[1:]:
+            source = open_source(part.open(schema))
+            if problem := check_same_names(first.names, source.names):
+                raise make_difference_error(part.name, rows.parts[0].name, problem)
+            yield from (pa.table(piece).select(list(first.names)) for piece in source.pieces)
+
+    return Source(first.names, read())
+
+
+# Folders
+
+
+def _check_apart(root: str, target: str) -> None:
+    """Raise `InvalidArgument` if the files would lie in the new table: its maintenance or drop would remove them."""
+    source, goal = os.path.realpath(root), os.path.realpath(target)
+    is_local = Path(target).is_absolute()  # not a table's title in a catalog or a URL
+    if is_local and os.path.commonpath([source, goal]) in (source, goal):
+        raise InvalidArgument(
+            f"{target}: the table would lie in the folder that it is made of, {root}, or around it; "
+            "give it another name, or a warehouse elsewhere"
+        )
+
+
+def _is_hidden(name: str) -> bool:
+    """Return whether Spark skips a file or folder. It does not skip ``_day=1``, the folder of a column."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
+
+
+def _check_folder(folder: str, name: str) -> None:
+    """Raise `Unsupported` if the folder belongs to a table of another format."""
+    entries = _list_names(folder)
+    if holds_delta_log(folder):
+        raise _make_refusal(DELTA, folder, name)
+    metadata = [each for each in _list_names(folder, "metadata") if each.endswith(ICEBERG_METADATA)]
+    if metadata:
+        newest = max((Path(folder, "metadata", each) for each in metadata), key=lambda each: each.stat().st_mtime)
+        raise _make_refusal(ICEBERG, folder, name, str(newest))
+    if ".hoodie" in entries:
+        raise _make_refusal(HUDI, folder, name)
+    if any(PAIMON_SCHEMA.fullmatch(each) for each in _list_names(folder, "schema")):
+        raise _make_refusal(PAIMON, folder, name)
+    if "_spark_metadata" in entries:
+        raise _make_refusal(STREAM, folder, name)
+    if any(each.startswith(DUCKLAKE_FILE) for each in entries):
+        raise _make_refusal(DUCKLAKE, folder, name)
+    if any(HIVE_TRANSACTION.fullmatch(each) for each in entries):
+        raise _make_refusal(HIVE, folder, name)
+
+
+def holds_delta_log(folder: str | Path) -> bool:
+    """Return whether a folder is a table of Delta Lake."""
+    return any(DELTA_VERSION.fullmatch(each) for each in _list_names(folder, "_delta_log"))
+
+
+def _list_names(*parts: str | Path) -> list[str]:
+    try:
+        return [each.name for each in Path(*parts).iterdir()]
+    except OSError:  # missing, not a folder, or not readable
+        return []
+
+
+def _make_refusal(writer: _Writer, folder: str, name: str, path: str | None = None) -> Unsupported:
+    quoted = (path or folder).replace("\\", "\\\\").replace("'", "\\'")
+    return Unsupported(
+        f"an import of the files of a table of {writer.name}, some of which may hold removed rows,",
+        where=folder,
+        hint=f"write instead: {writer.line.format(path=quoted, name=name)}",
+    )
+
+
+def _parse_folder_values(root: Path, path: Path) -> dict[str, str | None]:
+    """Return the values that the folders ``<column>=<value>`` between `root` and a file name, None for null.
+
+    Raises:
+        InvalidArgument: a column is named twice.
+    """
+    found: dict[str, str | None] = {}
+    for part in path.relative_to(root).parts[:-1]:
+        key, is_value, value = part.partition("=")
+        if is_value:
+            column = _decode(key, path)
+            if column in found:
+                raise InvalidArgument(f"{path}: two of its folders name the column {column!r}")
+            found[column] = None if value == HIVE_NULL else _decode(value, path)
+    return found
+
+
+def _decode(text: str, path: Path) -> str:
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeError as error:
+        raise InvalidArgument(f"{path}: {error}") from error
+
+
+def _check_common_keys(files: Sequence[RowFile]) -> None:
+    """Check that the folders of all files name the same columns in the same order. Raises `InvalidArgument`."""
+    first = files[0]
+    for file in files:
+        if list(file.values) != list(first.values):
+            raise InvalidArgument(
+                f"{file.path}: its folders name {', '.join(file.values) or 'no column'}, those of {first.path} name "
+                f"{', '.join(first.values) or 'no column'}; import folders of one kind at a time"
+            )
+
+
+# Columns
+
+
+def _check_footer(fragment: ds.FileFragment, root: str, name: str) -> None:
+    """Raise `Unsupported` if the file was written for a table of another format."""
+    notes = fragment.physical_schema.metadata or {}
+    notes |= getattr(getattr(fragment, "metadata", None), "metadata", None) or {}
+    found = [writer for key, writer in FOOTER_KEYS.items() if key in notes]
+    found += [writer for column, writer in OWN_COLUMNS.items() if column in fragment.physical_schema.names]
+    if found:
+        raise _make_refusal(found[0], root, name)
+
+
+def _make_partition_field(key: str, values: Sequence[str | None], schema: pa.Schema | None) -> pa.Field:
+    """Return the field of a partition column: its type in the files, else a number, a date or text by its values."""
+    if schema is not None and key in schema.names and not pa.types.is_null(schema.field(key).type):
+        return schema.field(key).with_nullable(True)
+    given = [value for value in values if value is not None]
+    if given and all(DAY.fullmatch(value) for value in given):
+        return pa.field(key, pa.date32())
+    if not given or not all(WHOLE_NUMBER.fullmatch(value) for value in given):
+        return pa.field(key, pa.string())
+    is_small = all(-(2**31) <= int(value) < 2**31 for value in given)
+    return pa.field(key, pa.int32() if is_small else pa.int64())
+
+
+def _parse_value(field: pa.Field, text: str | None, path: str) -> pa.Scalar:
+    try:
+        return pa.scalar(text, pa.string()).cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidArgument(f"{path}: {field.name}={text} names no {field.type}, the type of the column") from error
+
+
+def _check_values(file: RowFile, opened: _Opened, held: Sequence[pa.Field]) -> None:
+    """Raise `InvalidArgument` if a partition column in the file contradicts its folder."""
+    if not held:
+        return
+    names = [each.name for each in held]
+    for piece in opened.open(pa.schema(held), names).pieces:
+        for each in held:
+            found = pa.table(piece).column(each.name)
+            expected = _parse_value(each.with_type(found.type), file.values[each.name], str(file.path))
+            equal = found.is_null() if not expected.is_valid else pc.fill_null(pc.equal(found, expected), False)
+            if not pc.all(equal).as_py():
+                other = found.filter(pc.invert(equal))[0].as_py()
+                raise InvalidArgument(
+                    f"{file.path}: a row has {each.name} = {other!r}, but lies in the folder of "
+                    f"{file.values[each.name]!r}"
+                )
+
+
+def _check_distinct(schema: pa.Schema, location: str) -> None:
+    """Raise `InvalidArgument` if two column names differ only in case."""
+    known: dict[str, str] = {}
+    for column in schema.names:
+        other = known.setdefault(column.casefold(), column)
+        if other != column or schema.names.count(column) > 1:
+            raise InvalidArgument(f"{location}: columns {other!r} and {column!r} differ in case alone; rename one")

@@ -1,0 +1,332 @@
+"""The sources of an import: files, tables of Delta Lake and Iceberg, results of databases, and tables in memory.
+
+Delta Lake, Iceberg and databases are read by libraries that extras install. Each file of a Delta or Iceberg table is a
+part, so that an interrupted import goes on with the next file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import polars as pl
+import pyarrow as pa
+
+from morrow.catalogs.import_files import (
+    ICEBERG_METADATA,
+    Part,
+    RowSource,
+    find_files,
+    holds_delta_log,
+    open_files,
+)
+from morrow.engine.arguments import check_text
+from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
+from morrow.engine.io.resolve import to_location
+from morrow.engine.plugins import require_extra
+from morrow.engine.polars_versions import export_frame, to_arrow_schema
+from morrow.engine.redaction import redact_text
+from morrow.tables.format_table import FormatTable
+from morrow.writers.ingest.sources import Source, is_of_pandas, open_source
+from morrow.writers.ingest.text_files import CsvOptions
+from morrow.writers.operations.append import READ_AGAIN
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyiceberg.table import Table as IcebergTable
+
+ADBC_DRIVERS: Mapping[str, str] = {
+    "sqlite": "adbc_driver_sqlite",
+    **dict.fromkeys(("postgresql", "postgres"), "adbc_driver_postgresql"),
+    "snowflake": "adbc_driver_snowflake",
+    **dict.fromkeys(("grpc", "grpc+tls", "grpc+tcp"), "adbc_driver_flightsql"),
+}
+"""The schemes of databases -> the modules of their ADBC drivers."""
+CONNECTORX_SCHEMES = ("sqlite", "postgresql", "postgres", "redshift", "mysql", "mssql", "oracle", "bigquery", "trino")
+DATABASE_ROWS = 1 << 16
+"""Rows that a database returns at a time."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The arguments of an import that a source depends on.
+
+    Args:
+        name, target: the table and its location.
+        table: its columns, None if it does not exist.
+        merge: take columns that only some parts have.
+        versions: the versions of tables whose import began, by the title of the source.
+    """
+
+    name: str
+    target: str
+    table: pa.Schema | None
+    query: str | None = None
+    form: str | None = None
+    csv: CsvOptions = field(default_factory=CsvOptions)
+    merge: bool = False
+    versions: Mapping[str, str] | None = None
+
+
+def open_import_source(source: object, wanted: Wanted) -> RowSource:
+    """Return the rows of any source. Raises as `Catalog.import_table`."""
+    if wanted.query is not None:
+        return _open_query(source, wanted)
+    library = type(source).__module__.partition(".")[0]
+    if library in LIBRARIES:
+        with translate_errors(library, f"a table of {library}"):
+            return LIBRARIES[library](source, wanted)
+    if isinstance(source, (str, os.PathLike)):
+        return _open_path(to_location(source, "source"), wanted)
+    if isinstance(source, Sequence) and source and all(isinstance(each, (str, os.PathLike)) for each in source):
+        return _open_paths([to_location(each, "source") for each in source], wanted)
+    return _open_rows(source.scan() if isinstance(source, FormatTable) else source, wanted)
+
+
+def _open_path(location: str, wanted: Wanted) -> RowSource:
+    scheme = urlsplit(location).scheme
+    if scheme.partition("+")[0] in (*ADBC_DRIVERS, *CONNECTORX_SCHEMES):
+        raise InvalidArgument(f'a database of {scheme}: give a query, such as query="SELECT * FROM orders"')
+    folder = Path(location.removeprefix("file://")).expanduser()
+    if holds_delta_log(folder):
+        with (
+            require_extra("a table of Delta Lake", "deltalake", "delta"),
+            translate_errors("deltalake", location),
+        ):
+            from deltalake import DeltaTable
+
+            return _open_delta(DeltaTable(str(folder)), wanted)
+    metadata = _find_iceberg_metadata(folder)
+    if metadata is not None:
+        with (
+            require_extra("a table of Iceberg", "pyiceberg", "iceberg"),
+            translate_errors("pyiceberg", location),
+        ):
+            from pyiceberg.table import StaticTable
+
+            return _open_iceberg(StaticTable.from_metadata(metadata.absolute().as_uri()), wanted)
+    return _open_paths([location], wanted)
+
+
+def _open_paths(locations: Sequence[str], wanted: Wanted) -> RowSource:
+    files = find_files(locations, wanted.name, wanted.target)
+    return open_files(files, form=wanted.form, csv=wanted.csv, merge=wanted.merge, table=wanted.table, name=wanted.name)
+
+
+# Tables of other formats
+
+
+def _open_delta(table: DeltaTable, wanted: Wanted) -> RowSource:
+    """Return the rows of a Delta table: each file is a part, or the whole table if its files have removed rows."""
+    import pyarrow.dataset as ds
+    from deltalake.exceptions import DeltaProtocolError
+
+    title, version = _pin(f"Delta table {table.table_uri}", wanted, str(table.version()))
+    table.load_as_version(int(version))
+    keys = tuple(table.metadata().partition_columns)
+    try:
+        dataset = table.to_pyarrow_dataset()
+    except DeltaProtocolError:  # files with deletion vectors or mapped columns, which Polars can read
+        return _open_rows(pl.scan_delta(table), wanted, title, keys, version)
+
+    def read(fragment: ds.FileFragment) -> Callable[[pa.Schema], Source]:
+        return lambda _: open_source(
+            ds.FileSystemDataset([fragment], dataset.schema, dataset.format, dataset.filesystem)
+        )
+
+    parts = [
+        Part(
+            read(each), f"{table.table_uri} {each.path}", version, dataset.filesystem.get_file_info(each.path).size or 0
+        )
+        for each in dataset.get_fragments()
+    ]
+    return RowSource(title, tuple(parts), dataset.schema, keys, version)
+
+
+def _find_iceberg_metadata(path: Path) -> Path | None:
+    """Return the metadata file that a path names or that the hint in its folder names, None for other paths.
+
+    Raises:
+        Unsupported: a folder without a hint, in which only the catalog knows the newest metadata.
+    """
+    if path.name.endswith(ICEBERG_METADATA[0]):
+        return path
+    folder = path / "metadata"
+    if not any(folder.glob(f"*{ICEBERG_METADATA[0]}")):
+        return None
+    hint = folder / ICEBERG_METADATA[1]
+    version = hint.read_text().strip() if hint.is_file() else ""
+    named = (f"v{version}.metadata.json", f"{version}.metadata.json", version)
+    found = next((folder / each for each in named if version and (folder / each).is_file()), None)
+    if found is None:
+        newest = max(folder.glob(f"*{ICEBERG_METADATA[0]}"), key=lambda each: each.stat().st_mtime)
+        raise Unsupported(
+            "a table of Iceberg without version-hint.text, whose newest metadata only its catalog knows,",
+            where=str(path),
+            hint="pass the table of pyiceberg, catalog.load_table('db.t'), or the path of its current metadata, "
+            f"perhaps {newest}",
+        )
+    return found
+
+
+def _open_iceberg(table: IcebergTable, wanted: Wanted) -> RowSource:
+    """Return the rows of an Iceberg table; each file is a part, read with its deletions."""
+    from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+    from pyiceberg.transforms import IdentityTransform
+
+    title = f"Iceberg table {table.metadata.table_uuid}"
+    newest = table.metadata.current_snapshot_id
+    title, version = _pin(title, wanted, str(newest or 0))
+    scan = table.scan(snapshot_id=int(version) or None)
+    schema = schema_to_pyarrow(scan.projection(), include_field_ids=False)
+    keys = tuple(
+        table.schema().find_column_name(each.source_id) or ""
+        for each in table.spec().fields
+        if isinstance(each.transform, IdentityTransform)
+    )
+
+    def read(task: Any) -> Callable[[pa.Schema], Source]:
+        def open_task(_: pa.Schema) -> Source:
+            rows = ArrowScan(table.metadata, table.io, scan.projection(), scan.row_filter, scan.case_sensitive)
+            batches = (batch.cast(schema) for batch in rows.to_record_batches([task]))
+            return open_source(pa.RecordBatchReader.from_batches(schema, batches))
+
+        return open_task
+
+    parts = [
+        Part(
+            read(each), f"{title} {each.file.file_path}", version, each.file.file_size_in_bytes, each.file.record_count
+        )
+        for each in scan.plan_files()
+    ]
+    return RowSource(title, tuple(parts), schema, tuple(key for key in keys if key in schema.names), version)
+
+
+def _pin(title: str, wanted: Wanted, newest: str) -> tuple[str, str]:
+    """Return the title and the version to read: that of an import that has begun, else the newest one."""
+    return title, (wanted.versions or {}).get(title, newest)
+
+
+LIBRARIES: Mapping[str, Callable[[Any, Wanted], RowSource]] = {"deltalake": _open_delta, "pyiceberg": _open_iceberg}
+
+
+@contextmanager
+def translate_errors(library: str, where: str) -> Iterator[None]:
+    """Raise `Unsupported` for errors of a library that cannot read a table."""
+    try:
+        yield
+    except MorrowError:
+        raise
+    except (*_load_errors(library), OSError, ValueError, NotImplementedError, KeyError) as error:
+        text = str(error).strip().splitlines() or [type(error).__name__]
+        raise Unsupported(
+            f"{where}, of which {library} says: {text[0]},", hint="read it by the program that wrote it"
+        ) from error
+
+
+def _load_errors(library: str) -> tuple[type[Exception], ...]:
+    """Return the own errors of an imported library."""
+    module = importlib.import_module(f"{library}.exceptions")
+    return tuple(each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Exception))
+
+
+# Databases
+
+
+def _open_query(source: Any, wanted: Wanted) -> RowSource:
+    """Return the rows of a query: by a URI through ADBC or connectorx, or on an open connection."""
+    query = check_text(wanted.query or "", "query")
+    if isinstance(source, (str, os.PathLike)):
+        return _open_uri(to_location(source, "source"), query, wanted)
+    if type(source).__module__.partition(".")[0] in ("duckdb", "_duckdb") and hasattr(source, "sql"):
+        return _open_rows(source.sql(query), wanted, "a query of DuckDB")
+    if hasattr(source, "cursor"):
+        return _open_rows(_fetch(source, query), wanted, "a query of a database")
+    raise InvalidArgument(
+        f"query= is for a database, not for a {type(source).__name__}; give its URI, such as "
+        "'postgresql://host/db', or a connection of DuckDB or ADBC"
+    )
+
+
+def _open_uri(uri: str, query: str, wanted: Wanted) -> RowSource:
+    scheme = uri.partition(":")[0]
+    driver = ADBC_DRIVERS.get(scheme)
+    title = f"a query of {scheme}"
+    if driver is not None and importlib.util.find_spec(driver) is not None:
+        dbapi = importlib.import_module(f"{driver}.dbapi")
+        with translate_database_errors(scheme, dbapi.Error):
+            return _open_rows(_fetch(dbapi.connect(_strip_sqlite(uri)), query), wanted, title)
+    if scheme.partition("+")[0] not in CONNECTORX_SCHEMES:
+        known = ", ".join(dict.fromkeys((*ADBC_DRIVERS, *CONNECTORX_SCHEMES)))
+        raise InvalidArgument(f"{redact_text(uri)}: no database that Morrow can open; its scheme is one of {known}")
+    with require_extra(f"a query of {scheme}", "connectorx", "database"):
+        import connectorx
+    with translate_database_errors(scheme, RuntimeError):
+        rows = connectorx.read_sql(uri, query, return_type="arrow_stream", batch_size=DATABASE_ROWS)
+    return _open_rows(rows, wanted, title)
+
+
+def _strip_sqlite(uri: str) -> str:
+    """Return a URI for ADBC, which takes the path of SQLite's file where others take a URL."""
+    return uri.partition("://")[2].split("?")[0] if uri.startswith("sqlite://") else uri
+
+
+def _fetch(connection: Any, query: str) -> pa.RecordBatchReader:
+    cursor = connection.cursor()
+    if not hasattr(cursor, "fetch_record_batch"):
+        raise InvalidArgument(
+            f"a connection of {type(connection).__module__} returns rows as Python values; give the database's URI, "
+            "or a connection of ADBC"
+        )
+    with translate_database_errors("the database", Exception):
+        cursor.execute(query)
+        return cursor.fetch_record_batch()
+
+
+@contextmanager
+def translate_database_errors(scheme: str, *errors: type[Exception]) -> Iterator[None]:
+    """Raise `InvalidArgument` for errors of a database or its driver."""
+    try:
+        yield
+    except MorrowError:
+        raise
+    except errors as error:
+        raise InvalidArgument(f"the query of {scheme}: {redact_text(str(error)).splitlines()[0]}") from error
+
+
+# Tables in memory
+
+
+def _open_rows(
+    data: Any, wanted: Wanted, title: str = "", partition_keys: tuple[str, ...] = (), version: str | None = None
+) -> RowSource:
+    """Return rows in memory or of a stream as one part; only those of a version of a table have a name."""
+    shown = title or f"a {type(data).__name__}"
+    is_kept = isinstance(data, (*READ_AGAIN, pl.LazyFrame)) or is_of_pandas(data)
+    if wanted.table is not None and not wanted.merge:
+        rows, schema = data, None
+    elif isinstance(data, (pl.LazyFrame, pl.DataFrame)):
+        rows, schema = data, to_arrow_schema(data.collect_schema())
+    elif isinstance(getattr(data, "schema", None), pa.Schema):
+        rows, schema = data, data.schema
+    elif hasattr(data, "__arrow_c_stream__") and not is_kept:
+        rows = pa.RecordBatchReader.from_stream(data)
+        schema = rows.schema
+    else:
+        source = open_source(data)
+        first = next(source.pieces, None)
+        if first is None:
+            hint = "make the table first, by Catalog.create_table"
+            raise InvalidArgument(f"{shown} has no rows, and so no columns; {hint}")
+        schema = first.schema if isinstance(first, pa.Table) else export_frame(first.head(0)).schema
+        rows = data if is_kept else Source(source.names, chain((first,), source.pieces))
+    part = Part(lambda _: rows, title if version else "", version or "", is_stream=not is_kept)
+    return RowSource(shown, (part,), schema, partition_keys, version)

@@ -1,0 +1,370 @@
+"""Imports: a source becomes a table, or its rows are added to one, each file once.
+
+The snapshots of an import record its files, so that a second call goes on after an interruption: the property
+`FILES` holds 12 bytes a file, the hashes of its path and of its size and time. Snapshots expire, so the newest record
+has all files, and a consumer keeps it until the import is complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import polars as pl
+import pyarrow as pa
+
+from morrow.catalogs.import_files import Part, RowSource, find_files, open_files
+from morrow.catalogs.import_sources import Wanted, open_import_source
+from morrow.engine.arguments import check_texts
+from morrow.engine.catalog.names import check_new_table_name
+from morrow.engine.errors import AlreadyExists, InvalidArgument, MorrowError
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.plan.consumers import Consumers
+from morrow.engine.progress import advance, show_progress
+from morrow.engine.redaction import clean_lines, escape_to_line
+from morrow.engine.units import format_count, format_size
+from morrow.statements.execution import render_create_table
+from morrow.tables.table import Table
+from morrow.writers.ingest.row_files import PARQUET
+from morrow.writers.ingest.text_files import CsvOptions
+from morrow.writers.operations.append import add_columns, append_parts
+from morrow.writers.target import WriteTarget
+
+if TYPE_CHECKING:
+    from morrow.catalogs.administration import CatalogChanges
+    from morrow.engine.format.snapshot import Snapshot
+    from morrow.engine.plan.metadata import TableMetadata
+    from morrow.writers.ingest.conversion import Kinds
+    from morrow.writers.operations.append import SchemaMode
+
+FILES = "morrow.import.files"
+BEGUN = "morrow.import.begun"
+"""The property of an incomplete import of a versioned table: JSON of its title and version."""
+NAME_BYTES, STATE_BYTES = 8, 4
+CONSUMER = "morrow-import"
+"""The consumer that keeps the record of an incomplete import from expiry."""
+MAX_COMMIT_BYTES = 1 << 30
+"""Bytes of files after which an import commits; beyond them, an interruption costs more work than a commit."""
+MAX_COMMIT_FILES = 10_000
+MAX_RECORDED_FILES = 200_000
+"""Files of earlier imports that a record names; older ones count as new. A record of 200,000 has 3.2 MB."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """The files that the snapshots of a table say are imported, by hashes, and the versions of begun imports."""
+
+    files: Mapping[bytes, bytes] = field(default_factory=dict)
+    begun: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, metadata: TableMetadata) -> Record:
+        """Return the newest record; none from before a moment in which the table was empty."""
+        newest, oldest = metadata.latest_snapshot(), metadata.earliest_snapshot_id()
+        for snapshot_id in range(newest.id if newest else 0, (oldest or 1) - 1, -1):
+            snapshot = metadata.snapshot_or_none(snapshot_id)
+            if snapshot is None or snapshot.total_record_count == 0:
+                break
+            if FILES in snapshot.properties:
+                return cls._parse(snapshot.properties)
+        return cls()
+
+    @classmethod
+    def _parse(cls, properties: Mapping[str, str]) -> Record:
+        data, step = b64decode(properties[FILES]), NAME_BYTES + STATE_BYTES
+        files = {data[at : at + NAME_BYTES]: data[at + NAME_BYTES : at + step] for at in range(0, len(data), step)}
+        return cls(files, json.loads(properties.get(BEGUN, "{}")))
+
+    def holds(self, part: Part) -> bool:
+        """Return whether a part is imported.
+
+        Raises:
+            InvalidArgument: a part of this name is, but it has changed since.
+        """
+        state = self.files.get(_digest(part.name, NAME_BYTES)) if part.name else None
+        if state is None:
+            return False
+        if state != _digest(part.state, STATE_BYTES):
+            raise InvalidArgument(
+                f"{part.name} was imported into this table before, and has changed since; nothing was imported. "
+                "To add all its rows once more, append them: Table.append, or morrow append"
+            )
+        return True
+
+    def add(self, parts: Sequence[Part], begun: Mapping[str, str]) -> Record:
+        """Return the record with more parts."""
+        new = {_digest(part.name, NAME_BYTES): _digest(part.state, STATE_BYTES) for part in parts if part.name}
+        whole = {**self.files, **new}
+        return Record(dict([*whole.items()][-max(MAX_RECORDED_FILES, len(new)) :]), begun)
+
+    def properties(self) -> dict[str, str]:
+        """Return the properties of a snapshot."""
+        files = b64encode(b"".join(name + state for name, state in self.files.items())).decode()
+        return {**({FILES: files} if files else {}), **({BEGUN: json.dumps(dict(self.begun))} if self.begun else {})}
+
+
+def _digest(text: str, size: int) -> bytes:
+    return hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=size).digest()
+
+
+@dataclass(frozen=True)
+class ImportPlan:
+    """An import that has not run: what it would read, and the table that it would make or add to."""
+
+    source: str
+    """The path, or a description."""
+    table: str
+    """The name of the table."""
+    statement: str | None
+    """The CREATE TABLE statement of the table to be made; None if it exists."""
+    schema: pa.Schema
+    """The columns of the table, as Arrow types."""
+    files: tuple[str, ...]
+    """The files to import, those of earlier imports left out."""
+    bytes: int
+    """The size of these files; 0 if it is unknown."""
+    imported_files: int
+    """The number of files that are imported already."""
+    _import: _Import = field(repr=False, compare=False)
+
+    def run(self) -> Table:
+        """Import the rows, as `Catalog.import_table` does, and return the table."""
+        return self._import.run()
+
+    def __str__(self) -> str:
+        size = f" ({format_size(self.bytes)})" if self.bytes else ""
+        done = f", {format_count(self.imported_files, 'file')} imported before" if self.imported_files else ""
+        what = f"import {self.source}{size}{done} into {self.table}"
+        return clean_lines(f"{what}, which exists" if self.statement is None else f"{what}, made by\n{self.statement}")
+
+
+@dataclass(frozen=True)
+class _Import:
+    """An import whose source is opened."""
+
+    catalog: CatalogChanges
+    name: str
+    source: RowSource
+    first: TableSchema | None
+    """The schema of the table to be made; None if it exists."""
+    record: Record
+    merge: bool
+
+    def list_missing(self) -> list[Part]:
+        """Return the parts that are not imported."""
+        return [part for part in self.source.parts if not self.record.holds(part)]
+
+    def run(self) -> Table:
+        missing = self.list_missing()
+        if self.first is None:
+            table = Table(self.catalog._catalog.table(self.name))
+        else:
+            table = self.catalog._create(self.name, self.first)
+        rows = sum(part.rows for part in missing) if all(part.rows for part in missing) else 0
+        committed = 0
+        try:
+            with show_progress(f"importing into {self.name}", rows=rows):
+                if self.merge:
+                    add_new_columns(table, self.source)
+                for batch in self._commit_batches(table, missing):
+                    committed += len(batch)
+        except BaseException as error:
+            if self.first is not None and not committed:
+                self.catalog.drop_table(self.name)
+            elif committed and isinstance(error, MorrowError):
+                error.add_note(
+                    f"{committed} of {format_count(len(missing), 'file')} imported; call again for the others"
+                )
+            raise
+        return table
+
+    def _commit_batches(self, table: Table, missing: Sequence[Part]) -> Iterator[Sequence[Part]]:
+        """Commit the parts in batches, and yield each batch after its commit."""
+        consumers, record, title, version = (
+            Consumers(table._metadata),
+            self.record,
+            self.source.title,
+            self.source.version,
+        )
+        batches = list(_split(missing))
+        for number, batch in enumerate(batches, 1):
+            is_last = number == len(batches)
+            begun = {key: value for key, value in record.begun.items() if key != title}
+            marks = [Part(_open_nothing, title, version)] if is_last and version is not None else []
+            record = record.add([*batch, *marks], begun if is_last or version is None else {**begun, title: version})
+            if not is_last:
+                newest = table._metadata.latest_snapshot()
+                consumers.record(CONSUMER, newest.id if newest else 1)
+            _commit(table, batch, record.properties())
+            yield batch
+        if consumers.progress(CONSUMER) is not None:
+            consumers.delete(CONSUMER)
+
+
+def _open_nothing(_: pa.Schema) -> object:
+    return ()
+
+
+def _split(parts: Sequence[Part]) -> Iterator[Sequence[Part]]:
+    """Yield the parts of each commit."""
+    batch: list[Part] = []
+    for part in parts:
+        if batch and (
+            sum(each.size for each in batch) + part.size > MAX_COMMIT_BYTES or len(batch) >= MAX_COMMIT_FILES
+        ):
+            yield batch
+            batch = []
+        batch.append(part)
+    if batch:
+        yield batch
+
+
+def _commit(table: Table, parts: Sequence[Part], properties: Mapping[str, str], kinds: Kinds = None) -> Snapshot | None:
+    def open_part(part: Part) -> object:
+        opened = part.open(schema)
+        advance(files=1)
+        return opened
+
+    schema = table.schema
+    target = WriteTarget.of(table._metadata, properties=properties)
+    is_stream = any(part.is_stream for part in parts)
+    try:
+        return append_parts(target, [partial(open_part, part) for part in parts], kinds, is_stream=is_stream)
+    except (pa.ArrowException, pl.exceptions.PolarsError) as error:
+        where = f"{parts[0].name}: " if len(parts) == 1 and parts[0].name else ""
+        raise InvalidArgument(f"{where}the rows cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def open_rows_of(
+    table: Table, sources: Sequence[str], *, format: str | None, csv: CsvOptions, schema_mode: SchemaMode
+) -> RowSource:
+    """Return the rows of files, to add them to an existing table. Raises as `open_files`."""
+    files = find_files(sources, table.name, table.path)
+    merge = schema_mode == "merge"
+    return open_files(files, form=format, csv=csv, merge=merge, table=table.schema, name=table.name)
+
+
+def append_files(table: Table, rows: RowSource, *, kinds: Kinds, schema_mode: SchemaMode) -> Snapshot | None:
+    """Add all rows of files to a table, in one commit. Raises as `Table.append`."""
+    if schema_mode == "merge":
+        add_new_columns(table, rows, kinds)
+    return _commit(table, rows.parts, {}, kinds)
+
+
+def add_new_columns(table: Table, rows: RowSource, kinds: Kinds = None) -> None:
+    """Add the columns that the table lacks, except the one with row kinds."""
+    new = [each for each in rows.schema or () if each.name not in table.schema.names and each.name != kinds]
+    if new:
+        add_columns(table._metadata, pa.schema(new))
+
+
+def plan_import(
+    catalog: CatalogChanges,
+    source: object,
+    name: str,
+    *,
+    primary_keys: str | Sequence[str] = (),
+    partition_keys: str | Sequence[str] | None = None,
+    options: Mapping[str, object] | None = None,
+    comment: str | None = None,
+    query: str | None = None,
+    format: str | None = None,
+    csv: Mapping[str, object] | None = None,
+    schema_mode: SchemaMode = None,
+) -> ImportPlan:
+    """Return the import that `Catalog.import_table` runs. Raises as it, before anything is written."""
+    if schema_mode not in (None, "merge"):
+        raise InvalidArgument(f"schema_mode is None or 'merge', not {schema_mode!r}")
+    keys, partitions = check_texts(primary_keys, "primary_keys"), check_texts(partition_keys, "partition_keys")
+    check_new_table_name(name, catalog._catalog.databases)
+    table = Table(catalog._catalog.table(name)) if catalog._catalog.has_table(name) else None
+    record = Record() if table is None else Record.of(table._metadata)
+    wanted = Wanted(
+        name,
+        catalog._catalog.where_of(name),
+        None if table is None else table.schema,
+        query,
+        format,
+        CsvOptions.of(csv),
+        schema_mode == "merge",
+        record.begun,
+    )
+    found = open_import_source(source, wanted)
+    first = None
+    if table is None:
+        first = _build_schema(
+            catalog, name, found, keys, found.partition_keys if partition_keys is None else partitions, options, comment
+        )
+    else:
+        check_existing(table, keys, partitions, options)
+        if found.version is not None and found.title not in record.begun:
+            record.holds(Part(_open_nothing, found.title, found.version))
+    made = _Import(catalog, name, found, first, record, schema_mode == "merge")
+    missing = made.list_missing()
+    return ImportPlan(
+        found.title,
+        name,
+        None if first is None else render_create_table(name, first),
+        table.schema if first is None and table is not None else cast("TableSchema", first).arrow(),
+        tuple(part.name for part in missing if part.name),
+        sum(part.size for part in missing),
+        len(found.parts) - len(missing),
+        made,
+    )
+
+
+def _build_schema(
+    catalog: CatalogChanges,
+    name: str,
+    found: RowSource,
+    primary_keys: Sequence[str],
+    partition_keys: Sequence[str],
+    options: Mapping[str, object] | None,
+    comment: str | None,
+) -> TableSchema:
+    assert found.schema is not None
+    empty = [escape_to_line(column.name) for column in found.schema if pa.types.is_null(column.type)]
+    if empty:
+        raise InvalidArgument(
+            f"{found.title}: its rows have no value of {', '.join(empty)}; "
+            f"make the table first: morrow create {name} 'id BIGINT, ...', or Catalog.create_table"
+        )
+    return catalog._build_first(
+        name, found.schema, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment
+    )
+
+
+def check_existing(
+    table: Table,
+    primary_keys: Sequence[str],
+    partition_keys: Sequence[str],
+    options: Mapping[str, object] | None = None,
+) -> None:
+    """Raise `InvalidArgument` for keys or options that the existing table does not have."""
+    for what, given, there in (
+        ("primary keys", primary_keys, table.primary_keys),
+        ("partition columns", partition_keys, table.partition_keys),
+    ):
+        if given and tuple(given) != tuple(there):
+            raise InvalidArgument(
+                f"{table.name} exists, with other {what}: ({', '.join(there)}), not ({', '.join(given)}); "
+                "leave them out; nothing was written"
+            )
+    if options:
+        raise InvalidArgument(f"{table.name} exists; change its options by Table.alter; nothing was written")
+
+
+def clone_parquet(
+    catalog: CatalogChanges, folder: str | os.PathLike[str], name: str, options: Mapping[str, object] | None
+) -> Table:
+    """Create a table from Parquet files; see `Catalog.clone_parquet`."""
+    if catalog._catalog.has_table(name):
+        raise AlreadyExists(f"{catalog._catalog.where_of(name)}: the table exists already; nothing was cloned")
+    # In a list, the folder of a table of another format is refused.
+    return plan_import(catalog, [folder], name, options=options, format=PARQUET, schema_mode="merge").run()

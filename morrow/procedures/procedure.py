@@ -82,7 +82,7 @@ class Parameter:
     others: tuple[str, ...] = ()
     """The parameter's names in Flink, if they differ from those in Spark."""
     pattern: str | None = None
-    """A regular expression of its values, which tells them from those of another parameter at the same position."""
+    """A regular expression of its values, if Spark and Flink have different parameters at its position."""
 
     @property
     def names(self) -> tuple[str, ...]:

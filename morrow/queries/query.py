@@ -66,7 +66,7 @@ class Sources(Protocol):
     def databases(self) -> Sequence[str]: ...
 
     def in_catalog(self, name: str) -> Sources | None:
-        """Return the tables of another catalog of the session; None if the session has no such catalog."""
+        """Return the tables of another catalog of the session; None without a catalog of this name."""
 
     def open_table(self, name: str, travel: Travel) -> PaimonDataset:
         """Return the dataset of ``database.table``, optionally with ``$``, at a snapshot."""

@@ -77,9 +77,7 @@ def test_a_tag_of_the_first_snapshot_with_a_watermark(catalog: morrow.Catalog) -
         call(catalog, "sys.create_tag_from_watermark('db.t', 'x', 21)")
 
 
-@pytest.mark.parametrize(
-    "arguments", ["'db.t', 'p=0;p=1'", "'db.t', 'p = 0 or p = 1'", "'db.t', partitions => 'p=0;p=1'"]
-)
+@pytest.mark.parametrize("arguments", ["'p=0;p=1'", "'p = 0 or p = 1'", "partitions => 'p=0;p=1'"])
 def test_indexes_of_partitions(catalog: morrow.Catalog, arguments: str) -> None:
     catalog.sql("ALTER TABLE db.t SET ('file-index.bloom-filter.columns' = 'id')")
     assert call(catalog, f"sys.rewrite_file_index('db.t', {arguments})") == [(2, 4)]

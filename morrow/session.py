@@ -135,7 +135,7 @@ def scan_at(
     name.branch_or(at.get("branch"))  # raises if both name a branch; the scan opens it
     metadata = _open_metadata(name.table, name.branch, storage_options, allowed_roots, verify)
     if name.system is None:  # opening the table first would look up the newest snapshot twice
-        return make_scan(metadata, columns=columns, filter=filter, limit=limit, travel=parse_travel(**at))
+        return make_scan(metadata, columns=columns, filter=filter, limit=limit, travel=parse_travel(**at), nested=True)
     return Table(metadata).system(name.system, columns, filter, limit, **at)
 
 

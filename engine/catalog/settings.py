@@ -21,7 +21,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.io.secrets import StorageOptions
 from morrow.engine.io.storage_options import is_store_option, to_store_options
 from morrow.engine.options.declarations import AnyOption, Options, declare_honoured, declare_idle
-from morrow.engine.options.kinds import BOOL, DURATION, INT, MEMORY, TEXT
+from morrow.engine.options.kinds import BOOL, DURATION, INT, MEMORY, TEXT, make_choice
 from morrow.engine.plugins import CATALOGS, load_plugin
 from morrow.engine.redaction import is_secret, redact_text, register_secrets, suggest_name
 
@@ -33,6 +33,7 @@ CACHES = "Morrow's caches are its own"
 METASTORE = declare_honoured("metastore", TEXT, FILESYSTEM, "Kind of catalog")
 WAREHOUSE = declare_honoured("warehouse", TEXT, "", "Folder or URL of the tables, or their name at a server")
 URI = declare_honoured("uri", TEXT, "", "Address of the catalog")
+CATALOG_TYPE = declare_honoured("type", make_choice("paimon"), "paimon", "Kind of catalog in Flink")
 LOCK_ENABLED = declare_honoured("lock.enabled", BOOL, None, "Locks commits; by default in object stores")
 LOCK_TYPE = declare_honoured("lock.type", TEXT, "", "Kind of lock; by default the catalog's own")
 LOCK_CHECK_MAX_SLEEP = declare_honoured(
@@ -45,7 +46,7 @@ SYNC_ALL_PROPERTIES = declare_honoured(
     "sync-all-properties", BOOL, True, "Copies the options of tables to the metastore"
 )
 COMMON: tuple[AnyOption, ...] = (
-    *(METASTORE, WAREHOUSE, URI, LOCK_ENABLED, LOCK_TYPE, LOCK_CHECK_MAX_SLEEP, LOCK_ACQUIRE_TIMEOUT),
+    *(CATALOG_TYPE, METASTORE, WAREHOUSE, URI, LOCK_ENABLED, LOCK_TYPE, LOCK_CHECK_MAX_SLEEP, LOCK_ACQUIRE_TIMEOUT),
     SYNC_ALL_PROPERTIES,
     declare_idle(CACHES, "cache-enabled", BOOL, True, "Caches tables"),
     declare_idle(CACHES, "cache.expire-after-access", DURATION, None, "Age", former=("cache.expiration-interval",)),

@@ -5,7 +5,7 @@ Source: the format specification, section Schema; format versions 1-3 differ onl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -64,6 +64,19 @@ ROW_ID_FIELD = DataField(2**31 - 6, ROW_ID, BigIntType(nullable=False))
 
 MAX_SHOWN = 40
 """Maximum number of columns in the repr of a schema."""
+
+
+def find_member(fields: Sequence[DataField], name: str) -> tuple[DataField, ...] | None:
+    """Return the path of ``column.member.member``, or of a column with this very name; None if there is none."""
+    for field in fields:
+        if field.name == name:
+            return (field,)
+    for field in fields:
+        if isinstance(field.type, RowType) and name.startswith(f"{field.name}."):
+            below = find_member(field.type.fields, name.removeprefix(f"{field.name}."))
+            if below is not None:
+                return (field, *below)
+    return None
 
 
 class TableSchema(msgspec.Struct, frozen=True, dict=True):

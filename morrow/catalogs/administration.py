@@ -266,6 +266,7 @@ class CatalogChanges(CatalogDatabases):
         """
         from morrow.tables.table_operations import copy_table
 
+        check_new_table_name(name, self._catalog.databases)
         table = Table(self._catalog.table(source)) if isinstance(source, str) else source
         return copy_table(self._catalog, table, name, where)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 import msgspec
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from morrow.readers.execution.duckdb_relation import PaimonDataset
     from morrow.scans.changes import Mode
     from morrow.scans.system_tables import SystemScan
+    from morrow.statements.sessions import SqlSession
     from morrow.statements.tokens import Parameters
     from morrow.tables.format_table import FormatTable, ObjectTable
 
@@ -164,8 +166,8 @@ class Catalog(CatalogChanges, CatalogViews):
     cat.create_table("db.items", schema="id BIGINT, name STRING", primary_keys=["id"], options={"bucket": 4})
     """
 
-    _database: str | None = None
-    """The database of the last USE, for unqualified names in SQL."""
+    _session: SqlSession | None = None
+    """The state that statements of `sql` leave to the next ones."""
 
     def __init__(
         self,
@@ -333,15 +335,15 @@ class Catalog(CatalogChanges, CatalogViews):
         from morrow.statements.ddl import check_statement
         from morrow.statements.execution import run_statement
         from morrow.statements.parser import parse_statements
-        from morrow.statements.sources import CatalogSources
         from morrow.statements.tokens import bind_parameters
 
         if parameters is not None and params is not None:
             raise InvalidArgument("parameters and params are two names of one argument; pass one of them")
         text, values = bind_parameters(query, parameters if params is None else params)
-        sources = CatalogSources(self, self._dataset)
+        session = self._session = self._session or self._begin_session()
+        sources = session.find_catalog(session.current)
         duckdb = default_connection() if connection is None else check_connection(connection)
-        context = Context(self, sources, duckdb, database or self._database, values)
+        context = Context(sources.catalog, sources, duckdb, database or session.database, values, session=session)
         statements = parse_statements(text)
         if not statements:
             raise InvalidArgument("0 statements where one query was expected")
@@ -350,11 +352,29 @@ class Catalog(CatalogChanges, CatalogViews):
         for statement in statements:
             found = run_statement(context, statement)
         if database is None:
-            self._database = context.database
+            session.database = context.database
         return found
 
-    def _dataset(self, name: str, travel: Travel) -> PaimonDataset:
-        """Return the dataset of ``db.orders``, ``db.orders$branch_dev``, ``db.orders$files`` or ``sys.tables``."""
+    def _begin_session(self) -> SqlSession:
+        from morrow.catalogs.profiles import open_with
+        from morrow.statements.sessions import DEFAULT_CATALOG, SqlSession
+        from morrow.statements.sources import CatalogSources
+
+        def make_sources(catalog: Catalog) -> CatalogSources:
+            return CatalogSources(catalog, catalog._dataset, session)
+
+        session = SqlSession({}, lambda options: make_sources(open_with(options)))
+        session.sources[DEFAULT_CATALOG] = make_sources(self)
+        return session
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "_session"}
+
+    def _dataset(self, name: str, travel: Travel, options: Mapping[str, str] = MappingProxyType({})) -> PaimonDataset:
+        """Return the dataset of ``db.orders``, ``db.orders$branch_dev``, ``db.orders$files`` or ``sys.tables``.
+
+        `options`: of reads, as for `Table.with_options`. Time travel has precedence over them.
+        """
         from morrow.scans.system_tables import make_system_scan
 
         parts = parse_object_name(name)
@@ -366,6 +386,10 @@ class Catalog(CatalogChanges, CatalogViews):
             metadata = self._catalog.table(parts.table)
         except Unsupported:
             return self._folder_dataset(parts, travel)
+        if options and parts.system is None:
+            from morrow.writers.target import with_dynamic_options
+
+            metadata = with_dynamic_options(metadata, options)
         travel = msgspec.structs.replace(travel, branch=parts.branch)
         if parts.system is not None:
             return make_system_scan(metadata, parts.system, travel=travel).dataset()

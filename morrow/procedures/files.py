@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -136,12 +137,19 @@ def _purge_files(call: Call) -> Rows:
     return [(PURGED,)]
 
 
-_COMPACT = tuple(
-    Parameter(name)
-    for name in (
-        *("partitions", "compact_strategy", "order_strategy", "order_by", "where", "options", "partition_idle_time"),
-        "buckets",
-    )
+_PAIRS = r"[^=]+=.*"
+_UNQUOTED_SPEC = r"\w+\s*=\s*[^'\"=<>();,]+([;,]\s*\w+\s*=\s*[^'\"=<>();,]+)*"
+"""A partition as ``dt=2024-01-01,hh=2;dt=...``: as a condition, it would compare other values."""
+_STRATEGIES = f"{NO_ORDER}|order|zorder|hilbert"
+_COMPACT = (
+    *(Parameter("partitions", pattern=_PAIRS), Parameter("compact_strategy", pattern=f"{FULL}|{MINOR}")),
+    *(Parameter("order_strategy", pattern=_STRATEGIES), Parameter("order_by", pattern="[^=]+"), Parameter("where")),
+    *(Parameter("options", pattern=_PAIRS), Parameter("partition_idle_time", pattern=r"\d+\s*\w*")),
+    Parameter("buckets"),
+)
+_COMPACT_OF_FLINK = (
+    *("partitions", "order_strategy", "order_by", "options", "where", "partition_idle_time", "compact_strategy"),
+    "buckets",
 )
 _ORPHANS = (
     *(Parameter("older_than"), Parameter("dry_run", Kind.BOOLEAN), Parameter("parallelism", Kind.INT)),
@@ -149,7 +157,9 @@ _ORPHANS = (
 )
 _ORPHAN_COLUMNS = "deletedFileCount BIGINT, deletedFileTotalLenInBytes BIGINT"
 
-COMPACT = Procedure("compact", _COMPACT, RESULT, _compact, jobs=True)
+COMPACT = Procedure(
+    *("compact", _COMPACT, RESULT, _compact), jobs=True, flink=(_COMPACT_OF_FLINK, ("order_strategy", "order_by"))
+)
 REMOVE_ORPHAN_FILES = Procedure("remove_orphan_files", _ORPHANS, _ORPHAN_COLUMNS, _remove_orphan_files, jobs=True)
 
 FILE_PROCEDURES = (COMPACT, REMOVE_ORPHAN_FILES, Procedure("purge_files", (), "result STRING", _purge_files))
@@ -163,8 +173,11 @@ def _rescale(call: Call, bucket_num: int | None, partitions: str | None, where: 
     return DONE
 
 
-def _rewrite_file_index(call: Call, where: str | None) -> Rows:
-    done = call.table.rewrite_file_index(where=translate_condition(where))
+def _rewrite_file_index(call: Call, where: str | None, partitions: str | None) -> Rows:
+    if partitions is not None and where is not None:
+        raise InvalidArgument("rewrite_file_index: give partitions or where, not both")
+    partition = None if partitions is None else parse_partitions(partitions)
+    done = call.table.rewrite_file_index(partition=partition, where=translate_condition(where))
     return [(done.partitions, done.files)]
 
 
@@ -173,12 +186,17 @@ def _mark_partition_done(call: Call, partitions: str) -> Rows:
     return DONE
 
 
-_RESCALE = (Parameter("bucket_num", Kind.INT), Parameter("partitions"), Parameter("where"))
+_RESCALE = (
+    *(Parameter("bucket_num", Kind.INT), Parameter("partitions", pattern=_PAIRS, others=("partition",))),
+    Parameter("where"),
+)
+_RESCALE_OF_FLINK = ("bucket_num", "partitions", "scan_parallelism", "sink_parallelism")
+_REWRITE = (Parameter("where", pattern=f"(?!{_UNQUOTED_SPEC}$).*"), Parameter("partitions", pattern=_UNQUOTED_SPEC))
 _WRITTEN = "written_partitions INT NOT NULL, written_indexes INT NOT NULL"
 
 LAYOUT_PROCEDURES = (
-    Procedure("rescale", _RESCALE, RESULT, _rescale),
-    Procedure("rewrite_file_index", (Parameter("where"),), _WRITTEN, _rewrite_file_index),
+    Procedure("rescale", _RESCALE, RESULT, _rescale, flink=(_RESCALE_OF_FLINK,)),
+    Procedure("rewrite_file_index", _REWRITE, _WRITTEN, _rewrite_file_index, flink=(("partitions",),)),
     Procedure("mark_partition_done", (make_required("partitions"),), RESULT, _mark_partition_done),
 )
 
@@ -213,6 +231,11 @@ def _compact_manifest(
     return DONE
 
 
+def _alter_column_default_value(call: Call, column: str, default_value: str) -> Rows:
+    call.table.alter.set_default(column, default_value)
+    return DONE
+
+
 def _log_skipped(target: WriteTarget) -> None:
     """Log the manifests to merge, since the result of a dry run lacks a column for them."""
     latest = target.metadata.latest_snapshot()
@@ -238,11 +261,13 @@ _MANIFESTS = (
     *(Parameter("options"), Parameter("dry_run", Kind.BOOLEAN), Parameter("manifest_sort_enabled", Kind.BOOLEAN)),
     *(Parameter("manifest_sort_partition_field"), Parameter("manifest_sort_max_rewrite_size")),
 )
+_DEFAULT = (make_required("column"), make_required("default_value"))
 _MISSING = (Parameter("dry_run", Kind.BOOLEAN), Parameter("parallelism", Kind.INT))
 _EARLIEST = "previous_earliest_snapshot_id BIGINT NOT NULL, current_earliest_snapshot_id BIGINT NOT NULL"
 
 METADATA_PROCEDURES = (
     Procedure("compact_manifest", _MANIFESTS, RESULT, _compact_manifest),
+    Procedure("alter_column_default_value", _DEFAULT, RESULT, _alter_column_default_value),
     Procedure("remove_unexisting_files", _MISSING, "fileName STRING NOT NULL", _remove_unexisting_files),
     Procedure(
         "repair_earliest_snapshot", (make_required("snapshot_id", Kind.BIGINT),), _EARLIEST, _repair_earliest_snapshot
@@ -257,13 +282,21 @@ def build_compaction_result(done: int, failed: int) -> Rows:
     return [(f"Compact database finished. Success: {done}, Failed: {failed}",)]
 
 
+def check_mode(mode: str | None) -> None:
+    """Check the mode of ``compact_database``, by which Flink makes one job or several. Raises `InvalidArgument`."""
+    if mode is not None and not re.fullmatch(_MODES, mode.strip(), re.IGNORECASE):
+        raise InvalidArgument(f"compact_database: mode is 'divided' or 'combined', not {mode!r}")
+
+
 def _compact_database(
     call: Call,
     including_databases: str | None,
     including_tables: str | None,
     excluding_tables: str | None,
     options: str | None,
+    mode: str | None,
 ) -> Rows:
+    check_mode(mode)
     if parse_pairs(options, "options"):
         raise Unsupported("compact_database with options, without Spark", hint="CALL sys.compact takes them")
     found = call.catalog.compact(
@@ -308,15 +341,21 @@ def _migrate_table(
     return DONE
 
 
+_MODES = "divided|combined"
 _DATABASES = (
-    *(Parameter("including_databases"), Parameter("including_tables"), Parameter("excluding_tables")),
-    Parameter("options"),
+    *(Parameter("including_databases"), Parameter("including_tables", pattern=f"(?!({_MODES})$).*")),
+    *(Parameter("excluding_tables"), Parameter("options", pattern=_PAIRS, others=("table_options",))),
+    Parameter("mode", pattern=_MODES),
+)
+_DATABASES_OF_FLINK = (
+    *("including_databases", "mode", "including_tables", "excluding_tables", "options", "partition_idle_time"),
+    "compact_strategy",
 )
 _COPY = (make_required("source_table", Kind.TABLE), make_required("target_table", Kind.TABLE), Parameter("where"))
 _MIGRATE = (
     *(
-        make_required("source_type"),
-        make_required("table"),
+        make_required("source_type", others=("connector",)),
+        make_required("table", others=("source_table",)),
         Parameter("options"),
         Parameter("delete_origin", Kind.BOOLEAN),
     ),
@@ -324,7 +363,10 @@ _MIGRATE = (
 )
 
 COMPACT_DATABASE = Procedure(
-    "compact_database", _DATABASES, "result STRING", _compact_database, jobs=True, of_table=False
+    *("compact_database", _DATABASES, "result STRING", _compact_database),
+    jobs=True,
+    of_table=False,
+    flink=(_DATABASES_OF_FLINK,),
 )
 TABLE_PROCEDURES = (
     COMPACT_DATABASE,

@@ -29,6 +29,8 @@ DONE: Rows = [(True,)]
 RESULT = "result BOOLEAN"
 """The result of most procedures: one row with true. Failures raise."""
 
+MAX_SHORT_FORM = 2
+"""Most arguments of a short form of a call in Flink, in which no argument is blank."""
 MOST_INT, MOST_BIGINT = 2**31 - 1, 2**63 - 1
 
 
@@ -77,6 +79,23 @@ class Parameter:
     name: str
     kind: Kind = Kind.STRING
     required: bool = False
+    others: tuple[str, ...] = ()
+    """The parameter's names in Flink, if they differ from those in Spark."""
+    pattern: str | None = None
+    """A regular expression of its values, if Spark and Flink have different parameters at its position."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, in lower case."""
+        return tuple(name.lower() for name in (self.name, *self.others))
+
+    def fits(self, value: object) -> bool:
+        """Return whether a positional value may be meant for this parameter."""
+        if is_blank(value):
+            return True
+        if self.pattern is not None:
+            return isinstance(value, str) and re.fullmatch(self.pattern, value.strip(), re.IGNORECASE) is not None
+        return self.kind.takes(value)
 
     @property
     def python(self) -> str:
@@ -161,6 +180,35 @@ class Procedure:
     run: Callable[..., Rows]
     jobs: bool = False
     of_table: bool = True
+    flink: tuple[tuple[str, ...], ...] = ()
+    """The orders of positional arguments in Flink that differ from Spark's, without `table`.
+
+    Names without a parameter are arguments that Morrow does not support.
+    """
+
+    def place(self, values: Sequence[object]) -> list[str]:
+        """Return the names of positional arguments, without `table`: in Spark's order, or in one of Flink's.
+
+        Raises:
+            InvalidArgument: there are too many arguments, or the orders give them different meanings.
+        """
+        spark = tuple(parameter.name for parameter in self.parameters)
+        flink = (order for order in self.flink if len(order) > MAX_SHORT_FORM or not any(map(is_blank, values)))
+        orders = [order[: len(values)] for order in (spark, *flink) if len(order) >= len(values)]
+        if not orders:
+            raise InvalidArgument(f"CALL {self.name}: there are {len(values)} arguments too many; it has {self}")
+        known = {parameter.name: parameter for parameter in self.parameters}
+        fitting = dict.fromkeys(
+            order
+            for order in orders
+            if all(name not in known or known[name].fits(value) for name, value in zip(order, values))
+        )
+        used = {tuple(name for name, value in zip(order, values) if not is_blank(value)) for order in fitting}
+        if len(used) > 1:
+            raise InvalidArgument(
+                f"CALL {self.name}: Spark and Flink order these arguments differently; name them ({self})"
+            )
+        return list(next(iter(fitting), orders[0]))
 
     def bound(self, given: Mapping[str, object]) -> dict[str, Any]:
         """Return the arguments by Python names. Names ignore case, as in Spark; blank text is None.
@@ -168,16 +216,22 @@ class Procedure:
         Raises:
             InvalidArgument: an unknown or missing argument, or one of a wrong type.
         """
-        known = {parameter.name.lower(): parameter for parameter in self.parameters}
+        known = {name: parameter for parameter in self.parameters for name in parameter.names}
         arguments: dict[str, Any] = dict.fromkeys(parameter.python for parameter in self.parameters)
         for name, value in given.items():
+            if name.lower() not in known and any(name.lower() in order for order in self.flink):
+                if is_blank(value):
+                    continue
+                raise Unsupported(f"{self.name} with the argument {name!r}, which Flink has,", hint="leave it out")
             if name.lower() not in known:
                 close = suggest_name(name, [*self._table, *(parameter.name for parameter in self.parameters)])
                 raise InvalidArgument(f"{self.name} has no argument {name!r}{close}; it has {self}")
             parameter = known[name.lower()]
             if value is not None and not parameter.kind.takes(value):
                 raise InvalidArgument(f"{self.name}: {parameter.name} is {parameter.kind.value}, not {value!r}")
-            arguments[parameter.python] = None if isinstance(value, str) and not value.strip() else value
+            if arguments[parameter.python] is not None:
+                raise InvalidArgument(f"{self.name}: the argument {parameter.name!r} is given twice")
+            arguments[parameter.python] = None if is_blank(value) else value
         missing = [p.name for p in self.parameters if p.required and arguments[p.python] is None]
         if missing:
             raise InvalidArgument(f"{self.name} needs the argument {missing[0]!r}; it has {self}")
@@ -191,9 +245,14 @@ class Procedure:
         return ", ".join([*self._table, *map(str, self.parameters)])
 
 
-def make_required(name: str, kind: Kind = Kind.STRING) -> Parameter:
+def is_blank(value: object) -> bool:
+    """Return whether an argument is left out: null, or blank text, as Flink requires for positions."""
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def make_required(name: str, kind: Kind = Kind.STRING, others: tuple[str, ...] = ()) -> Parameter:
     """Return a required parameter."""
-    return Parameter(name, kind, required=True)
+    return Parameter(name, kind, required=True, others=others)
 
 
 def suggest_name(name: str, known: Iterable[str]) -> str:

@@ -24,12 +24,25 @@ PROCEDURES: Mapping[str, Procedure] = {
     )
 }
 
-_VIEWS, _FUNCTIONS = "the catalog has no views", "the catalog has no functions"
+ALIASES: Mapping[str, str] = {"rollback_to": "rollback"}
+"""Names of procedures in Flink -> those in Spark."""
+
+_FUNCTIONS = "functions are changed at their REST server"
 _GLOBAL = "Morrow makes no global indexes"
+_MERGE = "run the statement MERGE INTO"
+_COPY = "CALL sys.copy(...) copies a table, and Catalog.copy_table"
 NOT_HERE: Mapping[str, str] = {
     **dict.fromkeys(("create_function", "alter_function", "drop_function"), _FUNCTIONS),
     **dict.fromkeys(("create_global_index", "drop_global_index"), _GLOBAL),
-    "alter_view_dialect": _VIEWS,
+    **dict.fromkeys(("merge_into", "data_evolution_merge_into"), _MERGE),
+    **dict.fromkeys(("clone", "copy_files"), _COPY),
+    "alter_view_dialect": "drop the view and create it again; Catalog.create_view takes dialects",
+    "drop_partition": "run ALTER TABLE ... DROP PARTITION",
+    "full_text_search": _GLOBAL,
+    "query_service": "it starts a job of Flink",
+    "remove_unexisting_manifests": "Table.doctor lists missing files, CALL sys.rollback(...) goes back before them",
+    "rollback_to_as_latest": "CALL sys.rollback(...) makes a snapshot the newest one",
+    "vector_search": _GLOBAL,
     "compact_chain_table": "Morrow has no chain tables",
     "materialize_deletion_vectors": "it is for tables with data evolution, whose files Morrow does not rewrite",
     "migrate_database": "it reads a Hive metastore; migrate_table clones a folder of Parquet files",
@@ -46,6 +59,7 @@ def find_procedure(name: str) -> Procedure:
         Unsupported: a Paimon procedure that Morrow does not support. InvalidArgument: an unknown name.
     """
     plain = name.strip().lower().removeprefix(NAMESPACE) if isinstance(name, str) else ""
+    plain = ALIASES.get(plain, plain)
     if plain in PROCEDURES:
         return PROCEDURES[plain]
     if plain in NOT_HERE:

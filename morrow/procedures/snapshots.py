@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 
-from morrow.engine.errors import InvalidArgument, SnapshotNotFound
+from morrow.engine.errors import InvalidArgument, SnapshotNotFound, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Tag
 from morrow.engine.options import Declared
@@ -102,6 +102,21 @@ def _expire_snapshots(
     return [(int(gone), gone.left, gone.kept_by)]
 
 
+def _expire_changelogs(
+    call: Call,
+    retain_max: int | None,
+    retain_min: int | None,
+    older_than: str | None,
+    max_deletes: int | None,
+    delete_all: bool | None,
+) -> Rows:
+    if delete_all:
+        raise Unsupported("expire_changelogs with delete_all", hint="give retain_max, or older_than")
+    before = None if older_than is None else parse_time(older_than, "older_than")
+    gone = call.table.expire_changelogs(retain_max, retain_min, before, max_deletes)
+    return [(int(gone), gone.left, gone.kept_by)]
+
+
 def _expire_partitions(
     call: Call,
     expiration_time: str | None,
@@ -157,24 +172,42 @@ def _compile_pattern(text: str) -> re.Pattern[str]:
         raise InvalidArgument(f"{text!r} is no regular expression: {error}") from error
 
 
-_VERSION = (Parameter("version", Kind.VERSION), Parameter("snapshot", Kind.BIGINT), Parameter("tag"))
+_VERSION = (
+    *(Parameter("version", Kind.VERSION), Parameter("snapshot", Kind.BIGINT, others=("snapshot_id",))),
+    Parameter("tag"),
+)
 _AGES = (
     *(Parameter("retain_max", Kind.INT), Parameter("retain_min", Kind.INT), Parameter("older_than")),
     *(Parameter("max_deletes", Kind.INT), Parameter("options")),
 )
 _PARTITIONS = (
-    *(Parameter("expiration_time"), Parameter("timestamp_formatter"), Parameter("timestamp_pattern")),
-    *(Parameter("expire_strategy"), Parameter("max_expires", Kind.INT), Parameter("options")),
+    *(
+        Parameter("expiration_time"),
+        Parameter("timestamp_formatter"),
+        Parameter("timestamp_pattern", pattern=r".*\$.*"),
+    ),
+    *(Parameter("expire_strategy", pattern=r"[\w-]+"), Parameter("max_expires", Kind.INT), Parameter("options")),
 )
-_CONSUMER = (make_required("consumerId"), Parameter("nextSnapshotId", Kind.BIGINT))
-_CONSUMERS = (Parameter("includingConsumers"), Parameter("excludingConsumers"))
+_PARTITIONS_OF_FLINK = ("expiration_time", "timestamp_formatter", "expire_strategy", "options")
+_CONSUMER = (
+    make_required("consumerId", others=("consumer_id",)),
+    Parameter("nextSnapshotId", Kind.BIGINT, others=("next_snapshot_id",)),
+)
+_CONSUMERS = (
+    Parameter("includingConsumers", others=("including_consumers",)),
+    Parameter("excludingConsumers", others=("excluding_consumers",)),
+)
+_CHANGELOGS = (*_AGES[:4], Parameter("delete_all", Kind.BOOLEAN))
 
 SNAPSHOT_PROCEDURES = (
     Procedure("rollback", _VERSION, ROLLED_BACK, _rollback),
     Procedure("rollback_to_timestamp", (make_required("timestamp", Kind.BIGINT),), ROLLED_BACK, _rollback_to_timestamp),
     Procedure("rollback_to_watermark", (make_required("watermark", Kind.BIGINT),), ROLLED_BACK, _rollback_to_watermark),
     Procedure("expire_snapshots", _AGES, EXPIRED, _expire_snapshots),
-    Procedure("expire_partitions", _PARTITIONS, EXPIRED_PARTITIONS, _expire_partitions),
+    Procedure("expire_changelogs", _CHANGELOGS, EXPIRED, _expire_changelogs, flink=(("delete_all",),)),
+    Procedure(
+        *("expire_partitions", _PARTITIONS, EXPIRED_PARTITIONS, _expire_partitions), flink=(_PARTITIONS_OF_FLINK,)
+    ),
     Procedure("reset_consumer", _CONSUMER, RESULT, _reset_consumer),
     Procedure("clear_consumers", _CONSUMERS, RESULT, _clear_consumers),
 )
@@ -191,6 +224,15 @@ def _create_tag(call: Call, tag: str, snapshot: int | None, time_retained: str |
 def _create_tag_from_timestamp(call: Call, tag: str, timestamp: int, time_retained: str | None) -> Rows:
     made = call.table.tags.create_from_timestamp(tag, timestamp, time_retained)
     return [_build_tag_row(made)]
+
+
+def _create_tag_from_watermark(call: Call, tag: str, watermark: int, time_retained: str | None) -> Rows:
+    tags = call.table.tags
+    marked = [each for each in (*call.table.snapshots(), *(tag.snapshot for tag in tags)) if each.watermark is not None]
+    found = min((each for each in marked if each.watermark >= watermark), key=lambda each: each.id, default=None)
+    if found is None:
+        raise SnapshotNotFound(f"{call.metadata.where}: no snapshot or tag has a watermark of at least {watermark}")
+    return [_build_tag_row(tags.create(tag, found.id, time_retained))]
 
 
 def _build_tag_row(tag: Tag) -> tuple[object, ...]:
@@ -260,15 +302,19 @@ def _split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-_TAG = (make_required("tag"), Parameter("snapshot", Kind.BIGINT), Parameter("time_retained"))
+_SNAPSHOT = Parameter("snapshot", Kind.BIGINT, others=("snapshot_id",))
+_TAG = (make_required("tag"), _SNAPSHOT, Parameter("time_retained"))
 _SINCE = (make_required("tag"), make_required("timestamp", Kind.BIGINT), Parameter("time_retained"))
+_MARKED = (make_required("tag"), make_required("watermark", Kind.BIGINT), Parameter("time_retained"))
+_RENAMED_TAG = (make_required("tag", others=("tagName",)), make_required("target_tag", others=("targetTagName",)))
 _BRANCH = (make_required("branch"), Parameter("tag"), Parameter("ignoreIfExists", Kind.FLAG))
 
 REFERENCE_PROCEDURES = (
     Procedure("create_tag", _TAG, RESULT, _create_tag),
     Procedure("create_tag_from_timestamp", _SINCE, TAG_COLUMNS, _create_tag_from_timestamp),
+    Procedure("create_tag_from_watermark", _MARKED, TAG_COLUMNS, _create_tag_from_watermark),
     Procedure("replace_tag", _TAG, RESULT, _replace_tag),
-    Procedure("rename_tag", (make_required("tag"), make_required("target_tag")), RESULT, _rename_tag),
+    Procedure("rename_tag", _RENAMED_TAG, RESULT, _rename_tag),
     Procedure("delete_tag", (make_required("tag"),), RESULT, _delete_tag),
     Procedure("expire_tags", (Parameter("older_than"),), "expired_tags STRING NOT NULL", _expire_tags),
     Procedure("trigger_tag_automatic_creation", (), RESULT, _create_due_tags),

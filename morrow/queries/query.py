@@ -65,6 +65,9 @@ class Sources(Protocol):
     @property
     def databases(self) -> Sequence[str]: ...
 
+    def in_catalog(self, name: str) -> Sources | None:
+        """Return the tables of another catalog of the session; None without a catalog of this name."""
+
     def open_table(self, name: str, travel: Travel) -> PaimonDataset:
         """Return the dataset of ``database.table``, optionally with ``$``, at a snapshot."""
 
@@ -133,22 +136,23 @@ def prepare_query(
         bind(tree, given)
     variables: dict[str, object] = {}
     viewed = False
-    named: set[tuple[str, str]] = set()
-    pending: list[tuple[Node, tuple[str, ...]]] = [(table, ()) for table in tree.find_all(exp.Table)]
+    named: set[tuple[str, ...]] = set()
+    pending: list[tuple[Node, tuple[str, ...], Sources]] = [(table, (), sources) for table in tree.find_all(exp.Table)]
     while pending:
-        table, inside = pending.pop(0)
+        table, inside, current = pending.pop(0)
+        catalog, own = _take_catalog(table, current)
         if isinstance(table.args.get("version"), exp.Expression):
             bind(table.args["version"], given)
         try:
-            found = _find_source(table, sources, database, connection, given)
+            found = _find_source(table, own, database, connection, given)
         except TableNotFound:
-            name = _name_in_catalog(table, sources.databases, database, connection)
-            view = None if name is None else sources.view(name)
+            name = _name_in_catalog(table, own.databases, database, connection)
+            view = None if name is None else own.view(name)
             if name is None or view is None:
                 raise
             if name in inside:
                 raise InvalidArgument(f"the view {name} reads itself") from None
-            pending += [(each, (*inside, name)) for each in put_view(table, name, view, sources.databases)]
+            pending += [(each, (*inside, name), own) for each in put_view(table, name, view, own.databases)]
             viewed = True
             continue
         if found is None:
@@ -156,7 +160,7 @@ def prepare_query(
             continue
         name = f"morrow_{uuid.uuid4().hex}"
         variables[name] = make_variable(found, connection)
-        named.add(((table.db or database or "").lower(), table.name.lower()))
+        named.add((*catalog, (table.db or database or "").lower(), table.name.lower()))
         _replace(table, name)
     changed = put_functions(tree, sources.catalog_function) | _replace_calls(tree, sources, database, given)
     used = select_parameters(tree, given)
@@ -164,6 +168,16 @@ def prepare_query(
         return Prepared(query, {}, {})
     _qualify_less(tree, named)
     return Prepared(run_with_stack(lambda: tree.sql(dialect=DuckDB), query, "the query"), variables, used)
+
+
+def _take_catalog(table: Node, sources: Sources) -> tuple[tuple[str, ...], Sources]:
+    """Remove the name of a catalog of the session from a table; return it in lower case, and the catalog's tables."""
+    found = sources.in_catalog(table.catalog) if table.catalog and isinstance(table.this, exp.Identifier) else None
+    if found is None:
+        return (), sources
+    name = (table.catalog.lower(),)
+    table.set("catalog", None)
+    return name, found
 
 
 def _find_source(
@@ -261,9 +275,12 @@ def _replace(table: Node, variable_name: str) -> None:
     table.set("version", None)
 
 
-def _qualify_less(tree: Node, tables: Container[tuple[str, str]]) -> None:
-    """Drop the database from columns qualified by database and table (``db.orders.id``), but not from struct fields."""
+def _qualify_less(tree: Node, tables: Container[tuple[str, ...]]) -> None:
+    """Drop database and catalog from qualified columns (``db.orders.id``), but not from struct fields."""
     for column in tree.find_all(exp.Column):
+        if tuple(column.text(part).lower() for part in ("catalog", "db", "table")) in tables:
+            column.set("catalog", None)
+            column.set("db", None)
         # The parser reads the first part of `db.orders.place.city` as a catalog.
         first, second = ("db", "table") if column.args.get("catalog") is None else ("catalog", "db")
         if (column.text(first).lower(), column.text(second).lower()) in tables:

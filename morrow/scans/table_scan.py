@@ -270,7 +270,7 @@ class Scan(Rows):
 
     def __repr__(self) -> str:
         request = self._request
-        parts = [repr(self._metadata.where), f"columns={list(request.columns)}"]
+        parts = [repr(self._metadata.where), f"columns={[field.name for field in self.fields]}"]
         if request.filter.text:
             parts.append(f"filter={request.filter.text!r}")
         if request.limit is not None:
@@ -298,10 +298,12 @@ def make_scan(
     limit: int | None = None,
     travel: Travel = NOW,
     newest: bool = False,
+    nested: bool = False,
 ) -> Scan:
     """Resolve branch, snapshot and schema, and check columns, filter and limit against them; see `Table.scan`.
 
     Args:
+        nested: `columns` may name members of ROW columns.
         newest: read the newest snapshot with the newest columns, ignoring options of time travel.
     """
     metadata, travel = travel.of_branch(metadata)
@@ -323,9 +325,17 @@ def make_scan(
         asked, schema = travel, derive_readable_schema(metadata, schema, options, found, travel)
     check_limit(limit)
     names = tuple(schema.by_name) if columns is None else check_columns(columns)
+    parsed = parse_filter(filter, schema.fields)
+    if nested and not schema.by_name.keys() >= set(names):
+        from morrow.scans.nested_columns import NestedScan, split_nested_columns
+
+        paths = split_nested_columns(names, schema)
+        whole = tuple(dict.fromkeys(path[0].name for path in paths))
+        return NestedScan(
+            Scan(metadata, ScanRequest(schema, options, found, whole, parsed, limit, travel=asked)), paths
+        )
     for name in names:
         schema.column(name)
-    parsed = parse_filter(filter, schema.fields)
     request = ScanRequest(schema, options, found, names, parsed, limit, travel=asked)
     return Scan(metadata, request)
 
@@ -389,6 +399,11 @@ def choose_engine(scan: Scan, engine: str | None) -> Scan:
     """Return the scan for this engine. Raises `InvalidArgument` for an unknown engine."""
     if engine is None or engine == "polars":
         return scan
+    if engine == "duckdb" and type(scan) is not Scan:
+        from morrow.scans.nested_columns import NestedScan
+
+        assert isinstance(scan, NestedScan)
+        return NestedScan(choose_engine(scan.inner, engine), scan.paths)
     if engine == "duckdb":
         return DuckDBScan(scan._metadata, scan.request)
     raise InvalidArgument(f"engine is 'polars' or 'duckdb', not {engine!r}")

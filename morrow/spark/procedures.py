@@ -25,6 +25,7 @@ from morrow.procedures.files import (
     COMPACT_DATABASE,
     REMOVE_ORPHAN_FILES,
     build_compaction_result,
+    check_mode,
     parse_compaction,
     parse_distribution,
 )
@@ -250,7 +251,9 @@ def _compact_database(
     including_tables: str | None,
     excluding_tables: str | None,
     options: str | None,
+    mode: str | None,
 ) -> Rows:
+    check_mode(mode)
     changed = parse_pairs(options, "options")
     done = failed = 0
     for name in list(choose_tables(call.catalog._catalog, including_databases, including_tables, excluding_tables)):

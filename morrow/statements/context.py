@@ -24,6 +24,7 @@ from morrow.engine.plan.time_travel import TravelArguments
 from morrow.queries.dialect import NOT_CONSTANT, Dialect, Node, find_parameter, make_literal
 from morrow.queries.query import Prepared, Sources, make_relation, prepare_query
 from morrow.readers.expressions.sql import SESSION
+from morrow.statements.sessions import SqlSession
 from morrow.statements.statement import Name, Values, format_name
 from morrow.tables.table import Table
 
@@ -115,6 +116,9 @@ class Context:
     connection: duckdb.DuckDBPyConnection
     database: str | None = None
     parameters: Mapping[str, object] = field(default_factory=dict)
+    session: SqlSession = field(kw_only=True)
+    prefix: Name = ()
+    """The catalog that the statement names, if it is not the current one; `catalog` is this catalog."""
 
     # Names
 
@@ -142,7 +146,13 @@ class Context:
         found = parse_object_name(full)
         if found.system is not None:
             raise InvalidArgument(f"{full!r} is a system table; it is only read")
-        return self.catalog.table(found.table, branch=found.branch)
+        return self.open_table(found.table, found.branch)
+
+    def open_table(self, name: str, branch: str | None = None) -> Table:
+        """Open ``database.table`` with the session's options for writes. Raises as `Catalog.table`."""
+        table = self.catalog.table(name, branch=branch)
+        options = self.session.select_write_options(self.catalog, name)
+        return table.with_options(options) if options else table
 
     def format_table(self, name: Name) -> FormatTable | None:
         """Open a format table; None for another kind of table, or if the catalog does not support them."""
@@ -218,11 +228,15 @@ class Context:
 
         return make_relation(rows, self.connection)
 
-    def did(self, deed: str) -> duckdb.DuckDBPyRelation:
-        """Return the result of a statement that changes tables: one row that reports what was done."""
+    def make_rows(self, **columns: Sequence[str | None]) -> duckdb.DuckDBPyRelation:
+        """Return columns of text as a relation."""
         import pyarrow as pa
 
-        return self.relation(pa.table({"done": [deed]}))
+        return self.relation(pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()}))
+
+    def did(self, deed: str) -> duckdb.DuckDBPyRelation:
+        """Return the result of a statement that changes tables: one row that reports what was done."""
+        return self.make_rows(done=[deed])
 
 
 def default_connection() -> duckdb.DuckDBPyConnection:

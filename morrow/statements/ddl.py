@@ -59,9 +59,7 @@ from morrow.statements.statement import (
     Name,
     RenameTable,
     RenameTag,
-    Show,
     Statement,
-    Use,
     format_name,
 )
 from morrow.statements.tokens import OPENING, Words, read_words
@@ -105,10 +103,6 @@ def check_statement(statement: Statement) -> None:
         raise Unsupported(f"{statement.kind} with NOSCAN, which finds nothing that the metadata lacks,")
     elif isinstance(statement, Explain) and statement.mode is not None:
         raise Unsupported(f"EXPLAIN {statement.mode}", hint="EXPLAIN alone shows files, masks and the plan")
-    elif isinstance(statement, Use) and statement.word == "CATALOG":
-        raise Unsupported("SET CATALOG", hint="USE database")
-    elif isinstance(statement, Show) and statement.what == "current database":
-        raise Unsupported("SHOW CURRENT DATABASE")
 
 
 def _check_definitions(words: Words) -> None:
@@ -135,14 +129,6 @@ def _check_literal(words: Words, at: int) -> None:
     is_word = token.token_type not in (TokenType.STRING, TokenType.NUMBER, TokenType.DASH, TokenType.PLUS)
     if opens or (is_word and token.text.upper() not in LITERALS):
         raise Unsupported(f"the default value {token.text}", hint="give a literal")
-
-
-def use(context: Context, statement: Use) -> duckdb.DuckDBPyRelation:
-    name = format_name(statement.database)
-    if name not in context.catalog.databases():
-        raise DatabaseNotFound(f"there is no database {name}")
-    context.database = name
-    return context.did(f"use {name}")
 
 
 def create_database(context: Context, statement: CreateDatabase) -> duckdb.DuckDBPyRelation:

@@ -18,12 +18,14 @@ from morrow.statements.statement import (
     Analyze,
     AnalyzeTables,
     CommentColumn,
+    CreateCatalog,
     CreateDatabase,
     CreateTable,
     CreateTableLike,
     CreateTag,
     CreateView,
     DeleteTags,
+    DropCatalog,
     DropDatabase,
     DropPartitions,
     DropTable,
@@ -88,6 +90,24 @@ def _parse_drop_database(words: Words) -> Statement:
     return DropDatabase(name, ignores, cascade)
 
 
+def _parse_create_catalog(words: Words) -> Statement:
+    ignores = words.has("IF", "NOT", "EXISTS")
+    name = words.name()
+    if words.has("COMMENT"):  # a catalog of a session stores nothing
+        words.string()
+    options = words.properties() if words.has("WITH") or words.has("OPTIONS") else {}
+    return CreateCatalog(name, options, ignores)
+
+
+def _parse_drop_catalog(words: Words) -> Statement:
+    ignores = words.has("IF", "EXISTS")
+    return DropCatalog(words.name(), ignores)
+
+
+CATALOG_PARSERS: Sequence[tuple[tuple[str, ...], Parse]] = (
+    (("CREATE", "CATALOG"), _parse_create_catalog),
+    (("DROP", "CATALOG"), _parse_drop_catalog),
+)
 DATABASE_PARSERS: Sequence[tuple[tuple[str, ...], Parse]] = tuple(
     ((verb, word), parse)
     for verb, parse in (
@@ -493,6 +513,7 @@ def _parse_drop_view(words: Words) -> Statement:
 
 
 DDL_PARSERS: Sequence[tuple[tuple[str, ...], Parse]] = (
+    *CATALOG_PARSERS,
     *DATABASE_PARSERS,
     (("CREATE", "OR", "REPLACE", "TABLE"), _parse_create(replace=True)),
     (("CREATE", "TABLE"), _parse_create(replace=False)),

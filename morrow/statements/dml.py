@@ -407,7 +407,7 @@ def _build_merge(context: Context, statement: Delete | Update, table: Table, val
     selected = [f"{alias}.{quote_identifier(name)} AS {_name_key(i)}" for i, name in enumerate(columns)]
     selected += [f"{text} AS {_name_value(i)}" for i, text in enumerate(values.values())]
     others = "" if statement.source is None else f", {statement.source}"
-    place = ".".join(map(quote_identifier, statement.table))
+    place = ".".join(map(quote_identifier, (*context.prefix, *statement.table)))
     where = "" if statement.where is None else f" WHERE {statement.where}"
     rows = context.rows(f"SELECT DISTINCT {', '.join(selected)} FROM {place} AS {alias}{others}{where}")
     if not rows.num_rows:

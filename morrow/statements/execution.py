@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -20,10 +21,11 @@ from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFoun
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.redaction import clean_text, hide_secrets
 from morrow.queries.query import Prepared, make_relation, prepare_query, run_prepared
-from morrow.statements import ddl, dml, insert
+from morrow.statements import ddl, dml, insert, sessions
 from morrow.statements import statement as st
 from morrow.statements.context import Context, DependsOnRows, Warehouse
 from morrow.statements.dml import build_condition
+from morrow.statements.sessions import resolve_catalog
 from morrow.statements.sources import qualify_name
 from morrow.statements.statement import (
     Argument,
@@ -71,6 +73,18 @@ def _match_names(names: Sequence[str], pattern: str | None) -> list[str]:
 
 def _show_databases(context: Context, statement: Show) -> pa.Table:
     return _build_table(database=_match_names(context.catalog.databases(), statement.like))
+
+
+def _show_catalogs(context: Context, statement: Show) -> pa.Table:
+    return _build_table(catalog=_match_names(list(context.session.sources), statement.like))
+
+
+def _show_current_catalog(context: Context, _statement: Show) -> pa.Table:
+    return _build_table(catalog=[context.session.current])
+
+
+def _show_current_database(context: Context, _statement: Show) -> pa.Table:
+    return _build_table(catalog=[context.session.current], database=[context.database])
 
 
 def _show_tables(context: Context, statement: Show) -> pa.Table:
@@ -200,6 +214,9 @@ def _quote_text(value: str) -> str:
 
 
 _SHOWN: Mapping[str, Callable[[Context, Show], pa.Table]] = {
+    "catalogs": _show_catalogs,
+    "current catalog": _show_current_catalog,
+    "current database": _show_current_database,
     "databases": _show_databases,
     "tables": _show_tables,
     "views": _show_views,
@@ -275,25 +292,29 @@ ARROW = {"BIGINT": pa.int64(), "INT": pa.int32(), "BOOLEAN": pa.bool_(), "STRING
 class ProcedureTarget:
     """A table named by an argument, optionally with a branch; ``db.*`` names all tables of a database."""
 
-    warehouse: Warehouse
+    context: Context
     name: str
     branch: str | None = None
 
     @property
     def catalog(self) -> Warehouse:
-        return self.warehouse
+        return self.context.catalog
 
     @property
     def table(self) -> Table:
-        return self.warehouse.table(self.name, branch=self.branch)
+        return self.context.open_table(self.name, self.branch)
 
 
 @dataclass(frozen=True)
 class Call:
     """A call of a procedure in a catalog."""
 
-    catalog: Warehouse
+    context: Context
     where: ProcedureTarget | None
+
+    @property
+    def catalog(self) -> Warehouse:
+        return self.context.catalog
 
     @property
     def table(self) -> Table:
@@ -310,7 +331,7 @@ class Call:
         database, _, name = self.where.name.rpartition(".")
         if name != "*":
             return [self.table]
-        return [self.catalog.table(f"{database}.{each}") for each in self.catalog.tables(database)]
+        return [self.context.open_table(f"{database}.{each}") for each in self.catalog.tables(database)]
 
 
 def call_procedure(context: Context, statement: CallProcedure) -> duckdb.DuckDBPyRelation:
@@ -328,7 +349,7 @@ def call_procedure(context: Context, statement: CallProcedure) -> duckdb.DuckDBP
     for parameter in found.parameters:
         if parameter.kind is Kind.TABLE and bound[parameter.python] is not None:
             bound[parameter.python] = _find_target(context, bound[parameter.python])
-    rows = found.run(Call(context.catalog, table), **bound)
+    rows = found.run(Call(context, table), **bound)
     return context.relation(_to_arrow(rows, found.columns))
 
 
@@ -336,15 +357,17 @@ def _bind_arguments(context: Context, found: Procedure, arguments: Sequence[Argu
     """Return the arguments by name. Positional arguments come first, in Paimon's order."""
     from morrow.procedures.procedure import Kind, Parameter
 
-    parameters = [*([Parameter(TABLE, Kind.TABLE, required=True)] if found.of_table else []), *found.parameters]
-    known = {parameter.name.lower(): parameter for parameter in parameters}
+    first = (TABLE,) if found.of_table else ()
+    parameters = [*(Parameter(name, Kind.TABLE, required=True) for name in first), *found.parameters]
+    known = {name: parameter for parameter in parameters for name in parameter.names}
+    placed = list(takewhile(lambda argument: argument.name is None, arguments))
+    if any(argument.name is None for argument in arguments[len(placed) :]):
+        raise InvalidArgument(f"CALL {found.name}: arguments without a name come first")
+    values = [_evaluate_argument(context, each.value, None, f"CALL {found.name}") for each in placed]
+    names = [*first[: len(values)], *found.place(values[len(first) :])]
     given: dict[str, Any] = {}
     for number, argument in enumerate(arguments):
-        if argument.name is None and any(each.name is not None for each in arguments[:number]):
-            raise InvalidArgument(f"CALL {found.name}: arguments without a name come first")
-        if argument.name is None and number >= len(parameters):
-            raise InvalidArgument(f"CALL {found.name}: there are {len(arguments)} arguments; it has {found}")
-        name = argument.name or parameters[number].name
+        name = argument.name or names[number]
         wanted = known.get(name.lower())
         key = name if wanted is None else wanted.name
         if key in given:
@@ -362,7 +385,7 @@ def _evaluate_argument(context: Context, text: str, parameter: Parameter | None,
     token = words.next
     if token is not None and token.token_type is TokenType.IDENTIFIER and len(words.tokens) == 1:
         return token.text  # text in double quotes, as in Spark
-    if parameter is not None and parameter.kind is Kind.MAP and words.has("MAP") and words.comes("("):
+    if (parameter is None or parameter.kind is Kind.MAP) and words.has("MAP") and words.comes("("):
         items = words.enclosed(words.string)
         words.end()
         if len(items) % 2:
@@ -379,9 +402,9 @@ def _find_target(context: Context, given: object) -> ProcedureTarget:
         raise InvalidArgument(f"{TABLE} is the name of a table, not {given!r}")
     database, _, last = given.rpartition(".")
     if last == "*":
-        return ProcedureTarget(context.catalog, f"{database.strip('`')}.*")
+        return ProcedureTarget(context, f"{database.strip('`')}.*")
     name, branch = qualify_name(given, context.database)
-    return ProcedureTarget(context.catalog, name, branch)
+    return ProcedureTarget(context, name, branch)
 
 
 def _to_arrow(rows: Rows, columns: str) -> pa.Table:
@@ -435,6 +458,7 @@ def _explain_query(context: Context, query: str) -> str:
 
 def run_statement(context: Context, statement: st.Statement) -> duckdb.DuckDBPyRelation:
     """Run a statement; return its rows, or a report of its changes."""
+    context, statement = resolve_catalog(context, statement)
     done: duckdb.DuckDBPyRelation = RUNNERS[type(statement)](context, statement)
     return done
 
@@ -469,7 +493,11 @@ RUNNERS: Mapping[type[st.Statement], Callable[[Context, Any], Any]] = {
     st.Query: _run_query,
     st.Explain: explain,
     st.CopyTo: _run_copy,
-    st.Use: ddl.use,
+    st.Use: sessions.use,
+    st.SetOption: sessions.set_option,
+    st.ResetOption: sessions.reset_option,
+    st.CreateCatalog: sessions.create_catalog,
+    st.DropCatalog: sessions.drop_catalog,
     st.CreateDatabase: ddl.create_database,
     st.AlterDatabase: ddl.alter_database,
     st.DropDatabase: ddl.drop_database,

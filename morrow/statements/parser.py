@@ -27,6 +27,8 @@ from morrow.statements.statement import (
     Insert,
     MergeInto,
     Query,
+    ResetOption,
+    SetOption,
     Show,
     Statement,
     Update,
@@ -39,12 +41,23 @@ EXPLAINED = (Query, Insert, Update, Delete, MergeInto)
 
 
 def _parse_use(words: Words) -> Statement:
-    is_database = words.word(1) != "" and words.one_of(*DATABASE) is not None
+    has_kind = len(words.tokens) - words.at > 1 and not words.comes(".", after=1)
+    if has_kind and words.has("CATALOG"):
+        return _parse_use_catalog(words)
+    is_database = has_kind and words.one_of(*DATABASE) is not None
     return Use(words.database(), "DATABASE" if is_database else None)
 
 
-def _parse_set_catalog(words: Words) -> Statement:
+def _parse_use_catalog(words: Words) -> Statement:
     return Use((words.name(),), "CATALOG")
+
+
+def _parse_set(words: Words) -> Statement:
+    return SetOption(*words.setting()) if not words.is_at_end() else SetOption()
+
+
+def _parse_reset(words: Words) -> Statement:
+    return ResetOption(words.setting()[0]) if not words.is_at_end() else ResetOption()
 
 
 # SHOW
@@ -60,11 +73,11 @@ def _parse_in_database(words: Words) -> tuple[str, ...]:
 
 
 def _show_databases(words: Words) -> Statement:
-    return Show("databases", _parse_in_database(words) if words.syntax.has_catalogs else (), _parse_like(words))
+    return Show("databases", _parse_in_database(words), _parse_like(words))
 
 
-def _show_current(_words: Words) -> Statement:
-    return Show("current database")
+def _show_state(what: str) -> Parse:
+    return lambda words: Show(what, like=_parse_like(words) if what == "catalogs" else None)
 
 
 def _show_tables(words: Words) -> Statement:
@@ -157,7 +170,7 @@ def _parse_argument(words: Words) -> Argument:
     name = None
     arrow = next((arrow for arrow in (("=>",), (":=",), ("=", ">")) if words.comes(*arrow, after=1)), None)
     if arrow is not None:
-        name = words.name()
+        name = words.string() if words.next is not None and words.next.token_type is TokenType.STRING else words.name()
         words.need(*arrow)
     return Argument(name, words.until(","))
 
@@ -185,11 +198,13 @@ def _parse_copy(words: Words) -> Statement:
 
 
 OTHER_PARSERS: Sequence[tuple[tuple[str, ...], Parse]] = (
+    (("SET", "CATALOG"), _parse_use_catalog),
+    (("SET",), _parse_set),
+    (("RESET",), _parse_reset),
     (("USE",), _parse_use),
-    (("SET", "CATALOG"), _parse_set_catalog),
-    (("SHOW", "CURRENT", "DATABASE"), _show_current),
-    (("SHOW", "CURRENT", "SCHEMA"), _show_current),
-    (("SHOW", "CURRENT", "NAMESPACE"), _show_current),
+    (("SHOW", "CATALOGS"), _show_state("catalogs")),
+    (("SHOW", "CURRENT", "CATALOG"), _show_state("current catalog")),
+    *((("SHOW", "CURRENT", word), _show_state("current database")) for word in DATABASE),
     (("SHOW", "DATABASES"), _show_databases),
     (("SHOW", "SCHEMAS"), _show_databases),
     (("SHOW", "NAMESPACES"), _show_databases),
@@ -240,8 +255,6 @@ REFUSED: Sequence[tuple[tuple[str, ...], str | None]] = (
     (("REFRESH",), "every query sees the newest snapshot"),
     (("CACHE",), "make a table of DuckDB's by its connection"),
     (("UNCACHE",), None),
-    (("SET",), "set options of tables by ALTER TABLE, those of DuckDB by its connection"),
-    (("RESET",), "set options of tables by ALTER TABLE, those of DuckDB by its connection"),
     (("PRAGMA",), "use DuckDB's connection"),
     (("LOAD",), None),
     (("INSTALL",), "use DuckDB's connection"),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from morrow.engine.plan.time_travel import Travel
     from morrow.readers.execution.duckdb_relation import PaimonDataset
     from morrow.statements.context import Warehouse
+    from morrow.statements.sessions import SqlSession
     from morrow.tables.table import Table
 
 INFORMATION = "information_schema"
@@ -30,17 +31,27 @@ YES, NO = "YES", "NO"
 
 @dataclass(frozen=True)
 class CatalogSources:
-    """The tables of a catalog. `open_dataset` maps ``database.table``, optionally with ``$``, to its dataset."""
+    """The tables of a catalog, with the options of a session.
+
+    `open_dataset` maps ``database.table``, optionally with ``$``, and options of reads to a dataset.
+    """
 
     catalog: Warehouse
-    open_dataset: Callable[[str, Travel], PaimonDataset]
+    open_dataset: Callable[[str, Travel, Mapping[str, str]], PaimonDataset]
+    session: SqlSession | None = None
 
     @property
     def databases(self) -> Sequence[str]:
         return self.catalog.databases()
 
     def open_table(self, name: str, travel: Travel) -> PaimonDataset:
-        return self.open_dataset(name, travel)
+        options = (
+            {} if self.session is None else self.session.select_options(self.catalog, parse_object_name(name).table)
+        )
+        return self.open_dataset(name, travel, options)
+
+    def in_catalog(self, name: str) -> CatalogSources | None:
+        return None if self.session is None else self.session.sources.get(name)
 
     def changes(self, name: str, options: Mapping[str, str]) -> pa.Table | PaimonDataset:
         from morrow.queries.incremental import parse_change_options

@@ -62,6 +62,40 @@ class Use(Statement):
 
 
 @dataclass(frozen=True)
+class SetOption(Statement):
+    """SET of an option of the session. Without a `value` it shows one option, without a `key` all of them."""
+
+    kind: ClassVar[str] = "SET"
+    key: str | None = None
+    value: str | None = None
+
+
+@dataclass(frozen=True)
+class ResetOption(Statement):
+    """RESET of an option of the session; all of them without a `key`."""
+
+    kind: ClassVar[str] = "RESET"
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class CreateCatalog(Statement):
+    kind: ClassVar[str] = "CREATE CATALOG"
+    catalog: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropCatalog(Statement):
+    """DROP CATALOG. The session forgets the catalog; its tables stay."""
+
+    kind: ClassVar[str] = "DROP CATALOG"
+    catalog: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
 class Show(Statement):
     """SHOW for a table, a database or the catalog, depending on `what`."""
 

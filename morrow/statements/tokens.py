@@ -43,7 +43,7 @@ class Syntax:
 
     tokenize: Callable[[str], list[Token]]
     has_catalogs: bool = False
-    """Names of databases may begin with a catalog."""
+    """Spark's statements: DESCRIBE QUERY, queries after CREATE TABLE without AS, and names of three parts."""
     has_returning: bool = True
     """RETURNING ends a condition or query, and is refused. Otherwise it may be the name of a column."""
     keeps_comments: bool = True
@@ -136,8 +136,8 @@ class Words:
         return tuple(found)
 
     def database(self) -> tuple[str, ...]:
-        """Take the name of a database, with its catalog if the syntax allows one."""
-        return self.path() if self.syntax.has_catalogs else (self.name(),)
+        """Take the name of a database, which may begin with its catalog."""
+        return self.path()
 
     def listed(self, item: Callable[[], T]) -> list[T]:
         """Take items separated by commas."""
@@ -185,6 +185,27 @@ class Words:
         if token is not None and token.token_type is TokenType.STRING:
             return self.string()
         return ".".join(self.path())
+
+    def setting(self) -> tuple[str, str | None]:
+        """Take ``key = value`` of SET to the end, with or without quotes; the value is None without ``=``."""
+        start = self.at
+        while not self.is_at_end() and not self.comes("="):
+            self.at += 1
+        if start == self.at:
+            raise self.unexpected("the key of an option")
+        key = self._unquoted(start, self.at)
+        if not self.takes(TokenType.EQ):
+            return key, None
+        start, self.at = self.at, len(self.tokens)
+        if start == self.at:
+            raise self.unexpected("a value")
+        return key, self._unquoted(start, self.at)
+
+    def _unquoted(self, start: int, end: int) -> str:
+        """Return the text of some tokens as written; that of a single quoted token without its quotes."""
+        if end - start == 1 and _is_quoted(self.tokens[start]):
+            return self.tokens[start].text
+        return self.text[self.tokens[start].start : self.tokens[end - 1].end + 1]
 
     def _property_value(self) -> str:
         minus = "-" if self.takes(TokenType.DASH) else ""

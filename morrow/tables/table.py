@@ -321,7 +321,8 @@ class Table(RowOperations, Maintenance, Following):
         """Return a scan of the table. The scan is planned when its rows are first used.
 
         Args:
-            columns: output columns in order; None for all.
+            columns: output columns in order; None for all. ``info.name`` is a member of the ROW column ``info``, and
+                becomes a column ``name``.
             filter: a SQL condition (``"amount > 10 AND dt = '2024-05-14'"``), or a pyarrow or Polars expression.
             limit: maximum number of rows; reading stops there.
             engine: ``duckdb``: DuckDB reads the rows by the SQL of `Scan.to_sql`, and spills to disk if memory is
@@ -336,7 +337,9 @@ class Table(RowOperations, Maintenance, Following):
             ColumnNotFound, InvalidArgument: the call is wrong.
             SnapshotNotFound, SnapshotExpired, TagNotFound, BranchNotFound: the snapshot, tag or branch does not exist.
         """
-        scan = make_scan(self._metadata, columns=columns, filter=filter, limit=limit, travel=parse_travel(**at))
+        scan = make_scan(
+            self._metadata, columns=columns, filter=filter, limit=limit, travel=parse_travel(**at), nested=True
+        )
         return choose_engine(scan, engine)
 
     @expose_travel_arguments

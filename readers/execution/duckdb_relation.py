@@ -133,8 +133,13 @@ def to_scannable(source: PaimonDataset | pa.Table) -> pads.Dataset | pa.Table:
 def make_relation(
     source: PaimonDataset | pa.Table, connection: duckdb.DuckDBPyConnection | None
 ) -> duckdb.DuckDBPyRelation:
-    """Return a relation over `source` on `connection` (DuckDB's default connection when None)."""
+    """Return a relation over `source` on `connection` (DuckDB's default connection when None).
+
+    Raises `Unsupported` without columns, which DuckDB's relations need.
+    """
     connection = check_connection(connection)
+    if not source.schema.names:
+        raise Unsupported("a DuckDB relation without columns", hint="name a column, or call count() or to_arrow()")
     from morrow.readers.execution.typed_relations import to_typed_relation  # for its base classes, not of DuckDB 1
 
     text = own_scan(source, connection) if isinstance(source, PaimonDataset) else None

@@ -319,10 +319,15 @@ def test_both_executors_get_the_same_values(text: str) -> None:
     assert parse_statements(text, SPARK_SYNTAX) == parse_statements(text)
 
 
-def test_names_of_databases_have_a_catalog_in_spark_alone() -> None:
-    assert parse_statements("USE pm.db", SPARK_SYNTAX) == [Use(("pm", "db"))]
-    with pytest.raises(InvalidArgument, match=r"not .\.. at line 1, column 7"):
-        parse_statements("USE pm.db")
+@pytest.mark.parametrize("name", ["USE", "USE DATABASE", "USE CATALOG", "SET CATALOG"])
+def test_names_that_are_used(name: str) -> None:
+    word = name.split()[-1]
+    assert parse_statements(f"{name} `pm`") == [Use(("pm",), None if word == "USE" else word)]
+
+
+def test_names_of_databases_may_have_a_catalog() -> None:
+    assert parse_statements("USE pm.db", SPARK_SYNTAX) == parse_statements("USE pm.db") == [Use(("pm", "db"))]
+    assert parse_statements("USE catalog.database") == [Use(("catalog", "database"))]
 
 
 def test_positions_count_earlier_statements() -> None:

@@ -15,6 +15,7 @@ import msgspec
 import polars as pl
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.format.schema import find_member
 from morrow.engine.format.types import DataField
 from morrow.engine.plan.predicate import ALWAYS, NEVER, And, Leaf, Op, Or, Predicate, Value
 from morrow.engine.redaction import suggest_name
@@ -117,6 +118,11 @@ class Columns:
         return candidates[0]
 
     def _unknown(self, name: str) -> str:
+        path = [repr(field.name) for field in find_member(self.fields, name) or ()]
+        if path:
+            polars = f"pl.col({path[0]})" + "".join(f".struct.field({part})" for part in path[1:])
+            hint = f"write {polars}, pc.field({', '.join(path)}) or the condition as SQL"
+            return f"filter: {name!r} is a member of the column {path[0]}: {hint}"
         hint = suggest_name(name, (f.name for f in self.fields), MAX_SHOWN_NAMES)
         return f"filter: no column {name!r}; {hint}`table.schema` lists all {len(self.fields)} columns"
 

@@ -11,11 +11,13 @@ from morrow.engine.io.resolve import Roots
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.time_travel import TravelArguments, parse_travel
 from morrow.scans.arguments import check_columns, expose_travel_arguments
+from morrow.scans.nested_columns import NestedScan
 from morrow.scans.system_tables import PackedScan, RowScan, SystemScan
 from morrow.scans.table_scan import Scan, plan_with_outlines
 from morrow.session import Verify
 from morrow.session import open as open_table
 from morrow.spark import dataframes
+from morrow.spark.expressions import quote_name
 from morrow.spark.job.execution import is_local
 from morrow.spark.jvm.file_scans import get_scanning
 from morrow.spark.reading import choice, distributed
@@ -118,6 +120,10 @@ def _read_with_hidden(
 
 def to_dataframe(scan: AnyScan, spark: SparkSession, *, limits: bool = True) -> DataFrame:
     """Return the rows of a scan as a DataFrame, as `read` does; `limits` as for `distributed.to_dataframe`."""
+    if isinstance(scan, NestedScan):
+        paths = (".".join(quote_name(field.name) for field in path) for path in scan.paths)
+        frame = to_dataframe(scan.inner, spark, limits=limits)
+        return frame.selectExpr(*(f"{text} AS {quote_name(path[-1].name)}" for text, path in zip(paths, scan.paths)))
     rows = _find_row_scan(scan)
     if rows is None:
         assert isinstance(scan, SystemScan)  # other scans return rows themselves

@@ -7,23 +7,23 @@ Settings for tables are ``spark.paimon.<option>`` and ``spark.paimon.<catalog>.<
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from morrow.engine.catalog.names import parse_object_name
-from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.paths import DATABASE_SUFFIX
+from morrow.engine.options import table_settings
 from morrow.engine.options.declarations import TUNING
 from morrow.engine.options.declared import connectors as connector
 from morrow.engine.options.declared import scans
-from morrow.engine.options.registry import OPTIONS, find_options
-from morrow.engine.redaction import is_secret
+from morrow.engine.options.registry import OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PREFIX = "spark.paimon."
-ANY, SPARKS_CATALOG = "*", "spark_catalog"
+PREFIX = table_settings.PREFIXES[0]
+SPARKS_CATALOG = "spark_catalog"
 HARMLESS = frozenset(
     option.key
     for option in (
@@ -62,42 +62,10 @@ def refuse_settings(spark: SparkSession, what: str, catalog: str, database: str,
 def match_settings(settings: Mapping[str, str], catalog: str, database: str, table: str) -> dict[str, str]:
     """Return for each option the setting, without its prefix, that sets it for a table.
 
-    Settings for the table have precedence over settings for all tables; fewer ``*`` over more.
-
-    Raises:
-        InvalidArgument: a setting of an unknown option. Unsupported: a setting of a secret.
+    Raises as `morrow.engine.options.table_settings.match_settings`.
     """
-    found: list[tuple[int, str, str]] = []
-    for key in settings:
-        if find_options(key):
-            found.append((-1, key, key))
-            continue
-        given = [own for own in _own(key, (catalog, database, table)) if find_options(own[1])]
-        found += [(rank, option, key) for rank, option in given]
-        if not given and is_secret(key):
-            raise Unsupported(
-                f"the setting {PREFIX}{key}, which Spark shows to all who see its events,",
-                hint="RESET it, and give the catalog storage_options, or format('morrow') the option storage.<name>",
-            )
-        if not given and not any(find_options(rest) for rest in _list_suffixes(key)):
-            raise InvalidArgument(f"the setting {PREFIX}{key}: there is no option {key!r} of tables")
-    return {option: key for _, option, key in sorted(found) if option not in HARMLESS}
-
-
-def _own(key: str, names: tuple[str, ...], rank: int = 0) -> Iterator[tuple[int, str]]:
-    """Yield the part of a key after a table's names (or ``*`` instead of a name), and how many names are given."""
-    if not names:
-        yield rank, key
-        return
-    for name in (ANY, names[0]):
-        if key.startswith(f"{name}."):
-            yield from _own(key.removeprefix(f"{name}."), names[1:], rank + (name != ANY))
-
-
-def _list_suffixes(key: str) -> Iterator[str]:
-    """Yield the parts of a key after three or more names, for settings of other tables."""
-    parts = key.split(".")
-    return (".".join(parts[at:]) for at in range(3, len(parts)))
+    found = table_settings.match_settings(settings, (catalog, database, table), prefix=PREFIX)
+    return {option: key for option, key in found.items() if option not in HARMLESS}
 
 
 STORAGE_PREFIX = "storage."

@@ -287,6 +287,8 @@ def sql(
     """
     if not isinstance(text, str) or not text.strip():
         raise InvalidArgument(f"a statement must be text, not {text!r}")
+    if SparkWords(text).comes("CREATE", "CATALOG"):
+        raise Unsupported("CREATE CATALOG in Spark", hint="call morrow.spark.catalog(spark, name, warehouse=...)")
     access = Access(storage_options, resolve_roots(allowed_roots))
     if _has_catalogs(spark):
         if warehouse is not None:

@@ -13,6 +13,7 @@ import pytest
 from morrow.spark.sessions import session
 from tests.support.java_names import remember_java_names
 from tests.support.spark_cluster import SHORT_LIVED
+from tests.support.spark_python import forked_pythons
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +23,6 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": False,
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": f"-Xms1g -Xmn600m -XX:MetaspaceSize=256m {SHORT_LIVED}",
-    "spark.python.daemon.module": "tests.support.spark_daemon",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": 2,
@@ -46,10 +46,14 @@ IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     remember_java_names()
     warehouse = tmp_path_factory.mktemp("spark-warehouse")
-    made = session("morrow tests", "local[2]", **SETTINGS, **{"spark.sql.warehouse.dir": str(warehouse)})
-    made.sparkContext.setLogLevel("ERROR")
-    yield made
-    made.stop()
+    with forked_pythons() as environment:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            made = session("morrow tests", "local[2]", **SETTINGS, **{"spark.sql.warehouse.dir": str(warehouse)})
+        made.sparkContext.setLogLevel("ERROR")
+        yield made
+        made.stop()
 
 
 @contextmanager

@@ -35,10 +35,9 @@ SPARK_WITHOUT_FIXTURE = tuple(f"tests/spark/test_{name}.py" for name in ("cluste
 """Tests that start Spark drivers of their own."""
 
 # `make test` always tries the same examples, so that a failure is due to a change; `make test-long` tries new ones.
-# `make check` tries only the first of them.
 settings.register_profile(
     "default",
-    max_examples=12,
+    max_examples=6,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -46,7 +45,7 @@ settings.register_profile(
 LONG_EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "2000"))
 """Examples of `make test-long`; CI sets fewer, since a job may take six hours."""
 settings.register_profile("long", settings.get_profile("default"), max_examples=LONG_EXAMPLES, derandomize=False)
-settings.register_profile("check", settings.get_profile("default"), max_examples=6)
+settings.register_profile("check", settings.get_profile("default"))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 

@@ -18,7 +18,7 @@ from tests.support.profile import IS_LONG
 from tests.support.table_factory import AVRO, TableFactory
 
 FIELDS = [("id", "INT"), ("name", "STRING"), ("score", "DOUBLE")]
-FLIPS_PER_FILE = 24 if IS_LONG else 8
+FLIPS_PER_FILE = 24 if IS_LONG else 4
 """Number of single-byte changes for each file, spread evenly over it."""
 
 

@@ -2,7 +2,8 @@
 
 `make test-long` tries every file operation. `make test` tries the first and the last operation of each kind on each
 kind of file: the cleanup differs between a manifest and a snapshot, but hardly between the second manifest and the
-third. For the operation that writes by far the most files of a kind, it tries only the first. A disk that fails for
+third. For the operation that writes by far the most files of a kind, and for faults that are like `AT_BOTH_ENDS`, it
+tries only the first. A disk that fails for
 good does so at the first operation of each kind, once something has changed: earlier failures are like single failures,
 with nothing to undo.
 """
@@ -15,10 +16,12 @@ from collections.abc import Callable, Sequence
 
 from morrow.engine.io.local import LocalStore, disable_fsync
 from tests.durability.operations import OPERATIONS, at
-from tests.support.faulty_store import READS, FaultKind, FaultyStore, counts
+from tests.support.faulty_store import ERRORS, KILLS, READS, FaultKind, FaultyStore, counts
 
 IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 MANY_ALIKE = "upsert into dynamic buckets"
+AT_BOTH_ENDS = (KILLS[0], ERRORS[0])
+"""The faults that are tried at the last operation of a kind, too: one that ends the process, and one that does not."""
 NUMBERS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9]+")
 """The parts of a path that differ between files of the same kind."""
 
@@ -37,7 +40,7 @@ def moments(name: str, kind: FaultKind, copy: Callable[[str], str], *, lasting: 
     first = next(number for number, each in enumerate(asked) if changes_something(each)) if lasting else 0
     if IS_LONG:
         return [*range(len(asked)), len(asked)]
-    tried = distinct(asked, first_alone=lasting or name == MANY_ALIKE)
+    tried = distinct(asked, first_alone=lasting or name == MANY_ALIKE or kind not in AT_BOTH_ENDS)
     return [*(number for number in tried if number >= first), len(asked)]
 
 

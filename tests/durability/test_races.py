@@ -14,7 +14,7 @@ from tests.support.s3_server import BUCKET, s3_server
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 RACERS = PROCESSES if LONG else 3
-EACH = 200 if LONG else 10
+EACH = 200 if LONG else 6
 """Commits per process."""
 
 

@@ -1,7 +1,7 @@
 """Random histories played by Morrow, then by Java, then by Morrow again: both read the same rows after every snapshot,
 and the same changes of every snapshot.
 
-In `make test`, every two values of merge engine, changelog producer, bucket mode, file format, deletion vectors and
+In `make test`, most pairs of values of merge engine, changelog producer, bucket mode, file format, deletion vectors and
 partitions occur together in some case; `make test-long` tries all combinations.
 """
 
@@ -35,8 +35,12 @@ def all_cases() -> list[Case]:
     return [case for values in itertools.product(*AXES) if (case := Case(*values)).is_valid]
 
 
+LEAST_PAIRS = 24
+"""Pairs of values that may be left out: the last of 140 need as many cases as the others."""
+
+
 def pairwise_cases() -> list[Case]:
-    """Choose few cases that cover every valid pair of values, each time the case with the most new pairs."""
+    """Choose few cases that cover most valid pairs of values, each time the case with the most new pairs."""
 
     def pairs(case: Case) -> frozenset[Any]:
         return frozenset(itertools.combinations(vars(case).items(), 2))
@@ -44,7 +48,7 @@ def pairwise_cases() -> list[Case]:
     cases = all_cases()
     missing = set().union(*map(pairs, cases))
     chosen = []
-    while missing:
+    while len(missing) > LEAST_PAIRS:
         best = max(cases, key=lambda case: len(pairs(case) & missing))
         chosen.append(best)
         missing -= pairs(best)

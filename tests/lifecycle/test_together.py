@@ -17,7 +17,7 @@ from tests.lifecycle.players import FIRST_WRITER, ROLES, WRITERS, batch_rows, pr
 from tests.lifecycle.tables import KINDS, Kind, frame, remove_all_orphans
 from tests.support.processes import PROCESSES
 
-SECONDS = 120 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 2
+SECONDS = 120 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 1
 
 
 @pytest.mark.parametrize("kind", [KINDS["append"], VECTORS], ids=["append", "vectors"])

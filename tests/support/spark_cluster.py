@@ -22,8 +22,12 @@ WORKER_STARTED = re.compile(r"Successfully registered with master")
 EXECUTOR_STARTED = re.compile(r"Started daemon with process name: (\d+)@")
 UNVERIFIED = "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 """JVM options that skip the verification of classes, which takes a sixth of the CPU of starting Spark."""
-SHORT_LIVED = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {UNVERIFIED}"
-"""Options for a JVM that ends before optimizing its code pays off."""
+SHORT_LIVED = f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC {UNVERIFIED}"
+"""Options for a JVM that ends before optimizing its code pays off.
+
+Without the second tier Java reserves 48 MB for code. The tests of Spark fill it, so that Java would remove code and
+compile it again.
+"""
 
 START_SECONDS, POLL_SECONDS = 120, 0.05
 

@@ -7,16 +7,19 @@ a row of one partition. The row-wise oracle merges the records of each row.
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import morrow
 from morrow.engine.errors import InvalidArgument, Unsupported
 from tests.oracle import MERGE_ENGINES, Record, Row, Rules
+from tests.support.profile import every
 from tests.support.written import new_table, rows
 
 SCHEMA = "k INT NOT NULL, p STRING NOT NULL, q INT NOT NULL, v INT"
@@ -58,7 +61,13 @@ steps = st.lists(
     max_size=4,
 )
 ALL_KEYS = [(k, p, q, k + q) for k in (0, 1) for p in "xy" for q in (0, 1)]
-ALL_TWICE = [("write", ALL_KEYS), ("write", ALL_KEYS[::-1]), ("delete", ALL_KEYS[:3])]
+TWICE: dict[str, dict[str, Any]] = {
+    "deduplicate": VECTORS,
+    "partial-update": {"changelog-producer": "lookup"},
+    "aggregation": {},
+    "first-row": {},
+}
+"""The mode of each engine in which all keys are written twice."""
 
 
 class Model:
@@ -100,10 +109,6 @@ def _sortable(row: Row) -> list[tuple[bool, Any]]:
 @pytest.mark.parametrize("buckets", BUCKETS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @settings(max_examples=max(settings().max_examples // 30, 1))
-@example(steps=ALL_TWICE, engine="deduplicate", mode=VECTORS)
-@example(steps=ALL_TWICE, engine="partial-update", mode={"changelog-producer": "lookup"})
-@example(steps=ALL_TWICE, engine="aggregation", mode={})
-@example(steps=ALL_TWICE, engine="first-row", mode={})
 @given(steps=steps, engine=st.sampled_from(sorted(ENGINES)), mode=st.sampled_from(MODES))
 def test_rows_of_other_keys_stay(
     tmp_path_factory: pytest.TempPathFactory,
@@ -113,10 +118,24 @@ def test_rows_of_other_keys_stay(
     mode: dict[str, Any],
     steps: list[tuple[str, list[Row]]],
 ) -> None:
+    check_rows_of_other_keys(tmp_path_factory.mktemp("w"), layout, buckets, engine, mode, steps)
+
+
+@pytest.mark.parametrize(
+    ("layout", "buckets", "engine"), every(4, ((*at, engine) for engine in TWICE for at in product(LAYOUTS, BUCKETS)))
+)
+def test_all_keys_twice(tmp_path: Path, layout: str, buckets: str, engine: str) -> None:
+    steps = [("write", ALL_KEYS), ("write", ALL_KEYS[::-1]), ("delete", ALL_KEYS[:3])]
+    check_rows_of_other_keys(tmp_path, layout, buckets, engine, TWICE[engine], steps)
+
+
+def check_rows_of_other_keys(
+    path: Path, layout: str, buckets: str, engine: str, mode: dict[str, Any], steps: list[tuple[str, list[Row]]]
+) -> None:
     keys, by = LAYOUTS[layout]
     options = {**BUCKETS[buckets], "merge-engine": engine, **ENGINES[engine], **mode}
     try:
-        table = new_table(tmp_path_factory.mktemp("w"), SCHEMA, keys=keys, by=by, options=options)
+        table = new_table(path, SCHEMA, keys=keys, by=by, options=options)
     except (InvalidArgument, Unsupported):  # first-row with vectors or retractions
         assume(False)
     model = Model(keys, by, table, one_partition=buckets == "dynamic")

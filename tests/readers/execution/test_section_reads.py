@@ -13,6 +13,7 @@ import morrow
 from morrow.engine.errors import CorruptFile
 from morrow.engine.io.local import LocalStore
 from morrow.readers.execution import section_reads, strategy
+from tests.support.profile import every
 from tests.support.written import new_table
 
 TABLES: dict[str, tuple[bool, dict[str, object]]] = {
@@ -129,7 +130,7 @@ def many_joined_reads(path: Path, kind: str) -> morrow.Table:
 @pytest.mark.parametrize("kind", KEYED)
 def test_as_one_by_one_joined_reads(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = many_joined_reads(tmp_path, kind)
-    for columns in (None, ["w", "p"], ["p"]):
+    for columns in every(2, (None, ["w", "p"], ["p"])):
         found = []
         for least in (10**9, 1):
             monkeypatch.setattr(strategy, "MIN_READ_SECTIONS", least)

@@ -9,23 +9,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 
 import morrow
-from tests.spark.conftest import INTERPRETED, settings
+from tests.spark.conftest import FOR_FEW_ROWS, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SETTINGS = {
-    # Queries over three rows are not worth adaptive planning or compilation.
-    "spark.sql.adaptive.enabled": "false",
-    **INTERPRETED,
-}
 
 Sql: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
 
 
 @pytest.fixture(autouse=True)
 def small_queries(spark: SparkSession) -> Iterator[None]:
-    with settings(spark, SETTINGS):
+    with settings(spark, FOR_FEW_ROWS):
         yield
 
 

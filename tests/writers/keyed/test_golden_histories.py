@@ -37,6 +37,7 @@ from morrow.writers.keyed import writer as module
 from morrow.writers.keyed.writer import MergeTreeWriter
 from morrow.writers.target import WriteTarget
 from tests.support.golden import jsonl
+from tests.support.profile import every
 from tests.writers.keyed.tables import KIND_CODES
 
 REPLAYED = ("write", "write (write-only)", "compact full")
@@ -126,7 +127,7 @@ def target_of(metadata: TableMetadata, schema: TableSchema, operation: str) -> W
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", every(2, CASES))
 def test_commits_are_those_of_java(
     case: str, golden_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

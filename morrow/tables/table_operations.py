@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from morrow.engine.arguments import check_instance
@@ -13,6 +14,7 @@ from morrow.engine.errors import InvalidArgument, MorrowError, TableNotFound, Un
 from morrow.engine.io.local import LocalStore
 from morrow.engine.options.declared.table import BUCKET, PATH
 from morrow.engine.plan.filter import FilterLike
+from morrow.engine.schema.columns import assign_type_ids
 from morrow.scans.table_scan import make_scan
 from morrow.tables.table import Table
 
@@ -144,11 +146,12 @@ def _check_alike(source: Table, target: Table) -> None:
     if source.path == target.path:
         raise InvalidArgument(f"{source.path}: a table cannot be copied to itself")
     ours, theirs = source.schemas()[-1], target.schemas()[-1]
-    there = {field.name: field.type for field in theirs.fields}
+    # Alterations leave gaps in the ids of members, which a new table does not have.
+    types, there = ({each.name: assign_type_ids(each.type, repeat(0)) for each in of.fields} for of in (ours, theirs))
     different = (
         ("primary keys", set(ours.primary_keys) != set(theirs.primary_keys)),
         ("partition columns", ours.partition_keys != theirs.partition_keys),
-        ("columns", any(there.get(field.name) != field.type for field in ours.fields)),
+        ("columns", any(there.get(name) != kind for name, kind in types.items())),
         ("number of buckets", ours.options.get(BUCKET.key) != theirs.options.get(BUCKET.key)),
     )
     for what, is_so in different:

@@ -85,6 +85,20 @@ def test_a_table_is_copied_with_its_newest_columns(
     assert rows(copy, snapshot=1) == copied
 
 
+@pytest.mark.parametrize("keys", [[], ["id"]], ids=["append", "keyed"])
+def test_a_table_with_members_is_copied_after_changes(tmp_path: Path, keys: list[str]) -> None:
+    """Ids of columns and members, which changes leave gaps in, are another table's own."""
+    source = new_table(tmp_path, "id INT, v INT, r ROW<a INT, b ARRAY<ROW<x INT>>>", keys=keys)
+    source.append({"id": [1], "v": [1], "r": [{"a": 1, "b": [{"x": 1}]}]})
+    source.alter.drop_column("v")
+    source.alter.add_column("r.c", "MAP<INT, ROW<y INT>>")
+    source.alter.drop_column("r.a")
+    source.alter.add_column("v", "ROW<z INT>", first=True)
+    for _ in range(2):
+        copy = morrow.Catalog(tmp_path).copy_table("db.t", "db.copy")
+        assert rows(copy) == [(None, 1, {"b": [{"x": 1}], "c": None})]
+
+
 def test_parquet_files_are_cloned(tmp_path: Path) -> None:
     catalog, old = morrow.Catalog(tmp_path / "warehouse"), tmp_path / "old"
     values = {

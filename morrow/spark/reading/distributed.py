@@ -234,7 +234,7 @@ def _read_with_places(plan: ScanPlan, store: FileStore, spark: SparkSession, *, 
             raise Unsupported(
                 f"{FILE_PATH} and {ROW_INDEX} of rows that are made of several files",
                 where=plan.table,
-                hint="compact the table fully, or give it deletion vectors",
+                hint="compact the table fully",
             )
         frames = [run_sections(Work.PLACES, part, part.sections, store, columns, spark) for part in parts]
     frame = reduce(lambda left, right: left.unionAll(right), frames or [spark.createDataFrame([], columns)])

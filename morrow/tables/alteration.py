@@ -33,9 +33,8 @@ from morrow.engine.schema.schema_changes import (
     SetTableComment,
     SetType,
 )
-from morrow.engine.schema.schema_changes import format_path as shown_path
 
-INSIST = "correct such values and compact(full=True), as replaced rows count, or insist: set_type(..., lossy=True)"
+INSIST = "correct such values and compact(full=True), or insist: set_type(..., lossy=True)"
 ColumnPath: TypeAlias = "str | Sequence[str]"
 """A column (``"a"``) or a nested field (``"a.b"``, ``("a", "b")``). The elements of an array are its field
 ``element``, the values of a map its field ``value``. Text with dots names one column if the table has such a column."""
@@ -126,15 +125,17 @@ class Alteration:
     def set_type(self, name: ColumnPath, type: TypeLike, *, lossy: bool = False) -> Self:
         """Change the type of a column; nullability stays, unless the SQL text says NOT NULL.
 
-        Refuses a type that would lose values: numbers beyond its range, digits that it rounds, text that it cuts.
-        Statistics are checked first, and files if statistics are not sufficient. Text that cannot be parsed as a new
-        type of another kind is not checked. Reads of such text fail, and the error says how to set the type back.
+        Refuses a type that would lose or break stored values: numbers beyond its range, digits that it rounds, text
+        that it cuts or that is not a valid value of it. Statistics are checked first, and files if statistics are not
+        sufficient. The rows of this branch's newest snapshot count, with older versions that a merge combines; rows of
+        tags and older snapshots do not.
 
         Args:
-            lossy: change the type without checking values.
+            lossy: change the type without checking values. Reads of text that is not valid then fail, and the error
+                says how to set the type back.
 
         Raises:
-            InvalidArgument: the new type would lose a value; the message names it.
+            InvalidArgument: the new type would lose or break a value; the message names it.
         """
         data_type = read_type(type, _format_path(name))
         return self._do(SetType(self._path(name), data_type, keep_nullability=data_type.nullable, lossy=lossy))
@@ -235,10 +236,7 @@ def _check_kept(metadata: TableMetadata, after: TableSchema, ids: Collection[int
         raise InvalidArgument(f"{error}; {INSIST}") from error
     if found is not None:
         facts, loss = found
-        raise InvalidArgument(
-            f"{metadata.where}: {shown_path(loss.path)} is {loss.source}, and {loss.value!r} would become "
-            f"{loss.made!r} as {loss.target} (in {facts.file.path}); {INSIST}"
-        )
+        raise InvalidArgument(f"{metadata.where}: {loss} (in {facts.file.path}); {INSIST}")
 
 
 def _format_path(name: ColumnPath) -> str:

@@ -1,14 +1,17 @@
 """Type changes of columns in data files: values that the new type cannot read, or does not preserve.
 
-A cast preserves a value if casting back returns the same value, and no text or number is cut, rounded or null. Casts
-from text to other types are checked for nulls only. A text that is not a valid value of the type makes every read
-fail, with the call that sets the type back; nothing is lost silently.
+A cast preserves a value if casting back returns the same value, and no text or number is cut, rounded or null. A text
+is preserved by a number without leading zeros that has the same value, by a date if it has no time, and by a timestamp
+of its precision. A text that is not a valid value of the type breaks reads: each fails, with the call that sets the
+type back.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from decimal import Context, InvalidOperation
 
 import polars as pl
 import pyarrow as pa
@@ -22,9 +25,9 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.plan.file_statistics import FileFacts, read_file_facts
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.scan_plan import ScanPlan, SectionKind
-from morrow.engine.schema.schema_changes import ELEMENT, VALUE, Path
+from morrow.engine.schema.schema_changes import ELEMENT, VALUE, Path, format_path
 from morrow.engine.structs import replace
-from morrow.readers.casts.base import Cast, TypeChange, apply, resolve, show_value
+from morrow.readers.casts.base import Cast, TypeChange, apply, map_distinct, resolve, show_value
 from morrow.readers.casts.dtypes import to_arrow_array, to_polars_dtype
 from morrow.readers.casts.rules import WHOLE_DIGITS, WIDTHS
 from morrow.readers.files import scan, translate_errors
@@ -108,13 +111,13 @@ def find_losses(
     """Yield a value that `schema` would change for each column of each live file, among the columns `ids`.
 
     Raises:
-        Unsupported: a value that cannot be cast. Others as `find_unreadable`.
+        Unsupported: a cast that Java does not have. Others as `find_unreadable`.
     """
     for column in _find_retyped(metadata, plan, schema, ids):
         bounds = column.bounds()
         if bounds is not None and find_first_loss(bounds, column.cast) is None:
             continue
-        for values in column.values(metadata.store):
+        for values in column.values(metadata.store, _find_live(column, metadata.store)):
             if (found := find_first_loss(values, column.cast)) is not None:
                 yield column.facts, found
                 break
@@ -148,13 +151,21 @@ BITS = dict(zip(WIDTHS, (8, 16, 32, 64), strict=True))
 
 @dataclass(frozen=True)
 class Loss:
-    """A value that a cast changes, with the path of its column or member, and the result of the cast."""
+    """A value that a cast changes, with the path of its column or member, and the result of the cast.
+
+    `breaks`: the cast fails, as every read of the value would.
+    """
 
     path: Path
     source: t.DataType
     target: t.DataType
     value: object
     made: object
+    breaks: bool = False
+
+    def __str__(self) -> str:
+        what = f"cannot be read as {self.target}" if self.breaks else f"would become {self.made!r} as {self.target}"
+        return f"{format_path(self.path)} is {self.source}, and {self.value!r} {what}"
 
 
 def is_lossless(source: t.DataType, target: t.DataType) -> bool:
@@ -190,7 +201,7 @@ def find_first_loss(array: pa.Array, cast: Cast) -> Loss | None:
     """Return a value that the cast changes, or None if it preserves all values; nested types are compared by member.
 
     Raises:
-        Unsupported: a value that cannot be cast, or a cast that Java does not have.
+        Unsupported: a cast that Java does not have.
     """
     source, target = cast.source, cast.target
     if is_lossless(source, target):
@@ -211,20 +222,65 @@ def find_first_loss(array: pa.Array, cast: Cast) -> Loss | None:
 
 
 def _find_value_loss(array: pa.Array, cast: Cast) -> Loss | None:
-    of_text = isinstance(cast.source, TEXTS) and not isinstance(cast.target, TEXTS)
+    path = () if cast.change is None else cast.change.path
     try:
         made = apply(array, cast)
     except Unsupported:
-        if of_text:
-            return None
-        raise
-    kept = made.is_valid() if of_text else pc.and_(made.is_valid(), _is_kept(array, made, cast))
-    lost = pc.and_(array.is_valid(), pc.invert(pc.fill_null(kept, False)))
+        if resolve(cast.source, cast.target) is None:
+            raise
+        return Loss(path, cast.source, cast.target, _find_unreadable_value(array, cast), None, breaks=True)
+    of_text = isinstance(cast.source, TEXTS) and not isinstance(cast.target, TEXTS)
+    is_kept = _is_text_kept(array, made, cast) if of_text else _is_kept(array, made, cast)
+    lost = pc.and_(array.is_valid(), pc.invert(pc.fill_null(pc.and_(made.is_valid(), is_kept), False)))
     at = pc.index(lost, pa.scalar(True)).as_py()
     if at < 0:
         return None
-    path = () if cast.change is None else cast.change.path
     return Loss(path, cast.source, cast.target, show_value(array[at : at + 1]), show_value(made[at : at + 1]))
+
+
+def _find_unreadable_value(array: pa.Array, cast: Cast) -> object:
+    """Return the first value that cannot be cast."""
+    while len(array) > 1:
+        half = len(array) // 2
+        try:
+            apply(array[:half], cast)
+            array = array[half:]
+        except Unsupported:
+            array = array[:half]
+    return show_value(array)
+
+
+EXACT = Context(prec=1000)
+"""The digits that are compared; no number type has as many."""
+LEADING_ZERO = re.compile(r"[+-]?0[0-9]")
+NO_TIME = r"^[^ T:]*([ T][0:]*(\.0*)?)?$"
+"""Texts of dates without a time of day other than midnight."""
+
+
+def _is_text_kept(array: pa.Array, made: pa.Array, cast: Cast) -> pa.Array:
+    """Return for each text whether a value of another type preserved it."""
+    target = cast.target
+    if isinstance(target, BYTES):
+        return pc.less_equal(pc.binary_length(array), target.length)
+    if isinstance(target, t.DateType):
+        return pc.match_substring_regex(array, NO_TIME)
+    if isinstance(target, TIMES):
+        return pc.match_substring_regex(array, rf"^[^.]*(\.[0-9]{{0,{target.precision}}}0*)?[^.0-9]*$")
+    if target.__class__ not in (*BITS, *WHOLE_BITS, t.DecimalType):
+        return made.is_valid()
+    back = apply(made, replace(cast, source=target, target=t.VarCharType(), change=None))
+    said, kept = (map_distinct(each, _normalize_number, pa.string()) for each in (array, back))
+    return pc.equal(said, kept)
+
+
+def _normalize_number(text: str | None) -> str | None:
+    """Return a text that is the same for texts of equal numbers; other texts, and 007, are unchanged."""
+    if text is None or LEADING_ZERO.match(text):
+        return text
+    try:
+        return str(EXACT.plus(EXACT.create_decimal(text).normalize(EXACT)))
+    except InvalidOperation:
+        return text
 
 
 def _is_kept(array: pa.Array, made: pa.Array, cast: Cast) -> pa.Array:

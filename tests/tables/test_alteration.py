@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,34 @@ def test_a_type_that_loses_values_is_set_only_by_name(numbers: morrow.Table, pat
     numbers.alter.set_type(path, kind)
 
 
+TEXTS = [
+    ("INT", ["12", "+7", "0", "7.0"], ["007", "3.7", "x", "99999999999"]),
+    ("DOUBLE", ["0.1", "-0.5", "1e3", "NaN"], ["9007199254740993", "1.2.3"]),
+    ("FLOAT", ["0.1", "3"], ["0.123456789", "1e50"]),
+    ("DECIMAL(6, 2)", ["1.5", "12"], ["1.234", "12345", ""]),
+    ("DATE", ["2024-01-01", "2024-1-1", "2024-01-01 00:00:00"], ["2024-01-01 10:00:00", "today"]),
+    ("TIMESTAMP(3)", ["2024-01-01", "2024-01-01 01:02:03.450000"], ["2024-01-01 00:00:00.123456"]),
+    ("BOOLEAN", ["yes", "F"], ["maybe"]),
+    ("VARBINARY(2)", ["ab"], ["abc"]),
+    ("VARCHAR(2)", ["ab"], ["abc"]),
+]
+
+
+@pytest.mark.parametrize(("kind", "kept", "lost"), TEXTS)
+def test_texts_that_another_type_preserves(kind: str, kept: list[str], lost: list[str], tmp_path: Path) -> None:
+    table = new_table(tmp_path, "v STRING")
+    table.append({"v": kept})
+    for value in lost:
+        table.append({"v": [value]})
+        with pytest.raises(
+            InvalidArgument, match=rf"'v' is STRING, and {re.escape(repr(value))} (would become|cannot be read)"
+        ):
+            table.alter.set_type("v", kind)
+        table.rollback(1)
+    table.alter.set_type("v", kind)
+    assert table.to_polars()["v"].null_count() == 0
+
+
 @pytest.mark.parametrize("path", ["v", "r.a", "r.x.y", "l.element", "m.value"])
 def test_a_read_that_fails_at_a_value_of_before_says_how_to_set_the_type_back(tmp_path: Path, path: str) -> None:
     kinds = "v STRING, r ROW<a STRING, `x.y` STRING>, l ARRAY<STRING>, m MAP<STRING, STRING>"
@@ -207,7 +236,9 @@ def test_a_read_that_fails_at_a_value_of_before_says_how_to_set_the_type_back(tm
     table.append(before)
     table.append(before)
     column = tuple(path.split(".", 1))
-    table.alter.set_type(column, "INT")
+    with pytest.raises(InvalidArgument, match=r"STRING, and 'a' cannot be read as INT .*lossy=True"):
+        table.alter.set_type(column, "INT")
+    table.alter.set_type(column, "INT", lossy=True)
     with pytest.raises(Unsupported, match="is not a whole number") as refused:
         table.to_polars()
     text = str(refused.value)

@@ -395,7 +395,7 @@ def _remove_changelogs(metadata: TableMetadata, choose: Callable[[Sequence[int],
     stay = living[len(chosen) :]
     gone = [changelog_id for changelog_id in list_changelog_ids(metadata) if not stay or changelog_id < stay[0]]
     if not stay:
-        # No hint can announce that all are going: they are renamed, so that the next maintenance completes a killed run.
+        # No hint announces that all go, so they are renamed: the next maintenance completes a killed run.
         yield sum(retire_file(metadata, build_changelog_path(metadata, changelog_id)) for changelog_id in gone)
         finish_removals(metadata)
         remove_changelog_hints(metadata)

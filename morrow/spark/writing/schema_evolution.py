@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from morrow.engine.errors import AlreadyExists, CommitConflict, InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.schema.evolution import commit_changes
 from morrow.engine.schema.schema_changes import AddColumn, Path, SchemaChange, SetType, can_cast, format_path
 from morrow.spark.types import drop_not_null
+from morrow.tables.alteration import Alteration
 
 MAX_TRIES = 10
 """The maximum attempts to add columns while others change the schema."""
@@ -38,7 +38,8 @@ def extend_schema(metadata: TableMetadata, columns: Sequence[t.DataField], how: 
         columns: the columns of the data, under the table's names if the table has them.
 
     Raises:
-        InvalidArgument: a type that cannot be changed to the data's. Others: as `commit_changes`.
+        InvalidArgument: a type that cannot be changed to the data's, or that would lose stored values. Others: as
+            `Alteration`.
     """
     for _ in range(MAX_TRIES):
         known = metadata.latest_schema().by_name
@@ -50,7 +51,7 @@ def extend_schema(metadata: TableMetadata, columns: Sequence[t.DataField], how: 
                 changes.append(AddColumn((column.name,), column.type, column.description))
         try:
             if changes:
-                commit_changes(metadata, changes)
+                Alteration(metadata)(*changes)
             return
         except AlreadyExists:  # another process has added the column meanwhile
             continue

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 BRANCH_PREFIX = "branch_"
 MAIN_BRANCH = "main"
+VECTOR_ELEMENTS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
 UNKNOWN_DATABASE = "unknown"
 DESCRIPTION = b"description"
 
@@ -90,6 +91,13 @@ class VectorType(DataType):
     length: int
 
     __str__ = DataType.__str__
+
+    def __post_init__(self) -> None:
+        """Check the type. Raises `InvalidArgument` for a vector of other elements than numbers and booleans."""
+        if not isinstance(self.element, AtomicType) or to_morrow_type(self.element).keyword not in VECTOR_ELEMENTS:
+            raise InvalidArgument(f"a vector has elements of one of {', '.join(VECTOR_ELEMENTS)}, not {self.element}")
+        if self.length < 1:
+            raise InvalidArgument(f"a vector has at least one element, not {self.length}")
 
     def _text(self) -> str:
         return f"VECTOR<{self.element}, {self.length}>"
@@ -509,6 +517,10 @@ class Identifier:
     @property
     def branch(self) -> str | None:
         return self.get_branch_name()
+
+    @branch.setter
+    def branch(self, value: str | None) -> None:
+        self.object = Identifier(self.database, self.get_table_name(), value, self.get_system_table_name()).object
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from morrow.engine.options.declarations import PYPAIMON
 from morrow.engine.options.declared.scans import SCAN_MODE
 from morrow.engine.options.declared.table import BRANCH, BUCKET
 from morrow.engine.options.registry import OPTIONS
+from morrow.engine.plan.consumers import NEXT_SNAPSHOT
 from morrow.engine.plan.time_travel import find_at_time
 
 if TYPE_CHECKING:
@@ -449,6 +451,15 @@ class Consumer:
     """The progress of a consumer: the snapshot that it reads next."""
 
     next_snapshot: int
+
+    def to_json(self) -> str:
+        """Return the text of the consumer's file."""
+        return json.dumps({NEXT_SNAPSHOT: self.next_snapshot})
+
+    @staticmethod
+    def from_json(json_str: str) -> Consumer:
+        """Read the text of a consumer's file."""
+        return Consumer(json.loads(json_str)[NEXT_SNAPSHOT])
 
 
 class ConsumerManager:

@@ -500,6 +500,9 @@ def test_snapshots_and_schemas(catalog: pypaimon.Catalog) -> None:
     assert table.schema_manager.commit_changes([SchemaChange.drop_column("at")]).id == 1
     assert [len(each.fields) for each in table.schema_manager.list_all()] == [4, 3]
     assert table.options.bucket() == -1
+    assert pypaimon.CoreOptions.SCAN_TAG_NAME.key() == "scan.tag-name"
+    with pytest.raises(AttributeError):
+        _ = pypaimon.CoreOptions.NONE
 
 
 def test_system_tables(catalog: pypaimon.Catalog) -> None:
@@ -507,7 +510,7 @@ def test_system_tables(catalog: pypaimon.Catalog) -> None:
     snapshots = catalog.get_table("db.t$snapshots")
     assert read(snapshots, lambda b: b.with_projection(["snapshot_id"])) == [{"snapshot_id": 1}]
     assert [each.spec for each in catalog.list_partitions_paged("db.t").elements] == [{"dt": "a"}, {"dt": "b"}]
-    assert [e.record_count for e in catalog.list_partitions_paged("db.t", partition_name_pattern="dt=a%").elements] == [
+    assert [e.record_count for e in catalog.list_partitions_paged("db.t", partition_name_pattern="dt=a*").elements] == [
         2
     ]
     with pytest.raises(TableNotExistException):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from morrow.catalogs.profiles import open_with
-from morrow.compat.pypaimon.predicates import like_to_regex
 from morrow.compat.pypaimon.schemas import Identifier, Schema
 from morrow.compat.pypaimon.tables import FileStoreTable, SystemTable, alter
 from morrow.engine import errors
 from morrow.engine.catalog.databases import COMMENT, LOCATION, OWNER
 from morrow.engine.errors import DatabaseNotFound, NotFound, TableNotFound
 from morrow.engine.units import MILLIS_PER_SECOND
+from morrow.readers.system.registry import format_duration
 
 if TYPE_CHECKING:
     from morrow.catalogs.catalog import Catalog as MorrowCatalog
@@ -77,7 +76,7 @@ class GetTagResponse:
         """Describe a tag: its time of creation in epoch milliseconds, its retention as in ISO 8601."""
         created, kept = tag.create_time, tag.time_retained
         millis = None if created is None else int(created.timestamp() * MILLIS_PER_SECOND)
-        return cls(tag.name, tag.snapshot, millis, None if kept is None else format_iso_duration(kept))
+        return cls(tag.name, tag.snapshot, millis, None if kept is None else format_duration(kept))
 
 
 @dataclass(frozen=True)
@@ -97,16 +96,8 @@ class Partition:
 
     @property
     def name(self) -> str:
-        """The name of the partition: ``dt=2024-05-14/h=1``."""
-        return "/".join(f"{key}={value}" for key, value in self.spec.items())
-
-
-def format_iso_duration(span: dt.timedelta) -> str:
-    """Return a time span in hours, minutes and seconds, as Java prints it: ``PT24H``."""
-    minutes, seconds = divmod(span.total_seconds(), 60)
-    hours, minutes = divmod(int(minutes), 60)
-    parts = ((hours, "H"), (minutes, "M"), (int(seconds) if seconds.is_integer() else seconds, "S"))
-    return f"PT{''.join(f'{number}{unit}' for number, unit in parts if number) or '0S'}"
+        """The name of the partition: ``dt=2024-05-14,h=1``."""
+        return ",".join(f"{key}={value}" for key, value in self.spec.items())
 
 
 @contextmanager
@@ -262,10 +253,10 @@ class Catalog:
         page_token: str | None = None,
         partition_name_pattern: str | None = None,
     ) -> PagedList:
-        """Return the partitions whose names match a pattern with ``%`` and ``_``."""
-        pattern = re.compile(like_to_regex(partition_name_pattern or "%"))
+        """Return the partitions whose names (``dt=2024-05-14,h=1``) match a pattern, in which ``*`` is any text."""
+        pattern = re.compile(".*".join(map(re.escape, (partition_name_pattern or "*").split("*"))), re.DOTALL)
         rows = self._table(identifier).system("partitions").to_arrow().to_pylist()
-        named = {each.name: each for each in map(Partition.of, rows) if pattern.match(each.name)}
+        named = {each.name: each for each in map(Partition.of, rows) if pattern.fullmatch(each.name)}
         return PagedList.of(named, max_results, page_token)
 
     def list_tags_paged(

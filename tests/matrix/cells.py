@@ -62,7 +62,10 @@ def _libraries(name: str, python: str, packages: tuple[str, ...] = ()) -> Cell:
 PEER = "pypaimon==2.1.0"
 BESIDE = (
     ("pytest", "-q", "-n", "0", "-p", "no:warnings", "tests/matrix/test_beside.py", "tests/queries", "tests/scans"),
+    ("tests.campaigns.compat", "--reasons", "--least", "300"),
+    ("tests.campaigns.compat", "--own", "--reasons", "--least", "700"),
 )
+"""Morrow beside pypaimon; pypaimon's tests of its interface on Morrow, and unchanged."""
 
 JAVAC = ("pytest", "-q", "-p", "no:warnings", "tests/spark/jvm")
 S3A = ("tests.matrix.s3a", "{cache}")
@@ -74,7 +77,7 @@ CELLS: Sequence[Cell] = (
     _spark("4.2", JAVAC),
     _spark("4.3", JAVAC, S3A),
     _libraries("oldest", "3.11", OLDEST),
-    Cell("pypaimon", "3.11", (PEER,), BESIDE),
+    Cell("pypaimon", "3.11", (PEER, "parameterized"), BESIDE),
     *(_libraries(f"pyarrow-{version}", "3.11", (f"pyarrow=={version}.*",)) for version in (17, 19, 21)),
     *(_libraries(f"polars-{version}", "3.11", (f"polars=={version}.*",)) for version in ("1.40", "1.44")),
     _libraries("duckdb-1.4", "3.11", ("duckdb==1.4.*",)),

@@ -15,7 +15,7 @@ from morrow.scans import changes, system_tables
 from morrow.tables import alteration, history, writer
 from morrow.writers.operations.merge import Merge
 
-MODULES = ("morrow", "morrow.duckdb", "morrow.secrets", "morrow.spark", "morrow.testing")
+MODULES = ("morrow", "morrow.compat.pypaimon", "morrow.duckdb", "morrow.secrets", "morrow.spark", "morrow.testing")
 CLASSES = (
     morrow.Catalog,
     morrow.Table,

@@ -37,7 +37,7 @@ _HOMES = {
         "TagNotExistException",
     ),
     "predicates": ("Predicate", "PredicateBuilder"),
-    "scans": ("Plan", "ReadBuilder", "Split", "StreamReadBuilder", "TableRead", "TableScan"),
+    "scans": ("DataSplit", "Plan", "ReadBuilder", "Split", "StreamReadBuilder", "TableRead", "TableScan"),
     "schemas": (
         "ArrayType",
         "AtomicType",
@@ -51,11 +51,21 @@ _HOMES = {
         "RowType",
         "Schema",
         "SchemaChange",
+        "SpecialFields",
         "TableSchema",
         "VectorType",
     ),
-    "tables": ("Consumer", "ConsumerManager", "FileStoreTable", "SnapshotManager", "Tag", "TagManager"),
-    "writes": ("BatchWriteBuilder", "StreamWriteBuilder", "TableCommit", "TableUpdate", "TableWrite"),
+    "tables": (
+        "Consumer",
+        "ConsumerManager",
+        "CoreOptions",
+        "FileStoreTable",
+        "Options",
+        "SnapshotManager",
+        "Tag",
+        "TagManager",
+    ),
+    "writes": ("BatchWriteBuilder", "CommitMessage", "StreamWriteBuilder", "TableCommit", "TableUpdate", "TableWrite"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -69,6 +79,9 @@ _PATHS = {
     "catalog.catalog_factory": "catalogs",
     "catalog.database": "catalogs",
     "common.identifier": "schemas",
+    "common.options": "tables",
+    "common.options.core_options": "tables",
+    "common.options.options": "tables",
     "common.predicate": "predicates",
     "common.predicate_builder": "predicates",
     "consumer.consumer": "tables",
@@ -87,6 +100,7 @@ _PATHS = {
     "snapshot.snapshot": "tables",
     "snapshot.snapshot_manager": "tables",
     "table.file_store_table": "tables",
+    "table.special_fields": "schemas",
     "table.table": "tables",
     "tag.tag": "tables",
     "tag.tag_manager": "tables",
@@ -97,7 +111,7 @@ _PATHS = {
     "write.write_builder": "writes",
 }
 """pypaimon's modules, and the modules here that have their names."""
-_PACKAGES = frozenset(path.partition(".")[0] for path in _PATHS)
+_PACKAGES = frozenset(path[:at] for path in _PATHS for at, sign in enumerate(path) if sign == ".")
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,16 +9,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from morrow.catalogs.profiles import open_with
-from morrow.compat.pypaimon.predicates import like_to_regex
 from morrow.compat.pypaimon.schemas import Identifier, Schema
 from morrow.compat.pypaimon.tables import FileStoreTable, SystemTable, alter
 from morrow.engine import errors
 from morrow.engine.catalog.databases import COMMENT, LOCATION, OWNER
 from morrow.engine.errors import DatabaseNotFound, NotFound, TableNotFound
+from morrow.engine.units import MILLIS_PER_SECOND
+from morrow.readers.system.registry import format_duration
 
 if TYPE_CHECKING:
     from morrow.catalogs.catalog import Catalog as MorrowCatalog
-    from morrow.engine.format.snapshot import Snapshot
+    from morrow.engine.format.snapshot import Snapshot, Tag
     from morrow.engine.schema.schema_changes import SchemaChange
     from morrow.tables.table import Table
 
@@ -54,6 +54,13 @@ class PagedList:
     elements: list[Any]
     next_page_token: str | None = None
 
+    @classmethod
+    def of(cls, named: Mapping[str, Any], most: int | None, after: str | None) -> PagedList:
+        """Return the page of elements whose names come after the name `after`; the last name is the next token."""
+        names = sorted(name for name in named if after is None or name > after)
+        page = names[:most] if most else names
+        return cls([named[name] for name in page], page[-1] if len(page) < len(names) else None)
+
 
 @dataclass(frozen=True)
 class GetTagResponse:
@@ -61,8 +68,15 @@ class GetTagResponse:
 
     tag_name: str
     snapshot: Snapshot
-    tag_create_time: dt.datetime | None = None
-    tag_time_retained: dt.timedelta | None = None
+    tag_create_time: int | None = None
+    tag_time_retained: str | None = None
+
+    @classmethod
+    def of(cls, tag: Tag) -> GetTagResponse:
+        """Describe a tag: its time of creation in epoch milliseconds, its retention as in ISO 8601."""
+        created, kept = tag.create_time, tag.time_retained
+        millis = None if created is None else int(created.timestamp() * MILLIS_PER_SECOND)
+        return cls(tag.name, tag.snapshot, millis, None if kept is None else format_duration(kept))
 
 
 @dataclass(frozen=True)
@@ -82,8 +96,8 @@ class Partition:
 
     @property
     def name(self) -> str:
-        """The name of the partition: ``dt=2024-05-14/h=1``."""
-        return "/".join(f"{key}={value}" for key, value in self.spec.items())
+        """The name of the partition: ``dt=2024-05-14,h=1``."""
+        return ",".join(f"{key}={value}" for key, value in self.spec.items())
 
 
 @contextmanager
@@ -230,31 +244,31 @@ class Catalog:
     def get_tag(self, identifier: Name, tag_name: str) -> GetTagResponse:
         """Return a tag: its name, snapshot and retention. Raises `TagNotFound`."""
         with name_errors(tag=tag_name):
-            found = self._table(identifier).tags.get(tag_name)
-        return GetTagResponse(tag_name, found.snapshot, found.create_time, found.time_retained)
+            return GetTagResponse.of(self._table(identifier).tags.get(tag_name))
 
     def list_partitions_paged(
         self,
         identifier: Name,
-        max_results: int | None = None,  # noqa: ARG002  # all partitions are one page
-        page_token: str | None = None,  # noqa: ARG002
+        max_results: int | None = None,
+        page_token: str | None = None,
         partition_name_pattern: str | None = None,
     ) -> PagedList:
-        """Return the partitions whose names match a pattern with ``%`` and ``_``, as one page."""
-        pattern = re.compile(like_to_regex(partition_name_pattern or "%"))
+        """Return the partitions whose names (``dt=2024-05-14,h=1``) match a pattern, in which ``*`` is any text."""
+        pattern = re.compile(".*".join(map(re.escape, (partition_name_pattern or "*").split("*"))), re.DOTALL)
         rows = self._table(identifier).system("partitions").to_arrow().to_pylist()
-        named = [Partition.of(row) for row in rows]
-        return PagedList([each for each in named if pattern.match(each.name)])
+        named = {each.name: each for each in map(Partition.of, rows) if pattern.fullmatch(each.name)}
+        return PagedList.of(named, max_results, page_token)
 
     def list_tags_paged(
         self,
         identifier: Name,
-        max_results: int | None = None,  # noqa: ARG002  # all tags are one page
-        page_token: str | None = None,  # noqa: ARG002
+        max_results: int | None = None,
+        page_token: str | None = None,
         tag_name_prefix: str | None = None,
     ) -> PagedList:
-        """Return the names of all tags with this prefix, as one page."""
-        return PagedList([n for n in self._table(identifier).tags.names if n.startswith(tag_name_prefix or "")])
+        """Return the names of the tags with this prefix."""
+        names = self._table(identifier).tags.names
+        return PagedList.of({n: n for n in names if n.startswith(tag_name_prefix or "")}, max_results, page_token)
 
     def create_branch(self, identifier: Name, branch_name: str, tag_name: str | None = None) -> None:
         """Create a branch of the newest schema, or of a tag."""
@@ -268,7 +282,7 @@ class Catalog:
 
     def rename_branch(self, identifier: Name, from_branch: str, to_branch: str) -> None:
         """Rename a branch."""
-        with name_errors(branch=from_branch):
+        with name_errors(branch=to_branch if to_branch in self.list_branches(identifier) else from_branch):
             self._table(identifier).branches.rename(from_branch, to_branch)
 
     def fast_forward(self, identifier: Name, branch_name: str) -> None:

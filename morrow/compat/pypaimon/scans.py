@@ -211,6 +211,9 @@ class Split:
         return self.row_count - sum(number or 0 for number in gone)
 
 
+DataSplit = Split
+
+
 @dataclass(frozen=True)
 class WholeSplit:
     """All rows of a source without data files, such as a system table."""

@@ -1,7 +1,4 @@
-"""pypaimon's data types, schemas, schema changes and identifiers.
-
-Types convert to Morrow's by way of their JSON in schema files, which both libraries share.
-"""
+"""pypaimon's data types, schemas, schema changes and identifiers, and their conversion to Morrow's."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ from pyarrow import types as is_
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
+from morrow.engine.format.schema import ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD
 from morrow.engine.options import Options
 from morrow.engine.options.declared.merging import CHANGELOG_PRODUCER
 from morrow.engine.options.declared.table import PRIMARY_KEY_NULLABLE
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
 
 BRANCH_PREFIX = "branch_"
 MAIN_BRANCH = "main"
+VECTOR_ELEMENTS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
 UNKNOWN_DATABASE = "unknown"
 DESCRIPTION = b"description"
 
@@ -90,6 +89,13 @@ class VectorType(DataType):
     length: int
 
     __str__ = DataType.__str__
+
+    def __post_init__(self) -> None:
+        """Check the type. Raises `InvalidArgument` for a vector of other elements than numbers and booleans."""
+        if not isinstance(self.element, AtomicType) or to_morrow_type(self.element).keyword not in VECTOR_ELEMENTS:
+            raise InvalidArgument(f"a vector has elements of one of {', '.join(VECTOR_ELEMENTS)}, not {self.element}")
+        if self.length < 1:
+            raise InvalidArgument(f"a vector has at least one element, not {self.length}")
 
     def _text(self) -> str:
         return f"VECTOR<{self.element}, {self.length}>"
@@ -201,6 +207,13 @@ def to_pypaimon_field(column: t.DataField) -> DataField:
     """Convert a column of Morrow."""
     kind = to_pypaimon_type(column.type)
     return DataField(column.id, column.name, kind, column.description, column.default_value)
+
+
+class SpecialFields:
+    """Columns that tables with row tracking have besides their own."""
+
+    ROW_ID = to_pypaimon_field(ROW_ID_FIELD)
+    SEQUENCE_NUMBER = to_pypaimon_field(SEQUENCE_NUMBER_FIELD)
 
 
 class PyarrowFieldParser:
@@ -509,6 +522,10 @@ class Identifier:
     @property
     def branch(self) -> str | None:
         return self.get_branch_name()
+
+    @branch.setter
+    def branch(self, value: str | None) -> None:
+        self.object = Identifier(self.database, self.get_table_name(), value, self.get_system_table_name()).object
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,10 +17,11 @@ from morrow.engine.format import types as t
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options import Options as ParsedOptions
-from morrow.engine.options.declarations import PYPAIMON
+from morrow.engine.options.declarations import PYPAIMON, AnyOption
 from morrow.engine.options.declared.scans import SCAN_MODE
 from morrow.engine.options.declared.table import BRANCH, BUCKET
 from morrow.engine.options.registry import OPTIONS
+from morrow.engine.plan.consumers import NEXT_SNAPSHOT
 from morrow.engine.plan.time_travel import find_at_time
 
 if TYPE_CHECKING:
@@ -48,6 +50,32 @@ def _is_own(key: str, value: object) -> bool:
     )
 
 
+class OptionKey:
+    """An option by its key, such as ``CoreOptions.SCAN_TAG_NAME``."""
+
+    def __init__(self, declared: AnyOption) -> None:
+        self._declared = declared
+
+    def key(self) -> str:
+        return self._declared.key
+
+    def default_value(self) -> Any:
+        return self._declared.default
+
+
+def _find_option(name: str) -> AnyOption:
+    """Find an option by its key in lower case with underscores. Raises `AttributeError`."""
+    found = next((each for key, each in OPTIONS.items() if key.replace("-", "_").replace(".", "_") == name), None)
+    if found is None:
+        raise AttributeError(f"there is no option {name!r}; write its key as text")
+    return found
+
+
+class _OptionNames(type):
+    def __getattr__(cls, name: str) -> OptionKey:
+        return OptionKey(_find_option(name.lower()))
+
+
 class Options(dict[str, str]):
     """Options by name. Methods are the names of options (`row_tracking_enabled`) and return parsed values."""
 
@@ -60,10 +88,12 @@ class Options(dict[str, str]):
     contains_key = contains
 
     def __getattr__(self, name: str) -> Callable[[], Any]:
-        key = next((key for key in OPTIONS if key.replace("-", "_").replace(".", "_") == name), None)
-        if key is None:
-            raise AttributeError(f"there is no option {name!r}; options['a.key'] has the text of any")
-        return lambda: ParsedOptions(self).get(OPTIONS[key])
+        option = _find_option(name)
+        return lambda: ParsedOptions(self).get(option)
+
+
+class CoreOptions(Options, metaclass=_OptionNames):
+    """The options of a table. Attributes of the class are options, as ``CoreOptions.BUCKET.key()``."""
 
 
 class MissingSnapshot(SnapshotNotFound, ValueError):
@@ -154,9 +184,9 @@ class FileStoreTable:
         return bool(self._schema.primary_keys)
 
     @property
-    def options(self) -> Options:
+    def options(self) -> CoreOptions:
         """The options of the stored table, and those given to `copy`."""
-        return Options({**self._base.options, **{key: str(value) for key, value in self._given.items()}})
+        return CoreOptions({**self._base.options, **{key: str(value) for key, value in self._given.items()}})
 
     @property
     def table_path(self) -> str:
@@ -449,6 +479,15 @@ class Consumer:
     """The progress of a consumer: the snapshot that it reads next."""
 
     next_snapshot: int
+
+    def to_json(self) -> str:
+        """Return the text of the consumer's file."""
+        return json.dumps({NEXT_SNAPSHOT: self.next_snapshot})
+
+    @staticmethod
+    def from_json(json_str: str) -> Consumer:
+        """Read the text of a consumer's file."""
+        return Consumer(json.loads(json_str)[NEXT_SNAPSHOT])
 
 
 class ConsumerManager:

@@ -11,7 +11,7 @@ from morrow.compat.pypaimon.predicates import PredicateBuilder
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.plugins import require_extra
 from morrow.engine.redaction import suggest_name
-from morrow.tables.writer import Committer, Writer
+from morrow.tables.writer import CommitMessage, Committer, Writer
 from morrow.writers.operations.overwrite import commit_overwrite
 from morrow.writers.operations.partition_filters import parse_partition_spec
 from morrow.writers.operations.table_writer import TableWriter
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from morrow.tables.table import Table
-    from morrow.writers.commit.messages import CommitMessage
 
 Partition = Mapping[str, Any]
 

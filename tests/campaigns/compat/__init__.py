@@ -7,6 +7,8 @@
 | `sources` | the tests of pypaimon's version, fetched from Paimon's repository, with their imports changed |
 | `hook` | a pytest plugin that records how each test ended; pypaimon's internal modules are placeholders in it |
 
+With ``--own`` the tests run unchanged, against pypaimon with Morrow in the same environment and process.
+
 Nothing of the tests is kept. A test ends in one of these ways:
 
 * *passed*;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -37,15 +38,20 @@ def fetch(tag: str, folder: Path) -> Path:
     return clone / SUITE
 
 
+def rename_package(text: str) -> str:
+    """Return the text of a test that imports other tests from their copies."""
+    return text.replace("pypaimon.tests", PACKAGE)
+
+
 def change_imports(text: str) -> str:
     """Return the text of a test with imports of Morrow's module."""
-    return NAME.sub("morrow.compat.pypaimon", text.replace("pypaimon.tests", PACKAGE))
+    return NAME.sub("morrow.compat.pypaimon", rename_package(text))
 
 
-def copy_tests(suite: Path, folder: Path) -> Path:
-    """Copy the tests of the folder `paimon-python`, with changed imports; return the folder of their package."""
+def copy_tests(suite: Path, folder: Path, change: Callable[[str], str] = change_imports) -> Path:
+    """Copy the tests of the folder `paimon-python`, with changed texts; return the folder of their package."""
     made = folder / PACKAGE
     shutil.copytree(suite / TESTS, made)
     for file in made.rglob("*.py"):
-        file.write_text(change_imports(file.read_text()))
+        file.write_text(change(file.read_text()))
     return made

@@ -156,7 +156,6 @@ def find_files(sources: Sequence[str], name: str, target: str) -> list[RowFile]:
             _check_file(path, name, target)
         root = Path(os.path.commonpath([path.parent for path in named]))
         found.update((path, RowFile(path, _parse_folder_values(root, path))) for path in named)
-    _check_common_keys([*found.values()])
     return [*found.values()]
 
 
@@ -243,6 +242,7 @@ def open_files(
         schema, opened = _open_texts(files, forms[first], csv, merge, table)
     else:
         schema, opened = _open_dataset(files, forms[first], merge, name)
+    _check_common_keys(files)
     fields = [_make_partition_field(key, [one.values[key] for one in files], schema) for key in keys]
     parts = tuple(_make_part(file, each, fields) for file, each in zip(files, opened, strict=True))
     if schema is not None:

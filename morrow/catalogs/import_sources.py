@@ -225,7 +225,7 @@ def translate_errors(library: str, where: str) -> Iterator[None]:
         yield
     except MorrowError:
         raise
-    except (*_load_errors(library), OSError, ValueError, NotImplementedError, KeyError) as error:
+    except _load_errors(library) as error:
         text = str(error).strip().splitlines() or [type(error).__name__]
         raise Unsupported(
             f"{where}, of which {library} says: {text[0]},", hint="read it by the program that wrote it"
@@ -233,9 +233,10 @@ def translate_errors(library: str, where: str) -> Iterator[None]:
 
 
 def _load_errors(library: str) -> tuple[type[Exception], ...]:
-    """Return the own errors of an imported library."""
+    """Return the errors of an imported library: its own, and those of Python that it raises."""
     module = importlib.import_module(f"{library}.exceptions")
-    return tuple(each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Exception))
+    own = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Exception)]
+    return (*own, OSError, ValueError, NotImplementedError, KeyError)
 
 
 # Databases

@@ -13,8 +13,8 @@ import pytest
 import morrow
 from morrow.cli.arguments import Format
 from morrow.cli.output import write_rows
-from morrow.writers.ingest.text_files import infer_csv_schema, infer_json_schema, read_csv, read_json
 from morrow.engine.errors import InvalidArgument
+from morrow.writers.ingest.text_files import infer_csv_schema, infer_json_schema, read_csv, read_json
 from tests.cli.conftest import Run
 
 AT = dt.datetime(2024, 5, 6, 7, 8, 9, 123456)
@@ -97,7 +97,10 @@ def test_cells_that_are_no_values(tmp_path: Path) -> None:
 def test_what_the_table_lacks_is_read_as_it_stands(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text('{"id": 1, "more": "x"}\n{"id": 2}\n')
     (tmp_path / "t.csv").write_text("id,more\n")
-    assert pa.concat_tables(read_json(tmp_path / "t.json", SCHEMA)).to_pylist() == [{"id": 1, "more": "x"}, {"id": 2, "more": None}]
+    assert pa.concat_tables(read_json(tmp_path / "t.json", SCHEMA)).to_pylist() == [
+        {"id": 1, "more": "x"},
+        {"id": 2, "more": None},
+    ]
     assert pa.concat_tables(read_csv(tmp_path / "t.csv", SCHEMA)).column_names == ["id", "more"]
 
 

@@ -52,7 +52,7 @@ def detect_format(file: Path, given: str | None = None) -> str:
         head = opened.read(max(map(len, MAGICS)))
     by_bytes = next((form for magic, form in MAGICS.items() if head.startswith(magic)), None)
     ending = get_ending(file)
-    by_name = given or by_bytes or ENDINGS.get(ending)
+    by_name = given or by_bytes or ENDINGS.get(ending) or (JSON if head.startswith(b"{") else None)
     if by_name is None:
         raise InvalidArgument(
             f"{file}: the ending says no format; known are {', '.join(sorted(ENDINGS))}; or give the format"

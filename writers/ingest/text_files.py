@@ -39,6 +39,7 @@ OTHER_DELIMITERS = ";\t|"
 """Delimiters that one column's name may show, if they are not the one in use."""
 NO_COLUMN_NAME = re.compile(r"|[-+.]?\d[-+.,:/TZ \d]*|true|false|null|NaN|\\N", re.IGNORECASE)
 """Cells that are rather values than names of columns: the file may lack a header."""
+CSV_ERRORS = (pa.ArrowException, UnicodeError, OSError)
 WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -84,7 +85,7 @@ class CsvOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             names: the columns of a file without header, if their number is right; others get ``column_<number>``.
 
         Raises:
-            InvalidArgument: the first line looks like values, or has another delimiter. pa.ArrowInvalid: not CSV.
+            InvalidArgument: not CSV; or the first line looks like values, or has another delimiter.
         """
         found = self.read_names(file, names)
         return csv.open_csv(
@@ -112,8 +113,11 @@ class CsvOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         options = csv.ReadOptions(
             encoding=self.encoding, autogenerate_column_names=self.header is False, block_size=BLOCK_BYTES
         )
-        with csv.open_csv(file, options, self._parse_options()) as reader:
-            found = list(reader.schema.names)
+        try:
+            with csv.open_csv(file, options, self._parse_options()) as reader:
+                found = list(reader.schema.names)
+        except CSV_ERRORS as error:
+            raise _make_csv_error(file, error) from error
         if self.header is False:
             return list(names) if len(names) == len(found) else [f"column_{at}" for at in range(1, len(found) + 1)]
         if self.header is None and (cell := next(filter(NO_COLUMN_NAME.fullmatch, found), None)) is not None:
@@ -155,7 +159,7 @@ def read_csv(
             blocks = (pa.Table.from_batches([batch]) for batch in reader)
             cells = {name: kind for name, kind in odd.items() if name in names}
             yield from _parse_members(blocks, cells, read) if cells else blocks
-    except (duckdb.Error, pa.ArrowException, UnicodeError, OSError) as error:
+    except (duckdb.Error, *CSV_ERRORS) as error:
         raise _make_csv_error(file, error) from error
 
 
@@ -399,7 +403,7 @@ def infer_csv_schema(files: Sequence[Path], options: CsvOptions | None = None, n
                 for batch in reader:
                     for name, cells in zip(found, batch.columns, strict=True):
                         columns[name].add(cells)
-        except (pa.ArrowException, UnicodeError, OSError) as error:
+        except CSV_ERRORS as error:
             raise _make_csv_error(file, error) from error
     return pa.schema([(name, column.type()) for name, column in columns.items()])
 

@@ -268,7 +268,7 @@ class _Opened(NamedTuple):
 
 
 def _open_dataset(files: Sequence[RowFile], form: str, merge: bool, name: str) -> tuple[pa.Schema, list[_Opened]]:
-    fragments = list(open_dataset([file.path for file in files], form).get_fragments())
+    fragments = list(open_dataset([file.path for file in files], form, merge).get_fragments())
     for file, fragment in zip(files, fragments, strict=True):
         _check_footer(fragment, str(file.path), name)
     schema = merge_schemas({fragment.path: fragment.physical_schema for fragment in fragments}, merge)

@@ -2,7 +2,8 @@
 
 The ```python blocks of a guide and the `morrow ...` lines of its ```sh blocks run in order, the Python ones in one
 namespace, in a folder that holds `warehouse/` with the tables of TABLES. A block that cannot run (an installation,
-or one that needs a server) is exempted by a line above it: `<!-- no-test: reason -->`.
+or one that needs a server) is exempted by a line above it: `<!-- no-test: reason -->`. A block that needs a library of
+an extra says so: `<!-- needs: deltalake -->`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,7 @@ tagged: k0 BIGINT primary key, v0 to v4; tags t1 and t2, whose snapshots have ex
 """
 
 FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+NEEDS = re.compile(r"<!-- needs: (\w+) -->\n+\Z")
 EXEMPT = re.compile(r"<!-- no-test: \S.*-->\n+\Z")
 SHELLS = {"sh", "bash", "shell", "console"}
 
@@ -94,6 +97,8 @@ class Block:
     language: str
     text: str
     exempt: bool
+    needs: str | None = None
+    """The library of an extra without which the block is skipped."""
 
     def commands(self) -> Iterator[str]:
         """Yield the shell lines without prompts and comments; lines that end in a backslash are joined."""
@@ -112,6 +117,7 @@ def blocks(document: str) -> list[Block]:
             fence["language"],
             fence["text"],
             EXEMPT.search(text, 0, fence.start()) is not None,
+            needs[1] if (needs := NEEDS.search(text, 0, fence.start())) else None,
         )
         for fence in FENCE.finditer(text)
     ]
@@ -142,7 +148,8 @@ def run_guide(guide: str, golden_root: Path) -> None:
     if guide not in LAKE_GUIDES:
         for table, case in TABLES.items():
             shutil.copytree(golden_root / "public" / case / "warehouse" / "db.db" / "t", table)
-    runnable = [block for block in blocks(guide) if not block.exempt]
+    lacking = {block.needs for block in blocks(guide) if block.needs and find_spec(block.needs) is None}
+    runnable = [block for block in blocks(guide) if not block.exempt and block.needs not in lacking]
     namespace: dict[str, Any] = {"__name__": "guide"}
 
     for block in runnable:
@@ -154,6 +161,8 @@ def run_guide(guide: str, golden_root: Path) -> None:
                     run_command(block, command)
 
     assert "python" in {block.language for block in runnable}, f"{guide} shows no Python"
+    if lacking:
+        pytest.skip(f"blocks of {guide} need {', '.join(sorted(lacking))}, which an extra installs; the others ran")
 
 
 @pytest.mark.parametrize("guide", [*GUIDES, *LAKE_GUIDES])

@@ -6,6 +6,7 @@ refused here; `morrow.catalogs.import_sources` opens some by their libraries.
 
 from __future__ import annotations
 
+import datetime as dt
 import glob
 import os
 import re
@@ -38,7 +39,7 @@ from morrow.writers.ingest.row_files import (
     read_fragment,
     read_text,
 )
-from morrow.writers.ingest.sources import Piece, Source, open_source
+from morrow.writers.ingest.sources import Piece, Source, open_source, suggest_scan
 from morrow.writers.ingest.text_files import CsvOptions
 
 if TYPE_CHECKING:
@@ -156,7 +157,6 @@ def find_files(sources: Sequence[str], name: str, target: str) -> list[RowFile]:
             _check_file(path, name, target)
         root = Path(os.path.commonpath([path.parent for path in named]))
         found.update((path, RowFile(path, _parse_folder_values(root, path))) for path in named)
-    _check_common_keys([*found.values()])
     return [*found.values()]
 
 
@@ -167,7 +167,7 @@ def _split_pattern(location: str) -> tuple[Path, str | None]:
         raise Unsupported(
             "an import of files that lie in no local folder",
             where=location,
-            hint=f"pass a frame: pl.scan_parquet({location!r}), or the like for other formats",
+            hint=f"pass a frame: {suggest_scan(location)}",
         )
     whole = Path(path)
     if whole.exists() or not glob.has_magic(path):
@@ -243,6 +243,7 @@ def open_files(
         schema, opened = _open_texts(files, forms[first], csv, merge, table)
     else:
         schema, opened = _open_dataset(files, forms[first], merge, name)
+    _check_common_keys(files)
     fields = [_make_partition_field(key, [one.values[key] for one in files], schema) for key in keys]
     parts = tuple(_make_part(file, each, fields) for file, each in zip(files, opened, strict=True))
     if schema is not None:
@@ -267,7 +268,7 @@ class _Opened(NamedTuple):
 
 
 def _open_dataset(files: Sequence[RowFile], form: str, merge: bool, name: str) -> tuple[pa.Schema, list[_Opened]]:
-    fragments = list(open_dataset([file.path for file in files], form).get_fragments())
+    fragments = list(open_dataset([file.path for file in files], form, merge).get_fragments())
     for file, fragment in zip(files, fragments, strict=True):
         _check_footer(fragment, str(file.path), name)
     schema = merge_schemas({fragment.path: fragment.physical_schema for fragment in fragments}, merge)
@@ -296,6 +297,12 @@ def _open_texts(
         for path in () if merge else paths:
             if problem := check_same_names(names[paths[0]], names[path]):
                 raise make_difference_error(str(path), str(paths[0]), problem)
+        alien = next((path for path in paths if not set(names[path]) & set(names[paths[0]])), None)
+        if alien is not None:
+            raise InvalidArgument(
+                f"{alien}: it shares no column with {paths[0]}; "
+                "give header=False (--no-header) if the files lack a header"
+            )
     schema = None
     if table is None or merge or keys:
         schema = infer_text_schema(paths, form, csv, given)
@@ -467,12 +474,19 @@ def _make_partition_field(key: str, values: Sequence[str | None], schema: pa.Sch
     if schema is not None and key in schema.names and not pa.types.is_null(schema.field(key).type):
         return schema.field(key).with_nullable(True)
     given = [value for value in values if value is not None]
-    if given and all(DAY.fullmatch(value) for value in given):
+    if given and all(map(_is_day, given)):
         return pa.field(key, pa.date32())
     if not given or not all(WHOLE_NUMBER.fullmatch(value) for value in given):
         return pa.field(key, pa.string())
     is_small = all(-(2**31) <= int(value) < 2**31 for value in given)
     return pa.field(key, pa.int32() if is_small else pa.int64())
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return DAY.fullmatch(text) is not None and bool(dt.date.fromisoformat(text))
+    except ValueError:
+        return False
 
 
 def _parse_value(field: pa.Field, text: str | None, path: str) -> pa.Scalar:

@@ -34,6 +34,7 @@ from morrow.engine.io.resolve import to_location
 from morrow.engine.plugins import require_extra
 from morrow.engine.polars_versions import export_frame, to_arrow_schema
 from morrow.engine.redaction import redact_text
+from morrow.readers.expressions.duckdb_queries import query_errors
 from morrow.tables.format_table import FormatTable
 from morrow.writers.ingest.sources import Source, is_of_pandas, open_source
 from morrow.writers.ingest.text_files import CsvOptions
@@ -43,8 +44,9 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyiceberg.table import Table as IcebergTable
 
+SQLITE = "sqlite"
 ADBC_DRIVERS: Mapping[str, str] = {
-    "sqlite": "adbc_driver_sqlite",
+    SQLITE: "adbc_driver_sqlite",
     **dict.fromkeys(("postgresql", "postgres"), "adbc_driver_postgresql"),
     "snowflake": "adbc_driver_snowflake",
     **dict.fromkeys(("grpc", "grpc+tls", "grpc+tcp"), "adbc_driver_flightsql"),
@@ -182,7 +184,7 @@ def _open_iceberg(table: IcebergTable, wanted: Wanted) -> RowSource:
     from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
     from pyiceberg.transforms import IdentityTransform
 
-    title = f"Iceberg table {table.metadata.table_uuid}"
+    title = f"Iceberg table {table.location()}"
     newest = table.metadata.current_snapshot_id
     title, version = _pin(title, wanted, str(newest or 0))
     scan = table.scan(snapshot_id=int(version) or None)
@@ -225,7 +227,7 @@ def translate_errors(library: str, where: str) -> Iterator[None]:
         yield
     except MorrowError:
         raise
-    except (*_load_errors(library), OSError, ValueError, NotImplementedError, KeyError) as error:
+    except _load_errors(library) as error:
         text = str(error).strip().splitlines() or [type(error).__name__]
         raise Unsupported(
             f"{where}, of which {library} says: {text[0]},", hint="read it by the program that wrote it"
@@ -233,9 +235,10 @@ def translate_errors(library: str, where: str) -> Iterator[None]:
 
 
 def _load_errors(library: str) -> tuple[type[Exception], ...]:
-    """Return the own errors of an imported library."""
+    """Return the errors of an imported library: its own, and those of Python that it raises."""
     module = importlib.import_module(f"{library}.exceptions")
-    return tuple(each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Exception))
+    own = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Exception)]
+    return (*own, OSError, ValueError, NotImplementedError, KeyError)
 
 
 # Databases
@@ -247,9 +250,12 @@ def _open_query(source: Any, wanted: Wanted) -> RowSource:
     if isinstance(source, (str, os.PathLike)):
         return _open_uri(to_location(source, "source"), query, wanted)
     if type(source).__module__.partition(".")[0] in ("duckdb", "_duckdb") and hasattr(source, "sql"):
-        return _open_rows(source.sql(query), wanted, "a query of DuckDB")
+        with _translate_query_errors("DuckDB", *query_errors()):
+            return _open_rows(source.sql(query), wanted, "a query of DuckDB")
     if hasattr(source, "cursor"):
-        return _open_rows(_fetch(source, query), wanted, "a query of a database")
+        # Drivers have error classes of their own, with the name that DB-API gives to their base.
+        errors = getattr(importlib.import_module(type(source).__module__), "Error", RuntimeError)
+        return _open_cursor(source, query, wanted, "the database", errors)
     raise InvalidArgument(
         f"query= is for a database, not for a {type(source).__name__}; give its URI, such as "
         "'postgresql://host/db', or a connection of DuckDB or ADBC"
@@ -259,47 +265,63 @@ def _open_query(source: Any, wanted: Wanted) -> RowSource:
 def _open_uri(uri: str, query: str, wanted: Wanted) -> RowSource:
     scheme = uri.partition(":")[0]
     driver = ADBC_DRIVERS.get(scheme)
-    title = f"a query of {scheme}"
+    if scheme == SQLITE:
+        uri = _find_sqlite_file(uri)
     if driver is not None and importlib.util.find_spec(driver) is not None:
         dbapi = importlib.import_module(f"{driver}.dbapi")
-        with translate_database_errors(scheme, dbapi.Error):
-            return _open_rows(_fetch(dbapi.connect(_strip_sqlite(uri)), query), wanted, title)
+        with _translate_query_errors(scheme, dbapi.Error):
+            connection = dbapi.connect(uri.removeprefix(f"{SQLITE}://"))
+        return _open_cursor(connection, query, wanted, scheme, dbapi.Error)
     if scheme.partition("+")[0] not in CONNECTORX_SCHEMES:
         known = ", ".join(dict.fromkeys((*ADBC_DRIVERS, *CONNECTORX_SCHEMES)))
         raise InvalidArgument(f"{redact_text(uri)}: no database that Morrow can open; its scheme is one of {known}")
     with require_extra(f"a query of {scheme}", "connectorx", "database"):
         import connectorx
-    with translate_database_errors(scheme, RuntimeError):
+    with _translate_query_errors(scheme, RuntimeError):
         rows = connectorx.read_sql(uri, query, return_type="arrow_stream", batch_size=DATABASE_ROWS)
-    return _open_rows(rows, wanted, title)
+    return _open_rows(rows, wanted, f"a query of {scheme}")
 
 
-def _strip_sqlite(uri: str) -> str:
-    """Return a URI for ADBC, which takes the path of SQLite's file where others take a URL."""
-    return uri.partition("://")[2].split("?")[0] if uri.startswith("sqlite://") else uri
+def _find_sqlite_file(uri: str) -> str:
+    """Return the URI of SQLite's file with its whole path, which must exist: SQLite would make an empty one.
+
+    SQLAlchemy writes four slashes before a whole path, others three.
+    """
+    path = uri.removeprefix(f"{SQLITE}://").partition("?")[0]
+    found = next((each for each in map(Path, (path, path[1:])) if each.is_file()), None)
+    if found is None:
+        raise InvalidArgument(f"{uri}: there is no such file")
+    return f"{SQLITE}://{os.path.normpath(found.absolute())}"
 
 
-def _fetch(connection: Any, query: str) -> pa.RecordBatchReader:
+def _open_cursor(connection: Any, query: str, wanted: Wanted, scheme: str, errors: type[Exception]) -> RowSource:
     cursor = connection.cursor()
     if not hasattr(cursor, "fetch_record_batch"):
         raise InvalidArgument(
             f"a connection of {type(connection).__module__} returns rows as Python values; give the database's URI, "
             "or a connection of ADBC"
         )
-    with translate_database_errors("the database", Exception):
+    with _translate_query_errors(scheme, errors):
         cursor.execute(query)
-        return cursor.fetch_record_batch()
+        reader = cursor.fetch_record_batch()
+
+    def read() -> Iterator[pa.RecordBatch]:
+        with _translate_query_errors(scheme, errors, *query_errors()):
+            yield from reader
+        cursor.close()  # the cursor and the connection must outlive the stream
+
+    stream = pa.RecordBatchReader.from_batches(reader.schema, read())
+    return _open_rows(stream, wanted, f"a query of {scheme}")
 
 
 @contextmanager
-def translate_database_errors(scheme: str, *errors: type[Exception]) -> Iterator[None]:
+def _translate_query_errors(scheme: str, *errors: type[Exception]) -> Iterator[None]:
     """Raise `InvalidArgument` for errors of a database or its driver."""
     try:
         yield
-    except MorrowError:
-        raise
     except errors as error:
-        raise InvalidArgument(f"the query of {scheme}: {redact_text(str(error)).splitlines()[0]}") from error
+        lines = redact_text(str(error)).strip().splitlines() or [type(error).__name__]
+        raise InvalidArgument(f"the query of {scheme}: {lines[0]}") from error
 
 
 # Tables in memory

@@ -227,18 +227,22 @@ def _split(parts: Sequence[Part]) -> Iterator[Sequence[Part]]:
 
 def _commit(table: Table, parts: Sequence[Part], properties: Mapping[str, str], kinds: Kinds = None) -> Snapshot | None:
     def open_part(part: Part) -> object:
-        opened = part.open(schema)
+        begun.append(part.name)
         advance(files=1)
-        return opened
+        return part.open(schema)
 
-    schema = table.schema
+    schema, begun = table.schema, list[str]()
     target = WriteTarget.of(table._metadata, properties=properties)
     is_stream = any(part.is_stream for part in parts)
     try:
         return append_parts(target, [partial(open_part, part) for part in parts], kinds, is_stream=is_stream)
     except (pa.ArrowException, pl.exceptions.PolarsError) as error:
-        where = f"{parts[0].name}: " if len(parts) == 1 and parts[0].name else ""
-        raise InvalidArgument(f"{where}the rows cannot be read: {str(error).splitlines()[0]}") from error
+        where = begun[-1] if begun and begun[-1] else "the source"
+        raise InvalidArgument(f"{where}: the rows cannot be read: {str(error).splitlines()[0]}") from error
+    except InvalidArgument as error:
+        if begun and begun[-1] and begun[-1] not in str(error):
+            error.add_note(f"in {begun[-1]}")
+        raise
 
 
 def open_rows_of(

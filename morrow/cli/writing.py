@@ -202,6 +202,7 @@ def print_snapshot(snapshot: Snapshot | None) -> None:
 
 FileOptions: TypeAlias = Mapping[str, Any]
 """The options of commands that read files (`morrow.cli.arguments.FILE_OPTIONS`), without those that were not given."""
+CSV_OPTIONS = ("delimiter", "header", "null_values", "quote", "encoding")
 STDIN = "-"
 
 
@@ -217,11 +218,8 @@ def _open_rows(
 
 def build_csv_options(options: FileOptions) -> dict[str, object]:
     """Return the options of CSV files; escapes such as ``\\t`` and ``\\x01`` are replaced in characters."""
-    found = {
-        name: options[name] for name in ("delimiter", "header", "null_values", "quote", "encoding") if name in options
-    }
-    characters = {name: _unescape(found[name]) for name in ("delimiter", "quote") if name in found}
-    return {**found, **characters}
+    found: dict[str, object] = {name: options[name] for name in CSV_OPTIONS if options.get(name) not in (None, [])}
+    return found | {name: _unescape(options[name]) for name in ("delimiter", "quote") if name in found}
 
 
 def _unescape(text: str) -> str:

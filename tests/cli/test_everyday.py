@@ -88,7 +88,7 @@ def test_rows_go_in_change_are_compared_and_go_out(run: Run, rows: Path, tmp_pat
     (tmp_path / "nothing.csv").write_text("id,v\n1,\n")
     assert "no value of v; make the table first: morrow create" in run("import", "db.m", tmp_path / "nothing.csv").err
     (tmp_path / "pairs.json").write_text('{"m": [["k", 1]]}\n')  # the form in which maps are exported
-    assert "make the table first: morrow create db.m" in run("import", "db.m", tmp_path / "pairs.json").err
+    assert "make the table first: morrow create" in run("import", "db.m", tmp_path / "pairs.json").err
     assert run("upsert", "db.t", rows).code == 0
     assert "primary key" in run("upsert", "db.from_csv", rows).err
     assert run("rollback", "db.t", "--tag", "first", "--dry-run").out.startswith("would roll t back to tag first")

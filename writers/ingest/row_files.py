@@ -52,7 +52,7 @@ def detect_format(file: Path, given: str | None = None) -> str:
         head = opened.read(max(map(len, MAGICS)))
     by_bytes = next((form for magic, form in MAGICS.items() if head.startswith(magic)), None)
     ending = get_ending(file)
-    by_name = given or by_bytes or ENDINGS.get(ending)
+    by_name = given or by_bytes or ENDINGS.get(ending) or (JSON if head.startswith(b"{") else None)
     if by_name is None:
         raise InvalidArgument(
             f"{file}: the ending says no format; known are {', '.join(sorted(ENDINGS))}; or give the format"
@@ -70,11 +70,11 @@ def get_ending(file: Path) -> str:
     return endings[-1] if endings else ""
 
 
-def open_dataset(files: Sequence[Path], form: str) -> ds.FileSystemDataset:
+def open_dataset(files: Sequence[Path], form: str, merge: bool) -> ds.FileSystemDataset:
     """Return binary files as one dataset, whose fragments have each file's own columns; timestamps are exact.
 
     Raises:
-        InvalidArgument: a file cannot be read, or columns of two files have types without a common one.
+        InvalidArgument: a file cannot be read, or as `merge_schemas`.
         Unsupported: as `to_exact_dataset`.
     """
     import pyarrow.dataset as ds
@@ -84,7 +84,7 @@ def open_dataset(files: Sequence[Path], form: str) -> ds.FileSystemDataset:
     local = fs.LocalFileSystem()
     fragments = [made.make_fragment(str(file), local) for file in files]
     schemas = {str(file): read_columns_of(fragment) for file, fragment in zip(files, fragments, strict=True)}
-    whole = ds.FileSystemDataset(fragments, merge_schemas(schemas, True), made, local)
+    whole = ds.FileSystemDataset(fragments, merge_schemas(schemas, merge), made, local)
     return cast("ds.FileSystemDataset", to_exact_dataset(whole))
 
 
@@ -118,12 +118,20 @@ def merge_schemas(schemas: Mapping[str, pa.Schema], merge: bool) -> pa.Schema:
     simple = {path: pa.schema([_simplify_field(field) for field in schema]) for path, schema in schemas.items()}
     if not merge:
         _check_equal(simple)
+        first = next(iter(simple.values()))
+        return pa.schema([_join_fields([schema.field(name) for schema in simple.values()]) for name in first.names])
     try:
         merged = pa.unify_schemas(list(simple.values()), promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InvalidArgument(f"the files differ: {str(error).splitlines()[0]}") from error
     always = set.intersection(*(set(schema.names) for schema in simple.values()))
     return pa.schema([field if field.name in always else field.with_nullable(True) for field in merged])
+
+
+def _join_fields(fields: Sequence[pa.Field]) -> pa.Field:
+    """Return one field for alike ones: of the first type that has values, nullable if one of them is."""
+    found = next((field for field in fields if not pa.types.is_null(field.type)), fields[0])
+    return found.with_nullable(any(field.nullable for field in fields))
 
 
 def _simplify_field(field: pa.Field) -> pa.Field:
@@ -133,6 +141,7 @@ def _simplify_field(field: pa.Field) -> pa.Field:
 
 
 def _check_equal(schemas: Mapping[str, pa.Schema]) -> None:
+    """Raise `InvalidArgument` if files have other columns or types than the first one."""
     first_path, first = next(iter(schemas.items()))
     for path, schema in schemas.items():
         problem = check_same_names(first.names, schema.names) or next(

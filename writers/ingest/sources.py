@@ -43,8 +43,8 @@ MAX_PIECE_ROWS = 1 << 20
 MAX_PIECE_BYTES = 64 << 20
 
 LIBRARY_CALLS = {
-    "deltalake": "; for a Delta table, pass pl.scan_delta(table)",
-    "pyiceberg": "; for an Iceberg table, pass table.scan().to_arrow_batch_reader()",
+    "deltalake": "; for a Delta table, pass pl.scan_delta(table), or call Catalog.import_table",
+    "pyiceberg": "; for an Iceberg table, pass table.scan().to_arrow_batch_reader(), or call Catalog.import_table",
     "pyspark": "; for a DataFrame of Spark, use morrow.spark.write",
 }
 """How tables of other libraries are passed, by the library's name."""
@@ -134,8 +134,13 @@ def _open_source(data: object, types: Mapping[str, t.DataType], first_row: int =
 def _suggest_call(data: object) -> str:
     """Return the call that makes a table of an object of another library, or of a path."""
     if isinstance(data, (str, Path)):
-        return f"; for a path, pass pl.scan_{PATH_CALLS.get(Path(data).suffix, 'csv')}({str(data)!r})"
+        return f"; for a path, pass {suggest_scan(data)}, or call Catalog.import_table"
     return LIBRARY_CALLS.get(type(data).__module__.partition(".")[0], "")
+
+
+def suggest_scan(path: str | Path) -> str:
+    """Return the call of Polars that opens a path."""
+    return f"pl.scan_{PATH_CALLS.get(Path(path).suffix, 'csv')}({str(path)!r})"
 
 
 def _is_table(data: object) -> bool:

@@ -39,6 +39,7 @@ OTHER_DELIMITERS = ";\t|"
 """Delimiters that one column's name may show, if they are not the one in use."""
 NO_COLUMN_NAME = re.compile(r"|[-+.]?\d[-+.,:/TZ \d]*|true|false|null|NaN|\\N", re.IGNORECASE)
 """Cells that are rather values than names of columns: the file may lack a header."""
+CSV_ERRORS = (pa.ArrowException, UnicodeError, OSError)
 WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -84,7 +85,7 @@ class CsvOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             names: the columns of a file without header, if their number is right; others get ``column_<number>``.
 
         Raises:
-            InvalidArgument: the first line looks like values, or has another delimiter. pa.ArrowInvalid: not CSV.
+            InvalidArgument: not CSV; or the first line looks like values, or has another delimiter.
         """
         found = self.read_names(file, names)
         return csv.open_csv(
@@ -112,10 +113,15 @@ class CsvOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         options = csv.ReadOptions(
             encoding=self.encoding, autogenerate_column_names=self.header is False, block_size=BLOCK_BYTES
         )
-        with csv.open_csv(file, options, self._parse_options()) as reader:
-            found = list(reader.schema.names)
+        try:
+            with csv.open_csv(file, options, self._parse_options()) as reader:
+                found = list(reader.schema.names)
+        except CSV_ERRORS as error:
+            raise _make_csv_error(file, error) from error
         if self.header is False:
             return list(names) if len(names) == len(found) else [f"column_{at}" for at in range(1, len(found) + 1)]
+        if twice := next((name for name in found if found.count(name) > 1), None):
+            raise InvalidArgument(f"{file}: two columns {twice!r}; give each column a name of its own")
         if self.header is None and (cell := next(filter(NO_COLUMN_NAME.fullmatch, found), None)) is not None:
             raise InvalidArgument(
                 f"{file}: the first line has the cell {cell!r}, which is no name of a column; "
@@ -155,7 +161,7 @@ def read_csv(
             blocks = (pa.Table.from_batches([batch]) for batch in reader)
             cells = {name: kind for name, kind in odd.items() if name in names}
             yield from _parse_members(blocks, cells, read) if cells else blocks
-    except (duckdb.Error, pa.ArrowException, UnicodeError, OSError) as error:
+    except (duckdb.Error, *CSV_ERRORS) as error:
         raise _make_csv_error(file, error) from error
 
 
@@ -186,7 +192,12 @@ def read_json(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
         InvalidArgument: a value does not match its column's type, or the file does not exist.
     """
     source = build_json_lines_sql([file])
-    keys = "CASE json_type(json) WHEN 'OBJECT' THEN json_keys(json) ELSE error('no object: ' || json) END"
+    keys = (
+        "CASE WHEN json_type(json) <> 'OBJECT' THEN error('no object: ' || json) "
+        "WHEN len(json_keys(json)) <> len(list_distinct(json_keys(json))) "
+        "THEN error('a member is named twice: ' || json) "
+        "ELSE json_keys(json) END"
+    )
     try:
         with closing(duckdb.connect()) as connection:
             told = {name for (name,) in connection.sql(f"SELECT DISTINCT unnest({keys}) FROM {source}").fetchall()}
@@ -399,7 +410,7 @@ def infer_csv_schema(files: Sequence[Path], options: CsvOptions | None = None, n
                 for batch in reader:
                     for name, cells in zip(found, batch.columns, strict=True):
                         columns[name].add(cells)
-        except (pa.ArrowException, UnicodeError, OSError) as error:
+        except CSV_ERRORS as error:
             raise _make_csv_error(file, error) from error
     return pa.schema([(name, column.type()) for name, column in columns.items()])
 
@@ -431,6 +442,7 @@ def infer_json_schema(files: Sequence[Path]) -> pa.Schema:
     return pa.schema(fields)
 
 
+MAKE_FIRST = "make the table first: morrow create, or Catalog.create_table"
 JSON_TYPES: Mapping[str, pa.DataType] = {
     "NULL": pa.null(),
     "BOOLEAN": pa.bool_(),
@@ -447,7 +459,7 @@ def _read_structure(found: object, name: str, where: str) -> pa.DataType:
     if isinstance(found, list):
         return pa.list_(_read_structure(found[0], f"{name}[]", where))
     if found not in JSON_TYPES:
-        raise InvalidArgument(f"{where}: {name!r} has values of several types")
+        raise InvalidArgument(f"{where}: {name!r} has values of several types; {MAKE_FIRST}")
     return JSON_TYPES[str(found)]
 
 
@@ -458,7 +470,8 @@ def _widen_number(connection: duckdb.DuckDBPyConnection, lines: str, each: pa.Fi
     text = f"{build_member_sql('json', each.name)} ->> '$'"
     query = (
         f"SELECT coalesce(bool_and(regexp_full_match(t, '{WHOLE}')), false), max(length(t)), "
-        f"coalesce(bool_and(TRY_CAST(t AS BIGINT) IS NOT NULL), true) FROM (SELECT {text} AS t FROM {lines})"
+        "coalesce(bool_and(TRY_CAST(t AS BIGINT) IS NOT NULL), true) "
+        f"FROM (SELECT {text} AS t FROM {lines}) WHERE t IS NOT NULL"
     )
     [(is_whole, length, is_small)] = connection.sql(query).fetchall()
     is_decimal = is_whole and length <= MAX_DIGITS and not (is_small and pa.types.is_integer(each.type))

@@ -10,12 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import morrow
 from morrow.cli.arguments import Format
 from morrow.cli.output import write_rows
-from morrow.writers.ingest.text_files import infer_csv_schema, infer_json_schema, read_csv, read_json
 from morrow.engine.errors import InvalidArgument
-from tests.cli.conftest import Run
+from morrow.writers.ingest.text_files import CsvOptions, infer_csv_schema, infer_json_schema, read_csv, read_json
 
 AT = dt.datetime(2024, 5, 6, 7, 8, 9, 123456)
 UTC = AT.replace(tzinfo=dt.UTC)
@@ -77,6 +75,7 @@ def test_round_trips(tmp_path: Path) -> None:
         ('{"s": {"a": 1}}', "a single value is wanted"),
         ('{"b": "zz"}', "hex"),
         ('{"id": 1}\n3', "no object: 3"),
+        ('{"id": 1, "id": 2}', "a member is named twice"),
         ('{"id": 1', "Malformed JSON"),
         ('[{"id": 1}]', "one JSON array"),
     ],
@@ -97,7 +96,10 @@ def test_cells_that_are_no_values(tmp_path: Path) -> None:
 def test_what_the_table_lacks_is_read_as_it_stands(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text('{"id": 1, "more": "x"}\n{"id": 2}\n')
     (tmp_path / "t.csv").write_text("id,more\n")
-    assert pa.concat_tables(read_json(tmp_path / "t.json", SCHEMA)).to_pylist() == [{"id": 1, "more": "x"}, {"id": 2, "more": None}]
+    assert pa.concat_tables(read_json(tmp_path / "t.json", SCHEMA)).to_pylist() == [
+        {"id": 1, "more": "x"},
+        {"id": 2, "more": None},
+    ]
     assert pa.concat_tables(read_csv(tmp_path / "t.csv", SCHEMA)).column_names == ["id", "more"]
 
 
@@ -193,45 +195,82 @@ def test_numbers_that_no_double_holds_are_refused(tmp_path: Path, line: str, num
         infer_json_schema([file])
 
 
+def test_the_last_rows_of_json_count(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"n": 1, "o": {"a": 1}}\n' * 30_000 + '{"n": 1.5, "o": {"b": "007"}, "late": "01"}\n')
+    o = pa.struct([("a", pa.int64()), ("b", pa.string())])
+    found = infer_json_schema([file])
+    assert found == pa.schema([("n", pa.float64()), ("o", o), ("late", pa.string())])
+    assert pa.concat_tables(read_json(file, found))["late"].to_pylist()[-2:] == [None, "01"]
+
+
 @pytest.mark.parametrize(
-    ("name", "text", "expected"),
+    ("line", "problem"),
     [
-        (
-            "a.csv",
-            "zip,id,price,day,at,ok\n01730,12345678901234567891,1.10,2024-01-01,2024-01-01 10:00:00Z,True\n",
-            {"zip": "01730", "id": Decimal("12345678901234567891"), "price": Decimal("1.10"), "ok": True}
-            | {"day": dt.date(2024, 1, 1), "at": dt.datetime(2024, 1, 1, 10, tzinfo=dt.UTC)},
-        ),
-        (
-            "a.json",
-            '{"id": 123456789012345678901234567890, "zip": "01730", "day": "2024-01-01"}\n',
-            {"id": Decimal("123456789012345678901234567890"), "zip": "01730", "day": dt.date(2024, 1, 1)},
-        ),
+        ('{"v": 1}\n{"v": "01"}', "'v' has values of several types; make the table first"),
+        ('{"v": [[1, "a"]]}', r"'v\[\]\[\]' has values of several types"),
+        ("3", "no JSON objects"),
     ],
 )
-def test_rows_are_those_of_the_file(run: Run, tmp_path: Path, name: str, text: str, expected: dict[str, Any]) -> None:
-    (tmp_path / name).write_text(text)
-    assert run("import", tmp_path / "warehouse/db.db/t", tmp_path / name).code == 0
-    assert morrow.open(tmp_path / "warehouse/db.db/t").to_arrow().to_pylist() == [expected]
+def test_json_without_a_type(tmp_path: Path, line: str, problem: str) -> None:
+    (tmp_path / "a.json").write_text(f"{line}\n")
+    with pytest.raises(InvalidArgument, match=problem):
+        infer_json_schema([tmp_path / "a.json"])
 
 
-def test_a_file_that_cannot_be_read_leaves_no_table(run: Run, tmp_path: Path) -> None:
-    from pyarrow import orc
-
-    orc.write_table(pa.table({"at": pa.array([dt.datetime(9999, 12, 31)], MICROS)}), tmp_path / "a.orc")
-    done = run("import", tmp_path / "warehouse/db.db/t", tmp_path / "a.orc")
-    assert done.code == 1
-    assert "the dataset cannot be read: ORC timestamp" in done.err
-    assert not (tmp_path / "warehouse/db.db/t").exists()
+# The form of CSV files.
 
 
-def test_parquet_is_imported_with_its_timestamps(run: Run, tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        ("a;b\n1;2,5\n", {"delimiter": ";"}, {"a": [1], "b": ["2,5"]}),
+        ("a\tb\n01\t\n", {"delimiter": "\t"}, {"a": ["01"], "b": [None]}),
+        ("1,x\n2,y\n", {"header": False}, {"column_1": [1, 2], "column_2": ["x", "y"]}),
+        ("1,2024\n3,4\n", {"header": True}, {"1": [3], "2024": [4]}),
+        ("a,b\nNA,\n1,x\n", {"null_values": ["NA"]}, {"a": [None, 1], "b": ["", "x"]}),
+        ("a,b\n'1,2','NA'\n", {"quote": "'", "null_values": ["NA"]}, {"a": ["1,2"], "b": ["NA"]}),
+        ('a,b\n"x,2\n', {"quote": ""}, {"a": ['"x'], "b": [2]}),
+        ("a\nM\u00fcller\n", {"encoding": "latin-1"}, {"a": ["Müller"]}),
+        ("a,b\n1,ä\n", {"encoding": "utf-16"}, {"a": [1], "b": ["ä"]}),
+        ('a,b\n"x\ny",1\n', {}, {"a": ["x\ny"], "b": [1]}),
+        ("a\n1\n\n2\n", {}, {"a": [1, None, 2]}),
+        ("\ufeffa,b\n1,2\n", {}, {"a": [1], "b": [2]}),
+    ],
+)
+def test_forms_of_csv(tmp_path: Path, text: str, options: dict[str, Any], expected: dict[str, Any]) -> None:
+    file, form = tmp_path / "a.csv", CsvOptions.of(options)
+    file.write_bytes(text.encode(form.encoding))
+    schema = infer_csv_schema([file], form)
+    assert pa.concat_tables(read_csv(file, schema, form)).to_pydict() == expected
 
-    end = dt.datetime(9999, 12, 31)
-    pq.write_table(
-        pa.table({"at": pa.array([end], MICROS)}), tmp_path / "a.parquet", use_deprecated_int96_timestamps=True
-    )
-    for _ in range(2):
-        assert run("import", tmp_path / "warehouse/db.db/t", tmp_path / "a.parquet").code == 0
-    assert morrow.open(tmp_path / "warehouse/db.db/t").to_arrow()["at"].to_pylist() == [end] * 2
+
+@pytest.mark.parametrize(
+    ("data", "options", "problem"),
+    [
+        (b"1,x\n2,y\n", {}, "the cell '1', which is no name of a column; give header=False"),
+        (b"a,2024-01-01\n", {}, "the cell '2024-01-01'"),
+        (b"a,,b\n", {}, "the cell ''"),
+        (b"a;b\n1;2\n", {}, "the one column 'a;b'; give the delimiter, such as ';'"),
+        (b"a,a\n1,2\n", {}, "two columns 'a'"),
+        (b"a\nM\xfcller\n", {}, "invalid UTF8 data; give its encoding"),
+        ("a,b\n".encode("utf-16"), {}, "the file is UTF-16; give the encoding utf-16"),
+        (b"a,b\n1\n", {}, "Expected 2 columns, got 1"),
+        (b"", {}, "Empty CSV file"),
+        (b"a\n", {"encoding": "klingon"}, "unknown encoding: klingon; the options are delimiter, header"),
+        (b"a\n", {"delimiter": ";;"}, "delimiter=';;': give one ASCII character"),
+        (b"a\n", {"seperator": ";"}, "unknown field `seperator`"),
+        (b"a\n", {"header": "no"}, "Expected `bool | null`, got `str`"),
+    ],
+)
+def test_csv_that_is_refused(tmp_path: Path, data: bytes, options: dict[str, Any], problem: str) -> None:
+    (tmp_path / "a.csv").write_bytes(data)
+    with pytest.raises(InvalidArgument, match=problem):
+        infer_csv_schema([tmp_path / "a.csv"], CsvOptions.of(options))
+
+
+def test_cells_of_many_lines_at_the_end_of_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("morrow.writers.ingest.text_files.BLOCK_BYTES", 1 << 10)
+    file = tmp_path / "a.csv"
+    file.write_text("n,t\n" + '1,"one\ntwo, three"\n' * 500)
+    assert sum(block.num_rows for block in read_csv(file, infer_csv_schema([file]))) == 500

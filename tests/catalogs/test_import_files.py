@@ -1,0 +1,160 @@
+"""Files that are imported: those of a folder, their values in folder names, and tables of other formats."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import morrow
+from morrow.engine.errors import AlreadyExists, InvalidArgument, Unsupported
+from tests.support.written import rows
+
+
+def test_parquet_files_are_cloned(tmp_path: Path) -> None:
+    catalog, old = morrow.Catalog(tmp_path / "warehouse"), tmp_path / "old"
+    values = {
+        "x": pa.array([1]),
+        "at": pa.array([dt.datetime(2024, 1, 1)], pa.timestamp("us", "UTC")),
+        "d": pa.array([Decimal("1.20")]),
+        "s": pa.array([{"a": 1, "b": ["q", None]}]),
+    }
+    for place, table in {
+        "k=a%2Fb ü/n=3": pa.table(values),
+        "k=__HIVE_DEFAULT_PARTITION__/n=4": pa.table({**values, "more": pa.array([b"\0"])}),
+        "_temporary": pa.table({"junk": [1]}),
+    }.items():
+        (old / place).mkdir(parents=True)
+        pq.write_table(table, old / place / "part-0.parquet")
+    made = catalog.clone_parquet(old, "db.t", options={"file.format": "orc"})
+    assert made.partition_keys == ("k", "n")
+    found = rows(made, columns=["k", "n", "d", "s", "more"])
+    assert found == [
+        ("a/b ü", 3, Decimal("1.20"), {"a": 1, "b": ["q", None]}, None),
+        (None, 4, Decimal("1.20"), {"a": 1, "b": ["q", None]}, b"\0"),
+    ]
+    with pytest.raises(AlreadyExists):
+        catalog.clone_parquet(old, "db.t")
+    pq.write_table(pa.table({"x": ["text"]}), old / "z.parquet")
+    with pytest.raises(InvalidArgument, match="x has incompatible types"):
+        catalog.clone_parquet(old, "db.u")
+    (old / "z.parquet").write_text("no Parquet")
+    with pytest.raises(InvalidArgument, match=r"z\.parquet"):
+        catalog.clone_parquet(old, "db.u")
+    with pytest.raises(InvalidArgument, match="there is no such file or folder"):
+        catalog.clone_parquet(tmp_path / "none", "db.u")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(InvalidArgument, match="there is no file to import"):
+        catalog.clone_parquet(empty, "db.u")
+    with pytest.raises(Unsupported, match="no local folder"):
+        catalog.clone_parquet("s3://bucket/folder", "db.u")
+    assert catalog.tables("db") == ["t"]
+
+
+# Which files of a folder hold rows, and how its folders become partitions.
+
+ONE: dict[str, list[Any]] = {"id": [1]}
+NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def written(root: Path, files: dict[str, Any]) -> Path:
+    """Write files: tables as Parquet, texts unchanged."""
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, str):
+            (root / name).write_text(content)
+        else:
+            pq.write_table(pa.table(content), root / name)
+    return root
+
+
+def clone(tmp_path: Path, files: dict[str, Any], below: str = "") -> morrow.Table:
+    """Clone a folder, and check that all its files still exist."""
+    root = written(tmp_path / "old", files)
+    before = sorted(root.rglob("*"))
+    try:
+        return morrow.Catalog(tmp_path / "warehouse").clone_parquet(root / below, "db.t")
+    finally:
+        assert sorted(root.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("files", "keys", "expected"),
+    [
+        ({"a.parquet": ONE, "more/b": {"id": [2]}}, (), [(1,), (2,)]),
+        ({"zip=01730/a": ONE, "zip=5/a": ONE}, ("zip",), [(1, "01730"), (1, "5")]),
+        ({"n=12345678901/a": ONE, "n=-1/a": ONE}, ("n",), [(1, -1), (1, 12345678901)]),
+        ({f"n={NULL}/a": ONE, "n=0/a": ONE}, ("n",), [(1, None), (1, 0)]),
+        ({f"n={NULL}/a": ONE}, ("n",), [(1, None)]),
+        ({"f=NaN/a": ONE, "f=1/a": ONE}, ("f",), [(1, "1"), (1, "NaN")]),
+        ({"_day=1/a": ONE, "_x/a": ONE, ".y/a": ONE, "_day=1/_SUCCESS": "", "_day=1/.a.crc": ""}, ("_day",), [(1, 1)]),
+        ({"d=2024-01-01/a": {"id": [1], "d": [dt.date(2024, 1, 1)]}}, ("d",), [(1, dt.date(2024, 1, 1))]),
+        ({"k=1/a": {"id": [1], "k": ["1"]}, "k=02/a": ONE}, ("k",), [(1, "02"), (1, "1")]),
+        ({"a": {"id": pa.array([], pa.int64())}, "b": ONE}, (), [(1,)]),
+        ({"a": {"s": pa.array(["x"]).dictionary_encode()}, "b": {"s": pa.array(["y"])}}, (), [("x",), ("y",)]),
+        ({"a": {"s": pa.nulls(1)}, "b": {"s": ["y"]}}, (), [(None,), ("y",)]),
+    ],
+)
+def test_folders_make_partitions(
+    tmp_path: Path, files: dict[str, Any], keys: tuple[str, ...], expected: list[tuple[object, ...]]
+) -> None:
+    table = clone(tmp_path, files)
+    assert table.partition_keys == keys
+    assert sorted(rows(table), key=str) == sorted(expected, key=str)
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({"k=1/a": ONE, "b": ONE}, r"k=1/a: its folders name k, those of .*b name no column"),
+        ({"k=1/j=2/a": ONE, "j=1/k=2/a": ONE}, r"name k, j, those of .* name j, k"),
+        ({"k=1/k=2/a": ONE}, "two of its folders name the column 'k'"),
+        ({"k=1/a": {"id": [1, 2], "k": [1, 3]}}, "a row has k = 3, but lies in the folder of '1'"),
+        ({f"k={NULL}/a": {"k": [1]}}, "a row has k = 1, but lies in the folder of None"),
+        ({"k=x/a": {"k": [1]}}, "k=x names no int64"),
+        ({"k=%FF/a": ONE}, "can't decode byte 0xff"),
+        ({"K=1/a": {"k": [1]}}, "'k' and 'K' differ in case alone"),
+        ({"a": {"id": [1]}, "b": {"ID": [1]}}, "differ in case alone"),
+        ({"a": {"id": [1]}, "b": {"id": ["1"]}}, "id has incompatible types"),
+        ({"a": ONE, "README.md": "x"}, r"README\.md"),
+    ],
+)
+def test_files_that_contradict_each_other(tmp_path: Path, files: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidArgument, match=problem):
+        clone(tmp_path, files)
+
+
+@pytest.mark.parametrize(
+    ("files", "below", "line"),
+    [
+        ({"_delta_log/00000000000000000003.json": "{}"}, "", r"Delta Lake.*import_table\('.*/old', 'db\.t'\)"),
+        ({"_delta_log/_last_checkpoint": "{}", "day=1/a": ONE}, "day=1", r"import_table\('.*/old'"),
+        ({"t/_delta_log/00000000000000000000.json": "{}", "t/a": ONE}, "", r"import_table\('.*/old/t'"),
+        ({"metadata/v3.metadata.json": "{}", "data/a": ONE}, "data", r"import_table\('.*/v3\.metadata\.json'"),
+        ({".hoodie/hoodie.properties": ""}, "", r"format\('hudi'\)"),
+        ({"b": {"_hoodie_commit_time": ["x"]}}, "", r"format\('hudi'\)"),
+        ({"schema/schema-0": "{}", "bucket-0/a": ONE}, "", r"catalog\.copy_table\(morrow\.open\('.*/old'\), 'db\.t'\)"),
+        ({"b": {"_VALUE_KIND": [0]}}, "", "copy_table"),
+        ({"_spark_metadata/0": "v1"}, "", r"spark\.read\.parquet"),
+        ({"delta_0000001_0000001/a": ONE}, "", "INSERT OVERWRITE DIRECTORY"),
+        ({"ducklake-0190.parquet": ONE}, "", "ATTACH 'ducklake:"),
+    ],
+)
+def test_tables_of_other_formats_are_refused(tmp_path: Path, files: dict[str, Any], below: str, line: str) -> None:
+    with pytest.raises(Unsupported, match=line):
+        clone(tmp_path, {**files, "a" if not below else f"{below}/more": ONE}, below)
+    assert not (tmp_path / "warehouse").exists()
+
+
+@pytest.mark.parametrize("folder", ["db.db/t", "db.db", "db.db/t/k=1", "."])
+def test_the_files_of_a_clone_lie_outside_of_the_table(tmp_path: Path, folder: str) -> None:
+    written(tmp_path, {"db.db/t/k=1/a": ONE})
+    with pytest.raises(InvalidArgument, match="the table would lie in the folder that it is made of"):
+        morrow.Catalog(tmp_path).clone_parquet(tmp_path / folder, "db.t")
+    assert (tmp_path / "db.db/t/k=1/a").exists()

@@ -1,0 +1,192 @@
+"""Imports of tables of Delta Lake and Iceberg and of databases, by the libraries that extras install."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import morrow
+from morrow.catalogs import import_sources, imports
+from morrow.engine.errors import InvalidArgument, Unsupported
+from tests.support.written import rows
+
+
+def import_extra(module: str, extra: str) -> Any:
+    """Import a library, or skip the test."""
+    return pytest.importorskip(module, reason=f"{module} is not installed: pip install 'morrow[{extra}]'")
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> morrow.Catalog:
+    return morrow.Catalog(tmp_path / "warehouse")
+
+
+ROWS = pa.table({"id": [1, 2, 3, 4], "zip": ["01730", "5", None, "9"], "day": ["a", "a", "b", "b"]})
+LIVE = [(2, "5", "a"), (3, None, "b"), (4, "9", "b")]
+
+
+def write_delta(folder: Path) -> Any:
+    """Write a table in two files, of which one row is deleted."""
+    deltalake = import_extra("deltalake", "delta")
+    deltalake.write_deltalake(folder, ROWS, partition_by=["day"])
+    table = deltalake.DeltaTable(folder)
+    table.delete("id = 1")
+    return table
+
+
+def write_iceberg(folder: Path) -> Any:
+    """Write a table in two files, of which one row is deleted."""
+    import_extra("pyiceberg", "iceberg")
+    from pyiceberg.catalog.memory import InMemoryCatalog
+
+    catalog = InMemoryCatalog("old", warehouse=folder.as_uri())
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", ROWS.schema)
+    table.append(ROWS.slice(0, 2))
+    table.append(ROWS.slice(2))
+    table.delete("id = 1")
+    return table
+
+
+WRITERS = {"delta": write_delta, "iceberg": write_iceberg}
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_deleted_rows_stay_deleted(catalog: morrow.Catalog, tmp_path: Path, write: Callable[[Path], Any]) -> None:
+    old = write(tmp_path / "old")
+    plan = catalog.import_table(old, "db.t", primary_keys=["id", "day"], dry_run=True)
+    assert (len(plan.files), plan.bytes > 0, catalog.databases()) == (2, True, [])
+    table = plan.run()
+    assert (rows(table), table.primary_keys) == (LIVE, ("id", "day"))
+    assert table.partition_keys == (("day",) if write is write_delta else ())
+    assert len(catalog.import_table(old, "db.t").snapshots()) == 1  # this version is there
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_a_version_is_imported_to_its_end(
+    catalog: morrow.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], Any]
+) -> None:
+    old = write(tmp_path / "old")
+    monkeypatch.setattr(imports, "MAX_COMMIT_FILES", 1)
+    append, calls = imports.append_parts, iter(range(2))
+
+    def interrupted(*args: Any, **named: Any) -> Any:
+        if next(calls):
+            raise KeyboardInterrupt
+        return append(*args, **named)
+
+    with monkeypatch.context() as context, pytest.raises(KeyboardInterrupt):
+        context.setattr(imports, "append_parts", interrupted)
+        catalog.import_table(old, "db.t")
+    assert 0 < catalog.table("db.t").count() < 3
+    if write is write_delta:
+        import deltalake
+
+        deltalake.write_deltalake(old, ROWS.slice(0, 1), mode="append")
+    else:
+        old.append(ROWS.slice(0, 1))
+    assert rows(catalog.import_table(old, "db.t")) == LIVE
+    with pytest.raises(InvalidArgument, match="was imported into this table before, and has changed since"):
+        catalog.import_table(old, "db.t")
+
+
+def test_a_folder_of_delta_lake(catalog: morrow.Catalog, tmp_path: Path) -> None:
+    write_delta(tmp_path / "old")
+    assert rows(catalog.import_table(tmp_path / "old", "db.t", partition_keys=[])) == LIVE
+    assert catalog.table("db.t").partition_keys == ()
+    (tmp_path / "broken/_delta_log").mkdir(parents=True)
+    (tmp_path / "broken/_delta_log/00000000000000000000.json").write_text("{}")
+    with pytest.raises(Unsupported, match=r"broken, of which deltalake says"):
+        catalog.import_table(tmp_path / "broken", "db.u")
+
+
+def test_deletion_vectors_of_delta_lake_are_read_by_polars(
+    catalog: morrow.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = write_delta(tmp_path / "old")
+    from deltalake.exceptions import DeltaProtocolError
+
+    def refuse(*_: object) -> None:
+        raise DeltaProtocolError("deletionVectors")
+
+    monkeypatch.setattr(type(old), "to_pyarrow_dataset", refuse)
+    monkeypatch.setattr(pl, "scan_delta", lambda _: pl.LazyFrame(ROWS.slice(1)))
+    for _ in range(2):
+        assert rows(catalog.import_table(old, "db.t")) == LIVE
+
+
+def test_files_of_iceberg_without_a_catalog(catalog: morrow.Catalog, tmp_path: Path) -> None:
+    old = write_iceberg(tmp_path / "old")
+    metadata = Path(old.metadata_location.removeprefix("file://"))
+    assert rows(catalog.import_table(metadata, "db.t")) == LIVE
+    with pytest.raises(Unsupported, match=r"whose newest metadata only its catalog knows.*load_table"):
+        catalog.import_table(metadata.parent.parent, "db.u")
+    (metadata.parent / "version-hint.text").write_text(metadata.name.removesuffix(".metadata.json"))
+    assert rows(catalog.import_table(metadata.parent.parent, "db.u")) == LIVE
+
+
+@pytest.mark.parametrize(
+    ("name", "library", "extra"),
+    [("delta", "deltalake", "delta"), ("iceberg", "pyiceberg", "iceberg"), ("a.sqlite", "connectorx", "database")],
+)
+def test_a_missing_library_is_one_line_with_the_command(
+    catalog: morrow.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, library: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.setattr(import_sources, "ADBC_DRIVERS", {})
+    for file in ("delta/_delta_log/_last_checkpoint", "iceberg/metadata/v1.metadata.json", "a.sqlite"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("{}")
+    (tmp_path / "iceberg/metadata/version-hint.text").write_text("1")
+    source = f"sqlite:///{tmp_path}/{name}" if extra == "database" else str(tmp_path / name)
+    with pytest.raises(Unsupported, match=rf"without {library} is not supported; run: pip install 'morrow\[{extra}\]'"):
+        catalog.import_table(source, "db.t", query="SELECT 1" if extra == "database" else None)
+
+
+# Databases
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        connection.execute("CREATE TABLE orders (id INTEGER, zip TEXT)")
+        connection.executemany("INSERT INTO orders VALUES (?, ?)", [(1, "01730"), (2, None)])
+    return f"sqlite:///{tmp_path}/shop.db"
+
+
+@pytest.mark.parametrize("library", ["adbc_driver_sqlite", "connectorx"])
+def test_results_of_a_database(
+    catalog: morrow.Catalog, monkeypatch: pytest.MonkeyPatch, database: str, library: str
+) -> None:
+    import_extra(library, "database")
+    if library == "connectorx":
+        monkeypatch.setattr(import_sources, "ADBC_DRIVERS", {})
+    for uri in (database, database.replace("///", "////")):
+        catalog.import_table(uri, "db.t", query="SELECT * FROM orders", primary_keys="id")
+    assert rows(catalog.table("db.t")) == [(1, "01730"), (2, None)]
+    with pytest.raises(InvalidArgument, match=r"the query of sqlite: .*no such column: none"):
+        catalog.import_table(database, "db.u", query="SELECT none FROM orders")
+    assert catalog.tables("db") == ["t"]
+
+
+def test_connections_and_files_of_databases(catalog: morrow.Catalog, database: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"no\.db: there is no such file"):
+        catalog.import_table(database.replace("shop.db", "no.db"), "db.t", query="SELECT 1")
+    with pytest.raises(InvalidArgument, match="returns rows as Python values; give the database's URI"):
+        catalog.import_table(sqlite3.connect(":memory:"), "db.t", query="SELECT 1")
+
+
+def test_a_file_of_an_iceberg_table_is_refused(catalog: morrow.Catalog, tmp_path: Path) -> None:
+    schema = ROWS.schema.with_metadata({"iceberg.schema": "{}"})
+    (tmp_path / "old").mkdir()
+    pq.write_table(ROWS.cast(schema), tmp_path / "old/a.parquet")
+    with pytest.raises(Unsupported, match=r"a table of Iceberg.*import_table\('<table>/metadata/<newest>"):
+        catalog.import_table(tmp_path / "old", "db.t")

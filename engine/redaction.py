@@ -7,6 +7,7 @@ programs read (JSON, CSV, Arrow, `Table.path`) stay exact.
 
 from __future__ import annotations
 
+import html
 import logging
 import os
 import re
@@ -190,10 +191,17 @@ def _hide_value(found: re.Match[str]) -> str:
     return f"{found[1]}{mark}{HIDDEN}{mark}"
 
 
+MONOSPACE = "font-family: monospace; white-space: pre; overflow-x: auto"
+"""The style of printed text in notebooks, some of which show `pre` in a proportional font."""
+
+
 class PrintedText(str):
     """Text of several lines, which notebooks and IPython show as printed, not quoted."""
 
     __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="{MONOSPACE}">{html.escape(self)}</pre>'
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         del cycle

@@ -99,12 +99,18 @@ def _configure_session(
     warehouse: arg.RootWarehouse = None,
     profile: arg.Profile = None,
     catalog: arg.CatalogOptions = None,
+    log_level: arg.LogLevel = None,
+    quiet: arg.Quiet = False,
     version: Annotated[  # noqa: ARG001  # its callback does it
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     from morrow.cli.targets import begin
 
+    if log_level is not None or quiet:
+        from morrow.cli.terminal import configure_messages
+
+        configure_messages(log_level, quiet)
     begin(allowed_roots or (), warehouse, profile, parse_pairs("--catalog", catalog))
 
 

@@ -35,6 +35,7 @@ from morrow.engine.catalog.settings import URI, Settings
 from morrow.engine.errors import InvalidArgument, StorageError, UnclearOutcome, Unsupported
 from morrow.engine.options.declarations import declare_honoured
 from morrow.engine.options.kinds import TEXT, make_choice
+from morrow.engine.plugins import require_extra
 from morrow.engine.redaction import redact_text, register_secrets
 
 if TYPE_CHECKING:
@@ -101,10 +102,8 @@ class Client:
         self._start()
 
     def _start(self) -> None:
-        try:
-            import urllib3  # noqa: F401  # is it installed?
-        except ImportError as error:
-            raise Unsupported("a REST catalog without urllib3", hint="pip install 'morrow[rest]'") from error
+        with require_extra("a REST catalog", "urllib3", "rest"):
+            import urllib3  # noqa: F401
         self._sign = make_signer(self.settings)
         self._lock = threading.Lock()
         self._pool: tuple[int, urllib3.PoolManager] | None = None

@@ -49,6 +49,8 @@ _NAMED = (
     r"(?:\s{0,4}=>?\s{0,4}|\s{0,4}:\s{1,4}|:(?=[\"']))(?:Some\()?)"
     r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s,;)}\]'\"]+)"
 )
+ABOUT_SECRETS = r"(?i)token\.provider|dlf\.token-(loader|path|ecs-metadata-url|ecs-role-name)"
+"""Options that say where a secret comes from, and contain none."""
 _BEARER = r"(?i)\b(bearer|basic|aws4-hmac-sha256)\s+[A-Za-z0-9._~+/=-]{8,}"
 _ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_", "GCS_", "GCP_", "S3_", "OSS_", "MINIO_", "ARM_", "MORROW_")
 
@@ -72,6 +74,8 @@ def register_secrets(options: Mapping[str, str] | None = None, *, url: str = "")
 
 def is_secret(name: str) -> bool:
     """Return whether an option or environment variable of this name holds a secret."""
+    if re.fullmatch(ABOUT_SECRETS, name) is not None:
+        return False
     return re.search(SECRET_NAME, name) is not None and re.search(OF_COLUMN, name) is None
 
 

@@ -45,7 +45,7 @@ CALLS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "hdfs_native": ("hdfs", lambda folder: morrow.Catalog(f"hdfs://localhost:1{folder}").databases()),
     "pymetastore": ("hive", open_catalog(metastore="hive", uri="thrift://localhost:1")),
     "pymysql": ("mysql", open_catalog(metastore="jdbc", uri="jdbc:mysql://localhost:1/paimon")),
-    "gssapi": (
+    "kerberos": (
         "kerberos",
         open_catalog(metastore="hive", uri="thrift://localhost:1", **{"hive.metastore.sasl.enabled": "true"}),
     ),

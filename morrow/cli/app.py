@@ -105,12 +105,11 @@ def _configure_session(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
+    from morrow.cli import terminal
     from morrow.cli.targets import begin
 
-    if log_level is not None or quiet:
-        from morrow.cli.terminal import configure_messages
-
-        configure_messages(log_level, quiet)
+    terminal.reset_messages()
+    terminal.configure_messages(log_level, quiet)
     begin(allowed_roots or (), warehouse, profile, parse_pairs("--catalog", catalog))
 
 

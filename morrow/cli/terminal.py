@@ -39,6 +39,11 @@ LOG_TIME = "%Y-%m-%dT%H:%M:%S"
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
 
 
+def reset_messages() -> None:
+    """Show notes again: commands in one process do not inherit ``--quiet``."""
+    _quiet.set(False)
+
+
 def configure_messages(level: str | None, quiet: bool) -> None:
     """Apply ``--log-level`` and ``--quiet``, given before or after the command.
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import msgspec
@@ -140,7 +141,7 @@ def is_shown() -> bool:
     if os.environ.get(SWITCH, "").strip().lower() in OFF:
         return False
     if _is_notebook():
-        return True
+        return find_spec("ipywidgets") is not None  # otherwise rich warns in each cell, and shows nothing
     try:
         return sys.stderr.isatty()
     except (AttributeError, ValueError):  # closed, or replaced by an object that is not a file

@@ -7,6 +7,7 @@ programs read (JSON, CSV, Arrow, `Table.path`) stay exact.
 
 from __future__ import annotations
 
+import html
 import logging
 import os
 import re
@@ -48,6 +49,8 @@ _NAMED = (
     r"(?:\s{0,4}=>?\s{0,4}|\s{0,4}:\s{1,4}|:(?=[\"']))(?:Some\()?)"
     r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s,;)}\]'\"]+)"
 )
+ABOUT_SECRETS = r"(?i)token\.provider|dlf\.token-(loader|path|ecs-metadata-url|ecs-role-name)"
+"""Options that say where a secret comes from, and contain none."""
 _BEARER = r"(?i)\b(bearer|basic|aws4-hmac-sha256)\s+[A-Za-z0-9._~+/=-]{8,}"
 _ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_", "GCS_", "GCP_", "S3_", "OSS_", "MINIO_", "ARM_", "MORROW_")
 
@@ -71,6 +74,8 @@ def register_secrets(options: Mapping[str, str] | None = None, *, url: str = "")
 
 def is_secret(name: str) -> bool:
     """Return whether an option or environment variable of this name holds a secret."""
+    if re.fullmatch(ABOUT_SECRETS, name) is not None:
+        return False
     return re.search(SECRET_NAME, name) is not None and re.search(OF_COLUMN, name) is None
 
 
@@ -190,10 +195,17 @@ def _hide_value(found: re.Match[str]) -> str:
     return f"{found[1]}{mark}{HIDDEN}{mark}"
 
 
+MONOSPACE = "font-family: monospace; white-space: pre; overflow-x: auto"
+"""The style of printed text in notebooks, some of which show `pre` in a proportional font."""
+
+
 class PrintedText(str):
     """Text of several lines, which notebooks and IPython show as printed, not quoted."""
 
     __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="{MONOSPACE}">{html.escape(self)}</pre>'
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         del cycle

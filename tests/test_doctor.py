@@ -249,10 +249,10 @@ def test_the_command_finds_and_fixes(run: Run, copied: Callable[[str], Path]) ->
     assert (asked.code, (path / "snapshot" / "LATEST").read_text()) == (1, "99")
     assert asked.out.startswith("would write the wrong hints anew, remove the orphan files older than a day in ")
 
-    fixed = run("doctor", path, "--fix")
+    fixed = run("doctor", path, "--fix", "--yes")
     assert fixed.code == 0, fixed.out
     assert fixed.err.splitlines()[-2:] == ["1 hint written anew", "1 orphan file removed"]
-    assert run("doctor", path, "--fix").err == "nothing to fix\n"
+    assert run("doctor", path, "--fix", "--yes").err == "nothing to fix\n"
 
 
 def test_a_table_that_lost_very_many_files_is_told_in_seconds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def run(*arguments: object) -> Result:
 SNAPSHOTS: dict[str, Callable[[morrow.Table], object]] = {
     "method": lambda table: table.expire_snapshots(retain_max=1, retain_min=1),
     "CALL": lambda table: call(table, "expire_snapshots", retain_max=1, retain_min=1),
-    "command": lambda table: run("expire", table.path, "--retain-max", 1, "--retain-min", 1),
+    "command": lambda table: run("expire", "--yes", table.path, "--retain-max", 1, "--retain-min", 1),
 }
 
 

@@ -1,7 +1,7 @@
-"""The database of a JDBC catalog (SQLite or PostgreSQL), with its tables and statements.
+"""The database of a JDBC catalog (SQLite, PostgreSQL or MySQL), with its tables and statements.
 
-Addresses are ``jdbc:sqlite:...`` and ``jdbc:postgresql://...``. Names and types of the tables are as in Java. Every
-statement is a separate transaction, as in Java. Parameters are written ``?``.
+Addresses are ``jdbc:sqlite:...``, ``jdbc:postgresql://...`` and ``jdbc:mysql://...``. Names and types of the tables are
+as in Java. Every statement is a separate transaction, as in Java. Parameters are written ``?``.
 """
 
 from __future__ import annotations
@@ -12,21 +12,19 @@ import sqlite3
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from morrow.engine.catalog.settings import URI, Settings
 from morrow.engine.errors import AlreadyExists, InvalidArgument, StorageError, Unsupported
 from morrow.engine.io.secrets import StorageOptions
+from morrow.engine.plugins import require_extra
 from morrow.engine.redaction import redact_error, redact_text, register_secrets
-
-if TYPE_CHECKING:
-    import psycopg
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 T = TypeVar("T")
@@ -55,6 +53,30 @@ DRIVER_NAMES = {
 """Supported properties of PostgreSQL's JDBC driver -> parameters of libpq."""
 
 
+MYSQL_NAMES = {
+    "user": "user",
+    "password": "password",
+    "connectTimeout": "connect_timeout",
+    "sslMode": "ssl_mode",
+    "useSSL": "use_ssl",
+}
+"""Supported properties of MySQL's JDBC driver -> names here."""
+MYSQL_IDLE = frozenset(
+    (
+        *("allowPublicKeyRetrieval", "autoReconnect", "characterEncoding", "nullCatalogMeansCurrent"),
+        *("rewriteBatchedStatements", "serverTimezone", "connectionTimeZone", "useUnicode", "zeroDateTimeBehavior"),
+        *("useAffectedRows", "tinyInt1isBit", "socketTimeout"),
+    )
+)
+"""Properties of MySQL's JDBC driver without effect here: connections are UTF-8, the server compares times."""
+MYSQL_SSL = {"": "", "DISABLED": "", "PREFERRED": "", "REQUIRED": "true"}
+"""Values of sslMode -> whether connections must be encrypted."""
+DEFAULT_MYSQL_MILLIS = "30000"
+"""The default of connectTimeout, as for PostgreSQL."""
+MYSQL_DUPLICATE = 1062
+"""MySQL's error for a row whose key exists."""
+
+
 class Duplicate(Exception):
     """A row with this key already exists."""
 
@@ -64,6 +86,14 @@ class Database(ABC):
 
     lock_age: str
     """SQL expression for the seconds since a lock was acquired."""
+    table_suffix: ClassVar[str] = ""
+    """SQL after the columns of CREATE TABLE."""
+    given_rows: ClassVar[tuple[str, str]] = ("(VALUES (?, ?, ?, ?){more}) AS given", ", (?, ?, ?, ?)")
+    """SQL of a table of rows of four parameters: with the first row, and of each further row."""
+    upsert: ClassVar[str] = (
+        "ON CONFLICT (catalog_key, database_name, property_key) DO UPDATE SET property_value = excluded.property_value"
+    )
+    """SQL of an INSERT of properties that replaces values."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -127,10 +157,8 @@ def _is_busy(error: sqlite3.Error) -> bool:
     return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-class Postgres(Database):
-    """A PostgreSQL server. Each thread keeps a connection, and reconnects if the connection is broken."""
-
-    lock_age = "EXTRACT(EPOCH FROM AGE(NOW(), acquired_at))"
+class Server(Database):
+    """A database server. Each thread keeps a connection, and reconnects if the connection is broken."""
 
     def __init__(self, where: str, parameters: Mapping[str, str]) -> None:
         super().__init__(where)
@@ -145,44 +173,119 @@ class Postgres(Database):
         self._local = threading.local()
 
     def ask(self, statement: str, *values: object) -> Rows:
-        return self._with(
-            lambda connection: connection.execute(_convert_parameters(statement), values).fetchall(), again=True
-        )
+        return self._with(lambda cursor: [tuple(row) for row in cursor.fetchall()], statement, values, again=True)
 
     def run(self, statement: str, *values: object) -> int:
-        return self._with(lambda connection: int(connection.execute(_convert_parameters(statement), values).rowcount))
+        return self._with(lambda cursor: int(cursor.rowcount), statement, values)
+
+    @property
+    @abstractmethod
+    def errors(self) -> type[Exception]:
+        """The base class of the driver's errors."""
+
+    @abstractmethod
+    def connect(self) -> Any:
+        """Return a new connection of the driver, which commits each statement."""
+
+    @abstractmethod
+    def is_duplicate(self, error: Exception) -> bool:
+        """Return whether a statement failed because a row with its key exists."""
+
+    @abstractmethod
+    def is_lost(self, connection: Any) -> bool:
+        """Return whether a connection can no longer be used."""
+
+    def _with(self, use: Callable[[Any], T], statement: str, values: tuple[object, ...], *, again: bool = False) -> T:
+        connection = self._connection()
+        try:
+            with closing(connection.cursor()) as cursor:
+                cursor.execute(statement.replace("?", "%s"), values)
+                return use(cursor)
+        except self.errors as error:
+            if self.is_duplicate(error):
+                raise Duplicate(str(redact_error(error))) from error
+            if self.is_lost(connection):
+                self._local.connection = None
+                if again:  # the server has closed an idle connection
+                    return self._with(use, statement, values)
+            raise self.failed(error) from error
+
+    def _connection(self) -> Any:
+        # A forked process inherits its parent's connection, which it must neither use nor close.
+        found = getattr(self._local, "connection", None)
+        if found is None or self._local.process != os.getpid() or self.is_lost(found):
+            try:
+                found = self.connect()
+            except self.errors as error:
+                raise self.failed(error) from None  # its message contains the address
+            self._local.connection, self._local.process = found, os.getpid()
+        return found
+
+
+class Postgres(Server):
+    """A PostgreSQL server, by psycopg."""
+
+    lock_age = "EXTRACT(EPOCH FROM AGE(NOW(), acquired_at))"
+
+    @property
+    def errors(self) -> type[Exception]:
+        import psycopg
+
+        found: type[Exception] = psycopg.Error
+        return found
+
+    def connect(self) -> Any:
+        import psycopg
+        from psycopg.conninfo import make_conninfo
+
+        return psycopg.connect(make_conninfo(**self._parameters), autocommit=True)
+
+    def is_duplicate(self, error: Exception) -> bool:
+        import psycopg
+
+        return isinstance(error, psycopg.errors.UniqueViolation)
+
+    def is_lost(self, connection: Any) -> bool:
+        return bool(connection.broken or connection.closed)
 
     def has_table(self, name: str) -> bool:
         return bool(self.ask("SELECT 1 WHERE to_regclass(?) IS NOT NULL", name))
 
-    def _with(self, use: Callable[[psycopg.Connection[Any]], T], *, again: bool = False) -> T:
-        import psycopg
 
-        connection = self._connection()
-        try:
-            return use(connection)
-        except psycopg.errors.UniqueViolation as error:
-            raise Duplicate(str(redact_error(error))) from error
-        except psycopg.Error as error:
-            if connection.broken or connection.closed:
-                self._local.connection = None
-                if again:  # the server has closed an idle connection
-                    return self._with(use)
-            raise self.failed(error) from error
+class Mysql(Server):
+    """A MySQL or MariaDB server, by PyMySQL."""
 
-    def _connection(self) -> psycopg.Connection[Any]:
-        import psycopg
-        from psycopg.conninfo import make_conninfo
+    lock_age = "TIMESTAMPDIFF(SECOND, acquired_at, NOW())"
+    # A key of four names exceeds InnoDB's 3072 bytes with four bytes a character. Names of Paimon differ in case.
+    table_suffix = " CHARACTER SET utf8mb3 COLLATE utf8mb3_bin"
+    given_rows = ("(SELECT ?, ?, ?, ?{more}) AS given", " UNION ALL SELECT ?, ?, ?, ?")
+    upsert = "ON DUPLICATE KEY UPDATE property_value = VALUES(property_value)"
 
-        # A forked process inherits its parent's connection, which it must neither use nor close.
-        found = getattr(self._local, "connection", None)
-        if found is None or self._local.process != os.getpid() or found.closed:
-            try:
-                found = psycopg.connect(make_conninfo(**self._parameters), autocommit=True)
-            except psycopg.Error as error:
-                raise self.failed(error) from None  # its message contains the address
-            self._local.connection, self._local.process = found, os.getpid()
+    @property
+    def errors(self) -> type[Exception]:
+        import pymysql
+
+        found: type[Exception] = pymysql.err.MySQLError
         return found
+
+    def connect(self) -> Any:
+        import pymysql
+
+        given = dict(self._parameters)
+        numbers = {name: int(given.pop(name)) for name in ("port", "connect_timeout") if name in given}
+        encrypted: dict[str, Any] = {"ssl": {"check_hostname": False}} if given.pop("ssl", "") else {}
+        flag = pymysql.constants.CLIENT.FOUND_ROWS  # counts matched rows, as in other databases
+        return pymysql.connect(**given, **numbers, **encrypted, autocommit=True, charset="utf8mb4", client_flag=flag)
+
+    def is_duplicate(self, error: Exception) -> bool:
+        return bool(error.args) and error.args[0] == MYSQL_DUPLICATE
+
+    def is_lost(self, connection: Any) -> bool:
+        return not connection.open
+
+    def has_table(self, name: str) -> bool:
+        query = "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?"
+        return bool(self.ask(query, name))
 
 
 def open_database(settings: Settings) -> Database:
@@ -197,7 +300,7 @@ def open_database(settings: Settings) -> Database:
             return kind(uri, uri.removeprefix(prefix), settings)
     raise Unsupported(
         f"a JDBC catalog in {redact_text(uri).partition('?')[0]}",
-        hint="Morrow knows jdbc:sqlite:FILE and jdbc:postgresql://HOST:PORT/DATABASE",
+        hint="write jdbc:sqlite:FILE, jdbc:postgresql://HOST:PORT/DATABASE or jdbc:mysql://HOST:PORT/DATABASE",
     )
 
 
@@ -211,34 +314,61 @@ def _open_sqlite(uri: str, rest: str, settings: Settings) -> Database:  # noqa: 
     return Sqlite(uri, rest if path.startswith("file:") else str(Path(path).expanduser().absolute()), journal)
 
 
-def _open_postgres(uri: str, rest: str, settings: Settings) -> Database:
-    try:
-        import psycopg  # noqa: F401  # is it installed?
-    except ImportError as error:
-        raise Unsupported(
-            "a JDBC catalog in PostgreSQL without psycopg", hint="pip install 'morrow[postgres]'"
-        ) from error
+def _parse_address(
+    uri: str, settings: Settings, server: str, names: Mapping[str, str], idle: Collection[str] = ()
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the host, port and database of an address, and the driver's properties under the names of `names`.
+
+    Properties come from the address and from the options ``jdbc.*``; those of `idle` have no effect here.
+    """
     parts = urlsplit(uri.removeprefix("jdbc:"))
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
     given |= {key.removeprefix(PROPERTY): value for key, value in settings.raw.items() if key.startswith(PROPERTY)}
     register_secrets({"password": given.get("password", "")})
-    if unknown := sorted(set(given) - set(DRIVER_NAMES)):
-        known = ", ".join(sorted(DRIVER_NAMES))
-        raise InvalidArgument(f"unknown properties of PostgreSQL: {', '.join(unknown)}; known are {known}")
-    parameters = {"connect_timeout": CONNECT_SECONDS} | {DRIVER_NAMES[key]: value for key, value in given.items()}
+    if unknown := sorted(set(given) - set(names) - set(idle)):
+        known = ", ".join(sorted(names))
+        raise InvalidArgument(f"unknown properties of {server}: {', '.join(unknown)}; known are {known}")
     try:
-        places = {"host": parts.hostname, "port": parts.port and str(parts.port), "dbname": unquote(parts.path[1:])}
+        places = {"host": parts.hostname, "port": parts.port and str(parts.port), "database": unquote(parts.path[1:])}
     except ValueError as error:
         raise InvalidArgument(f"the address {redact_text(uri)}: {error}") from error
+    place = {key: value for key, value in places.items() if value}
+    return place, {names[key]: value for key, value in given.items() if key in names}
+
+
+def _open_postgres(uri: str, rest: str, settings: Settings) -> Database:
+    with require_extra("a JDBC catalog in PostgreSQL", "psycopg", "postgres"):
+        import psycopg  # noqa: F401
+    place, given = _parse_address(uri, settings, "PostgreSQL", DRIVER_NAMES)
+    parameters = {"connect_timeout": CONNECT_SECONDS, **given}
+    if "database" in place:
+        place["dbname"] = place.pop("database")
     if zone := _find_local_zone():
         parameters["options"] = f"-c TimeZone={zone}"  # the zone of lock times, as with Java's driver
-    where = f"jdbc:postgresql:{rest.partition('?')[0]}"
-    return Postgres(where, parameters | {key: value for key, value in places.items() if value})
+    return Postgres(f"jdbc:postgresql:{rest.partition('?')[0]}", parameters | place)
+
+
+def _open_mysql(uri: str, rest: str, settings: Settings) -> Database:
+    with require_extra("a JDBC catalog in MySQL", "pymysql", "mysql"):
+        import pymysql  # noqa: F401
+    place, given = _parse_address(uri, settings, "MySQL", MYSQL_NAMES, MYSQL_IDLE)
+    if "database" not in place:
+        raise InvalidArgument(f"{redact_text(uri)} names no database; write jdbc:mysql://HOST:PORT/DATABASE")
+    millis = given.pop("connect_timeout", DEFAULT_MYSQL_MILLIS)
+    if not millis.isdecimal():
+        raise InvalidArgument(f"connectTimeout of MySQL is a number of milliseconds, not {millis!r}")
+    mode = "REQUIRED" if given.pop("use_ssl", "").lower() == "true" else ""
+    mode = given.pop("ssl_mode", mode).upper()
+    if mode not in MYSQL_SSL:
+        raise Unsupported(f"sslMode={mode} of MySQL", hint=f"write one of {', '.join(filter(None, MYSQL_SSL))}")
+    parameters = {**given, "connect_timeout": str(max(1, int(millis) // 1000)), "ssl": MYSQL_SSL[mode]}
+    return Mysql(f"jdbc:mysql:{rest.partition('?')[0]}", parameters | place)
 
 
 KINDS: dict[str, Callable[[str, str, Settings], Database]] = {
     "jdbc:sqlite:": _open_sqlite,
     "jdbc:postgresql:": _open_postgres,
+    "jdbc:mysql:": _open_mysql,
 }
 
 
@@ -252,10 +382,6 @@ def _find_local_zone() -> str | None:
         if ZONES in target:
             return target.rpartition(ZONES)[2]
     return None
-
-
-def _convert_parameters(statement: str) -> str:
-    return statement.replace("?", "%s")
 
 
 TABLES = "paimon_tables"
@@ -305,7 +431,7 @@ class CatalogRows:
                 continue
             try:
                 with suppress(Duplicate):  # PostgreSQL's error if another process creates the table now
-                    self.database.run(f"CREATE TABLE IF NOT EXISTS {name} ({columns})")
+                    self.database.run(f"CREATE TABLE IF NOT EXISTS {name} ({columns}){self.database.table_suffix}")
             except StorageError:
                 if not self.database.has_table(name):
                     raise
@@ -348,14 +474,13 @@ class CatalogRows:
         _check_properties(f"property of the database {name}", properties)
         rows = [(self.key, name, key, value) for key, value in properties.items()]
         if rows:
+            first, more = self.database.given_rows
             homes = " OR ".join(
                 f"EXISTS (SELECT 1 FROM {home} WHERE {OF_DATABASE})" for home in (TABLES, DATABASE_PROPERTIES, VIEWS)
             )
             self.database.run(
                 f"INSERT INTO {DATABASE_PROPERTIES} (catalog_key, database_name, property_key, property_value) "
-                f"SELECT * FROM (VALUES {', '.join(['(?, ?, ?, ?)'] * len(rows))}) AS given WHERE {homes} "
-                "ON CONFLICT (catalog_key, database_name, property_key) "
-                "DO UPDATE SET property_value = excluded.property_value",
+                f"SELECT * FROM {first.format(more=more * (len(rows) - 1))} WHERE {homes} {self.database.upsert}",
                 *chain.from_iterable(rows),
                 *[self.key, name] * 3,
             )

@@ -67,6 +67,11 @@ def describe_deduplicate(schema: TableSchema, options: TableOptions, where: str)
 CHANGELOG_PRODUCERS = (ChangelogProducer.NONE, ChangelogProducer.LOOKUP)
 
 
+OVERWRITE_ADVICE = (
+    "overwrite the table with the rows that stay: table.overwrite(table.scan(filter='NOT (...)'), dynamic=False)"
+)
+
+
 def describe_first_row(schema: TableSchema, options: TableOptions, where: str) -> MergeSpec:
     """Describe the merge of a first-row table. Raises `InvalidArgument` for incompatible options, as Paimon does."""
     check_first_row(schema, options, where)
@@ -77,7 +82,7 @@ def describe_first_row(schema: TableSchema, options: TableOptions, where: str) -
         ignore_delete=options.ignore_delete,
         hides_level_zero=True,
         updatable=False,
-        undeletable="drop whole partitions, or overwrite",
+        undeletable=f"drop whole partitions, or {OVERWRITE_ADVICE}",
         refused_retractions="set ignore-delete to leave them out",
     )
 
@@ -133,8 +138,7 @@ def describe_aggregation(schema: TableSchema, options: TableOptions, where: str)
         updatable=False,
         undeletable=None
         if removes
-        else "overwrite the table with the rows that stay, or make another table with "
-        f"{AGGREGATION_REMOVE_RECORD_ON_DELETE.key}",
+        else f"{OVERWRITE_ADVICE}, or make another table with {AGGREGATION_REMOVE_RECORD_ON_DELETE.key}",
     )
 
 
@@ -202,9 +206,9 @@ def _explain_undeletable(on_delete: OnDelete, groups: Sequence[SequenceGroup]) -
     if on_delete is OnDelete.REMOVE_RECORD or any(group.removes_record for group in groups):
         return None
     if not groups and on_delete is OnDelete.REFUSE:
-        return f"set {PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE.key}"
+        return f"set {PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE.key}, or {OVERWRITE_ADVICE}"
     option = PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP if groups else PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE
-    return f"overwrite the table with the rows that stay, or make another table with {option.key}"
+    return f"{OVERWRITE_ADVICE}, or make another table with {option.key}"
 
 
 def _explain_refusal(on_delete: OnDelete) -> str | None:

@@ -247,6 +247,11 @@ class TableMetadata(MetadataFiles):
         other = self.at_branch(branch)
         if branch != MAIN_BRANCH and not self.store.is_dir(other.paths.schema_dir):
             names = [MAIN_BRANCH, *self.branch_names()]
+            if branch in names:
+                raise BranchNotFound(
+                    f"{self.store.url(self.root)}: the folder of the branch {branch!r} contains no schema; "
+                    "remove it by Table.branches.delete, and create it again"
+                )
             known, hint = ", ".join(names), suggest_name(branch, names)
             raise BranchNotFound(
                 f"{self.store.url(self.root)}: there is no branch {branch!r}; {hint}the branches are {known}"

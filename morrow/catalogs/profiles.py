@@ -118,6 +118,9 @@ def load_profile(name: str | None) -> Profile:
     file = Path(os.environ.get("MORROW_PROFILES") or home / "morrow" / "profiles.toml")
     try:
         profiles = tomllib.loads(file.read_text()) if name is not None or file.exists() else {}
+    except FileNotFoundError as error:
+        hint = "MORROW_PROFILES names another file; docs/catalogs.md describes profiles"
+        raise InvalidArgument(f"there is no profile {name!r}, since there is no {file}; {hint}") from error
     except OSError as error:
         raise InvalidArgument(f"the profiles in {file}: {error.strerror}") from error
     except ValueError as error:

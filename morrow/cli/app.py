@@ -101,12 +101,17 @@ def _configure_session(
     warehouse: arg.RootWarehouse = None,
     profile: arg.Profile = None,
     catalog: arg.CatalogOptions = None,
+    log_level: arg.LogLevel = None,
+    quiet: arg.Quiet = False,
     version: Annotated[  # noqa: ARG001  # its callback does it
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
+    from morrow.cli import terminal
     from morrow.cli.targets import begin
 
+    terminal.reset_messages()
+    terminal.configure_messages(log_level, quiet)
     begin(allowed_roots or (), warehouse, profile, parse_pairs("--catalog", catalog))
 
 

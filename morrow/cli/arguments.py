@@ -102,18 +102,28 @@ CONFIRMATIONS = ("yes", "dry_run")
 
 
 def add_shared_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the shared options to a command: ``--warehouse``, and if it has a result (a parameter ``form``)
-    ``--vertical`` and ``--no-pager``.
+    """Add the shared options to a command: ``--warehouse``, ``--log-level``, ``--quiet``, and if it has a result (a
+    parameter ``form``) ``--vertical`` and ``--no-pager``.
     """
     parameters = list(inspect.signature(command, eval_str=True).parameters.values())
     has_result = any(each.name == "form" for each in parameters)
-    more: list[tuple[str, object, object]] = [("warehouse", Warehouse, None)]
+    more: list[tuple[str, object, object]] = [
+        *(("warehouse", Warehouse, None), ("log_level", LogLevel, None), ("quiet", Quiet, False)),
+    ]
     if has_result:
         more += [("vertical", Vertical, False), ("no_pager", NoPager, False)]
 
-    def run(warehouse: str | None, vertical: bool = False, no_pager: bool = False, **given: Any) -> None:
+    def run(
+        warehouse: str | None,
+        log_level: Level | None = None,
+        quiet: bool = False,
+        vertical: bool = False,
+        no_pager: bool = False,
+        **given: Any,
+    ) -> None:
         from morrow.cli import targets, terminal
 
+        terminal.configure_messages(log_level, quiet)
         terminal.suppress_pager(no_pager)
         if warehouse is not None:
             targets.use_warehouse(warehouse)
@@ -289,6 +299,24 @@ class Format(StrEnum):
     ARROW = "arrow"
 
 
+class Level(StrEnum):
+    """The least severe events that are logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+LogLevel = Annotated[
+    Level | None,
+    typer.Option(
+        "--log-level",
+        help="Log to standard error with times (UTC): info is what commits, compacts, expires and reads.",
+        show_default=False,
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Results and errors only: no progress, notes, warnings.")]
 AllowedRoots = Annotated[
     list[str] | None,
     typer.Option(
@@ -348,7 +376,7 @@ Readable = Annotated[
         show_default=False,
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where no terminal can be asked.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 SystemName = Annotated[
     str | None,

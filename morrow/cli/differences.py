@@ -10,19 +10,18 @@ from typing import Literal
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import typer
 
 import morrow
 from morrow.cli.arguments import Format
 from morrow.cli.output import TABLE_ROWS, TABLES, write_rows
 from morrow.cli.targets import get_metadata, open_table
-from morrow.cli.terminal import show_progress, suppress_pager
+from morrow.cli.terminal import show_progress, suppress_pager, write_note
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.incremental import Difference, drop_shared
 from morrow.engine.polars_versions import import_array
-from morrow.engine.redaction import clean_text, suggest_name
+from morrow.engine.redaction import suggest_name
 from morrow.engine.units import format_count
 from morrow.scans.changes import Changes, make_request
 
@@ -58,7 +57,7 @@ def write_differences(
     cap = TABLE_ROWS if form in TABLES and limit is None else None
     write_rows(rows.schema, (rows if limit is None else rows.slice(0, limit)).to_batches(), form, output, cap)
     for line in _summarize_changes(rows, table.primary_keys):
-        typer.echo(clean_text(line), err=True)
+        write_note(line)
 
 
 def _resolve_state(table: morrow.Table, name: str) -> int | str | morrow.Table:

@@ -16,7 +16,7 @@ import morrow
 from morrow.cli.arguments import Format
 from morrow.cli.output import open_output, write_rows
 from morrow.cli.targets import get_metadata, open_table
-from morrow.cli.terminal import confirm, emit, show_progress
+from morrow.cli.terminal import confirm, emit, show_progress, write_note
 from morrow.cli.writing import print_snapshot
 from morrow.doctor.report import Report
 from morrow.engine.errors import InvalidArgument
@@ -140,12 +140,13 @@ def expire(
     limits, table = (retain_max, retain_min, _parse_age(older_than), max_deletes), open_table(path, branch)
     result = table.expire_snapshots(*limits, dry_run=True) if dry_run or not yes else None
     due = format_count(result or 0, "snapshot")
-    if confirm(f"remove {due}, with the files that only they need", yes=yes, dry_run=dry_run):
+    is_idle = result is not None and not result and not dry_run
+    if is_idle or confirm(f"remove {due}, with the files that only they need", yes=yes, dry_run=dry_run):
         with show_progress("expiring"):
             result = table.expire_snapshots(*limits)
         typer.echo(f"{format_count(result, 'snapshot')} removed" if result else "nothing to do")
     if result is not None and result.left:
-        typer.echo(clean_text(f"{format_count(result.left, 'snapshot')} left: {result.kept_by}"), err=True)
+        write_note(f"{format_count(result.left, 'snapshot')} left: {result.kept_by}")
 
 
 def write_orphans(
@@ -160,12 +161,10 @@ def write_orphans(
         found = open_table(path).remove_orphan_files(age, dry_run=not delete)
     write_rows(ORPHAN, pa.table({"path": found.paths}, ORPHAN).to_batches(), form, output)
     for folder in found.not_looked_at:
-        typer.echo(
-            clean_text(f"not looked at: {folder}; give its folder, morrow --allowed-root FOLDER orphans PATH"), err=True
-        )
+        write_note(f"not looked at: {folder}; give its folder, morrow --allowed-root FOLDER orphans PATH")
     if found.count:
         done = "removed" if found.removed else "not removed: give --delete"
-        typer.echo(clean_text(f"{found.bytes:,} bytes, {done}"), err=True)
+        write_note(f"{found.bytes:,} bytes, {done}")
 
 
 def repair(path: str, form: Format, output: Path | None) -> None:
@@ -396,13 +395,13 @@ def _repair_findings(table: morrow.Table, report: Report, *, compact: bool, yes:
     wanted = dict.fromkeys(finding.fix for finding in report.findings if finding.fix in FIXES)
     chosen = [name for name in wanted if compact or name not in ON_REQUEST]
     if not chosen:
-        typer.echo("nothing to fix", err=True)
+        write_note("nothing to fix")
         return False
     deeds = ", ".join(FIXES[name][0] for name in chosen)
     if not confirm(f"{deeds} in {table.path}", yes=yes, dry_run=dry_run):
         return False
     for name in chosen:
-        typer.echo(clean_text(FIXES[name][1](table)), err=True)
+        write_note(FIXES[name][1](table))
     return True
 
 

@@ -83,8 +83,8 @@ def run_sql(
     """Write the result of SQL. `tables` become views by name, and ``paimon_scan`` is available.
 
     With a `warehouse`, or one given before the command, its tables and time travel are available, too; see
-    `Catalog.sql`. Without a query, statements are read from standard input. On a terminal, the user must confirm
-    statements that delete something, unless `yes`.
+    `Catalog.sql`. Without a query, statements are read from standard input. The user must confirm statements that
+    delete something, unless `yes`.
     """
     import duckdb
 
@@ -139,7 +139,7 @@ def _run_duckdb(connection: duckdb.DuckDBPyConnection, text: str) -> duckdb.Duck
 
 
 def _ask(text: str, yes: bool) -> None:
-    """Ask before statements that delete something. Raises `typer.Exit` if the answer is no."""
+    """Ask before statements that delete something. Raises as `confirm`."""
     from morrow.cli.terminal import confirm
     from morrow.statements.parser import parse_statements
 

@@ -1,16 +1,18 @@
 """The terminal of a command: pager, progress on standard error, and questions before something is deleted.
 
-The pager is ``$PAGER``, or ``less``. Questions are asked on a terminal only, not in scripts.
+The pager is ``$PAGER``, or ``less``. Questions are asked on a terminal only; scripts pass ``--yes``.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import typer
 
 from morrow.engine import progress
+from morrow.engine.errors import InvalidArgument
 from morrow.engine.redaction import clean_text
 
 if TYPE_CHECKING:
@@ -28,6 +31,43 @@ NONE = ("", "cat")
 """Values of PAGER that mean no pager."""
 
 _unwanted: ContextVar[bool] = ContextVar("no pager", default=False)
+
+
+LOG_FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s"
+LOG_TIME = "%Y-%m-%dT%H:%M:%S"
+
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+def reset_messages() -> None:
+    """Show notes again: commands in one process do not inherit ``--quiet``."""
+    _quiet.set(False)
+
+
+def configure_messages(level: str | None, quiet: bool) -> None:
+    """Apply ``--log-level`` and ``--quiet``, given before or after the command.
+
+    `level`: log events of this level and above to standard error, with times in UTC. `quiet`: show results and errors
+    only, without progress and notes; warnings are logged only if `level` says so.
+    """
+    if quiet:
+        _quiet.set(True)
+        os.environ[progress.SWITCH] = progress.OFF[0]
+    log = logging.getLogger("morrow")
+    if level is None:
+        log.setLevel(logging.ERROR if quiet and not log.handlers else log.level)
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(LOG_FORMAT, LOG_TIME))
+    handler.formatter.converter = time.gmtime  # type: ignore[union-attr]  # it was set above
+    log.handlers[:] = [handler]
+    log.setLevel(level.upper())
+
+
+def write_note(text: str) -> None:
+    """Write a line about what was done or left out to standard error, unless ``--quiet``."""
+    if not _quiet.get():
+        typer.echo(clean_text(text), err=True)
 
 
 def suppress_pager(unwanted: bool) -> None:
@@ -67,18 +107,25 @@ def _page_text(text: str) -> bool:
 
 
 def confirm(deed: str, *, yes: bool, dry_run: bool) -> bool:
-    """Ask on a terminal whether to do `deed`, such as ``drop db.t with 3 snapshots``; return whether to do it.
+    """Return whether to do `deed`, such as ``drop db.t with 3 snapshots``. All commands that delete ask here.
 
-    With `dry_run` the deed is printed and not done. With `yes`, or if standard input is not a terminal, the answer is
-    yes without asking.
+    With `dry_run` the deed is printed and not done. With `yes` it is done. Otherwise a terminal asks, and without a
+    terminal, such as in cron or a pipe, the command is refused.
 
     Raises:
-        typer.Exit: the user said no; nothing was done.
+        typer.Exit: the user said no; nothing was done. InvalidArgument: there is neither a terminal nor `yes`.
     """
     if dry_run:
         typer.echo(clean_text(f"would {deed}"))
         return False
-    if not yes and sys.stdin.isatty() and not _ask_user(f"{deed}?"):
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise InvalidArgument(
+            f"this would {deed}, and standard input is not a terminal that could be asked; add --yes to do it, or "
+            "--dry-run to see what it would do"
+        )
+    if not _ask_user(f"{deed}?"):
         typer.echo("nothing was done", err=True)
         raise typer.Exit(1)
     return True

@@ -18,7 +18,7 @@ from morrow.catalogs.imports import append_files, check_existing, open_rows_of
 from morrow.cli.arguments import Format
 from morrow.cli.output import open_output, write_rows
 from morrow.cli.targets import get_metadata, open_scan, open_table, resolve_name
-from morrow.cli.terminal import confirm, count_batches
+from morrow.cli.terminal import confirm, count_batches, write_note
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.engine.redaction import clean_text
@@ -128,7 +128,7 @@ def export(
     else:
         with open_output(file) as out:
             form(scan.schema, count_batches(batches(), rows=stored), out)
-    typer.echo(clean_text(f"{format_count(rows, 'row')} written to {file}"), err=True)
+    write_note(f"{format_count(rows, 'row')} written to {file}")
 
 
 def _write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
@@ -179,8 +179,7 @@ def overwrite(
 def delete(path: str, where: str, *, yes: bool, dry_run: bool) -> None:
     """Delete rows."""
     table = open_table(path)
-    asks = dry_run or (not yes and sys.stdin.isatty())  # rows are counted only then
-    count = table.scan(filter=where).count() if asks else 0
+    count = table.scan(filter=where).count() if dry_run or not yes else 0
     if confirm(f"delete {format_count(count, 'row')} of {table.name}", yes=yes, dry_run=dry_run):
         print_snapshot(table.delete(where))
 

@@ -134,6 +134,7 @@ def prepare_query(
     bound = literals and tree.find(exp.Placeholder) is not None
     if bound:
         bind(tree, given)
+    _name_subqueries(tree)
     variables: dict[str, object] = {}
     viewed = False
     named: set[tuple[str, ...]] = set()
@@ -168,6 +169,18 @@ def prepare_query(
         return Prepared(query, {}, {})
     _qualify_less(tree, named)
     return Prepared(run_with_stack(lambda: tree.sql(dialect=DuckDB), query, "the query"), variables, used)
+
+
+def _name_subqueries(tree: Node) -> None:
+    """Name the columns that are computed by a subquery, since its tables are replaced in DuckDB's own names."""
+    columns = [column for select in tree.find_all(exp.Select) for column in select.expressions]
+    for column in columns:
+        if not column.output_name and column.find(exp.Table) is not None:
+            column.replace(exp.alias_(column.copy(), _render_name(column), quoted=True))
+
+
+def _render_name(column: Node) -> str:
+    return str(run_with_stack(lambda: column.sql(dialect=DuckDB).replace("\n", " "), "", "the query"))
 
 
 def _take_catalog(table: Node, sources: Sources) -> tuple[tuple[str, ...], Sources]:

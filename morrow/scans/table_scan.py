@@ -278,9 +278,7 @@ class Scan(Rows):
         return clean_text(f"Scan({', '.join(parts)}, snapshot={self.snapshot_id})")
 
     def _repr_html_(self) -> str:
-        from morrow.html import build_element
-
-        return build_element("pre", self.explain())
+        return self.explain()._repr_html_()
 
 
 def plan_with_outlines(scan: Scan, outlines: Outlines) -> Scan:

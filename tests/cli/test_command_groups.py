@@ -57,6 +57,14 @@ def test_profiles_that_are_wrong_are_refused(
     assert text in done.err
 
 
+def test_a_profile_without_a_file_of_profiles(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MORROW_PROFILES", str(tmp_path / "none.toml"))
+    done = run("--profile", "prod", "tags", "db.t")
+    assert done.code == 1
+    assert "there is no profile 'prod', since there is no" in done.err
+    assert "MORROW_PROFILES names another file" in done.err
+
+
 def test_names_are_of_the_catalog_that_options_profiles_and_the_environment_describe(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,8 +30,8 @@ def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_tables_are_made_changed_and_dropped(run: Run, tmp_path: Path) -> None:
     made = run("create", "db.it's", 'id BIGINT, "a=b" STRING', "-k", "id", "--set", "bucket=1", "--comment", "x")
     assert made.code == 0, made.err
-    assert run("alter", "db.it's", "--add", "c=d=DECIMAL(5, 2)", "--drop", "id").code == 1  # all or nothing
-    assert run("alter", "db.it's", "--add", "c=d=DECIMAL(5, 2)", "--drop", "a=b").out == "schema 1\n"
+    assert run("alter", "db.it's", "--add", "c=d=DECIMAL(5, 2)", "--drop", "--yes", "id").code == 1  # all or nothing
+    assert run("alter", "db.it's", "--add", "c=d=DECIMAL(5, 2)", "--drop", "--yes", "a=b").out == "schema 1\n"
     assert run("alter", "db.it's").code == 1
     assert run("alter", "db.it's", "--rename", "c").code == 1
     assert run("schema", "db.it's", "-f", "csv").lines[1:] == [
@@ -46,10 +46,10 @@ def test_tables_are_made_changed_and_dropped(run: Run, tmp_path: Path) -> None:
     assert run("ls", "no").code == 1
     assert run("ls", tmp_path / "nowhere").code == 1
     assert run("drop", "db.new", "--dry-run").out.startswith("would drop db.new in ")
-    assert run("drop", "db").code == 1  # it contains a table
+    assert run("drop", "--yes", "db").code == 1  # it contains a table
     assert run("drop", tmp_path / "wh/db.db/new", "--yes").out == "table db.new dropped\n"
-    assert run("drop", "db.new").code == 1
-    assert run("drop", "db.new", "--if-exists").out == "nothing to do\n"
+    assert run("drop", "--yes", "db.new").code == 1
+    assert run("drop", "--yes", "db.new", "--if-exists").out == "nothing to do\n"
     assert run("drop", "db", "--yes").out == "database db dropped\n"
 
 
@@ -60,7 +60,7 @@ def test_rows_go_in_change_are_compared_and_go_out(run: Run, rows: Path, tmp_pat
     assert run("update", "db.t", "--set", "n=n + 1", "-w", "id = 1").code == 0
     assert run("delete", "db.t", "-w", "id = 2", "--dry-run").out == "would delete 1 row of t\n"
     assert run("count", "db.t").out == "3\n"
-    assert run("delete", "db.t", "-w", "id = 2").code == 0
+    assert run("delete", "--yes", "db.t", "-w", "id = 2").code == 0
     table = morrow.Catalog(tmp_path / "wh").table("db.t")
     table.tags.create("first", 1)
     table.branches.create("dev", tag="first")

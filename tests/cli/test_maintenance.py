@@ -38,7 +38,7 @@ def test_rollback(run: Run, small_table: morrow.Table, by: str) -> None:
     small_table.tags.create("v2", 2)
     goal = {"--snapshot": 2, "--tag": "v2", "--timestamp": small_table.snapshots()[1].time.isoformat()}[by]
 
-    assert run("rollback", small_table.path, by, goal).out == "snapshot 2 (APPEND): 2 stored rows\n"
+    assert run("rollback", "--yes", small_table.path, by, goal).out == "snapshot 2 (APPEND): 2 stored rows\n"
     assert rows(small_table) == [(1,), (2,)]
 
 
@@ -47,31 +47,31 @@ def test_rollback_of_a_branch(run: Run, small_table: morrow.Table) -> None:
     dev = small_table.on_branch("dev")
     dev.append([{"a": 9}])
 
-    run("rollback", small_table.path, "--snapshot", 2, "--branch", "dev")
+    run("rollback", "--yes", small_table.path, "--snapshot", 2, "--branch", "dev")
     assert rows(dev) == [(1,), (2,)]
     assert ids(small_table) == [1, 2, 3, 4]
 
 
 def test_expire_by_number(run: Run, small_table: morrow.Table) -> None:
     limits = ("--retain-max", 2, "--retain-min", 1)
-    assert run("expire", small_table.path, *limits, "--max-deletes", 1).out == "1 snapshot removed\n"
-    assert run("expire", small_table.path, *limits).out == "1 snapshot removed\n"
-    assert run("expire", small_table.path, *limits).out == "nothing to do\n"
+    assert run("expire", "--yes", small_table.path, *limits, "--max-deletes", 1).out == "1 snapshot removed\n"
+    assert run("expire", "--yes", small_table.path, *limits).out == "1 snapshot removed\n"
+    assert run("expire", "--yes", small_table.path, *limits).out == "nothing to do\n"
     assert ids(small_table) == [3, 4]
 
 
 def test_what_is_left_and_why(run: Run, small_table: morrow.Table) -> None:
-    assert run("expire", small_table.path).err == "4 snapshots left: retain_min keeps 10\n"
+    assert run("expire", "--yes", small_table.path).err == "4 snapshots left: retain_min keeps 10\n"
     small_table.consumers.record("job", 3)
     for more, removed in ((["--dry-run"], "would remove 2 snapshots"), ([], "2 snapshots removed")):
-        done = run("expire", small_table.path, "--retain-max", 1, *more)
+        done = run("expire", "--yes", small_table.path, "--retain-max", 1, *more)
         assert done.out.startswith(removed)
         assert done.err == "2 snapshots left: consumer 'job' needs 3\n"
 
 
 def test_expire_by_age_or_time(run: Run, small_table: morrow.Table) -> None:
     def expire(older_than: object) -> str:
-        return run("expire", small_table.path, "--retain-min", 1, "--older-than", older_than).out
+        return run("expire", "--yes", small_table.path, "--retain-min", 1, "--older-than", older_than).out
 
     second = small_table.snapshots()[1]
     # A bare number is a time in the past, not an age of five milliseconds.
@@ -92,7 +92,7 @@ def test_orphans_are_listed_and_removed_on_demand(run: Run, small_table: morrow.
     assert listed.err == "2,000 bytes, not removed: give --delete\n"
     assert orphan.exists()
 
-    assert run("orphans", small_table.path, "--delete").err == "2,000 bytes, removed\n"
+    assert run("orphans", small_table.path, "--delete", "--yes").err == "2,000 bytes, removed\n"
     assert not orphan.exists()
     assert run("orphans", small_table.path).lines[-1] == "0 rows"
 
@@ -142,13 +142,15 @@ def test_orphans_outside_are_those_of_folders_that_are_named(
     os.utime(outside, (time.time() - 9 * DAYS,) * 2)
     small_table.alter.set_options({"data-file.external-paths": str(tmp_path / "outside")})
 
-    done = run("orphans", small_table.path, "--delete", "--format", "csv")
+    done = run("orphans", small_table.path, "--delete", "--yes", "--format", "csv")
     assert (done.lines, outside.exists()) == (["path"], True)
     assert done.err == (
         f"not looked at: {tmp_path}/outside; give its folder, morrow --allowed-root FOLDER orphans PATH\n"
     )
 
-    done = run("--allowed-root", tmp_path / "outside", "orphans", small_table.path, "--delete", "--format", "csv")
+    done = run(
+        "--allowed-root", tmp_path / "outside", "orphans", small_table.path, "--delete", "--yes", "--format", "csv"
+    )
     assert (done.lines, outside.exists()) == (["path", str(outside)], False)
 
 
@@ -207,7 +209,7 @@ def test_rename_and_delete_a_tag(run: Run, written: morrow.Table) -> None:
 
     assert run("tag", written.path, "v1", "--rename", "first").out == "tag v1 renamed to first\n"
     assert named(written) == {"first": 1}
-    assert run("tag", written.path, "first", "--delete").out == "tag first deleted\n"
+    assert run("tag", written.path, "first", "--delete", "--yes").out == "tag first deleted\n"
     assert named(written) == {}
 
 
@@ -236,12 +238,12 @@ def test_the_life_of_a_branch(run: Run, written: morrow.Table) -> None:
     written.on_branch("empty").append([{"a": 5}])
     assert run("branch", path, "empty", "--merge").out == "main has the rows of the branch empty\n"
     assert rows(written) == [(1,), (2,), (3,), (5,)]
-    assert run("branch", path, "empty", "--delete").out == "branch empty deleted\n"
+    assert run("branch", path, "empty", "--delete", "--yes").out == "branch empty deleted\n"
     assert run("branch", path, "one", "--rename", "first").out == "branch one renamed to first\n"
     assert written.branches() == ["first", "two"]
 
     written.on_branch("two").append([{"a": 9}])
-    assert run("branch", path, "two", "--fast-forward").out == "main is what the branch two is\n"
+    assert run("branch", path, "two", "--fast-forward", "--yes").out == "main is what the branch two is\n"
     assert rows(written) == [(1,), (2,), (9,)]
 
 

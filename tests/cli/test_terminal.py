@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -57,7 +59,8 @@ def test_progress_counts_rows_and_passes_the_batches_on(
     assert capsys.readouterr().err == ""
 
 
-# Commands that delete: --dry-run shows the effect, a terminal asks for confirmation, and --yes does it.
+# Commands that delete: --dry-run shows the effect, a terminal asks for confirmation, and --yes does it. Without a
+# terminal and --yes they are refused.
 
 DELETING = {
     ("delete", "-w", "id = 1"): "delete 1 row of t",
@@ -120,11 +123,72 @@ def test_dry_runs_and_refusals_change_nothing(
     assert asked == [f"{deed}?" for deed in DELETING.values()]
 
 
-def test_done_where_nobody_can_be_asked(run: Run, small_table: morrow.Table) -> None:
+def test_refused_where_no_terminal_can_be_asked(run: Run, small_table: morrow.Table, tmp_path: Path) -> None:
+    before = state(small_table)
+    for (command, *given), told in DELETING.items():
+        done = run(command, small_table.path, *given)
+        assert (done.code, done.out) == (1, "")
+        assert f"this would {told}" in done.err
+        assert "not a terminal" in done.err
+        assert "--yes" in done.err
+        assert state(small_table) == before, command
+    warehouse = tmp_path / "shop"
+    morrow.Catalog(warehouse).sql("CREATE DATABASE db; CREATE TABLE db.t AS SELECT 1 AS id; CREATE DATABASE other")
+    for words in (
+        *(("drop", "db.t"), ("drop", "db", "--cascade"), ("drop", "other"), ("sql", "DROP TABLE db.t")),
+        *(("sql", "DELETE FROM db.t"), ("sql", "TRUNCATE TABLE db.t"), ("sql", "CALL sys.purge_files('db.t')")),
+        *(("sql", "CREATE OR REPLACE TABLE db.t AS SELECT 2 AS id"), ("orphans", "db.t", "--delete")),
+    ):
+        done = run("--warehouse", warehouse, *words)
+        assert done.code == 1, words
+        assert "--yes" in done.err
+    assert morrow.Catalog(warehouse).sql("SELECT id FROM db.t").fetchall() == [(1,)]
+    assert morrow.Catalog(warehouse).databases() == ["db", "other"]
+
+
+def test_what_is_idle_needs_no_answer(run: Run, small_table: morrow.Table) -> None:
+    assert run("expire", small_table.path).out == "nothing to do\n"
+
+
+def test_done_with_yes(run: Run, small_table: morrow.Table) -> None:
     assert run("tag", small_table.path, "one", "--delete", "--yes").out == "tag one deleted\n"
-    assert run("expire", small_table.path, "--retain-max", 1, "--retain-min", 1).out == "2 snapshots removed\n"
-    assert run("alter", small_table.path, "--drop", "v").out == "schema 1\n"
+    assert run("expire", small_table.path, "-y", "--retain-max", 1, "--retain-min", 1).out == "2 snapshots removed\n"
+    assert run("alter", small_table.path, "--drop", "v", "--yes").out == "schema 1\n"
     assert run("history", small_table.path, "-f", "csv").lines[1].split(",")[:1] == ["3"]
+
+
+@pytest.fixture
+def _logger() -> Iterator[None]:
+    """Restore Morrow's logger, which the options of a command configure."""
+    log = logging.getLogger("morrow")
+    handlers, level = list(log.handlers), log.level
+    yield
+    log.handlers[:], log.level = handlers, level
+    log.setLevel(level)
+
+
+LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO morrow\.\S+: .+")
+
+
+@pytest.mark.usefixtures("_logger")
+@pytest.mark.parametrize("before", [True, False])
+def test_log_levels(run: Run, small_table: morrow.Table, before: bool) -> None:
+    given = ("--log-level", "info")
+    words = ("delete", small_table.path, "-w", "id = 1", "--yes")
+    done = run(*given, *words) if before else run(*words, *given)
+    assert done.code == 0
+    lines = done.err.splitlines()
+    assert lines
+    assert all(LINE.fullmatch(line) for line in lines), lines
+    assert run("delete", "--log-level", "loud", small_table.path, "-w", "id = 2").code == 2
+
+
+@pytest.mark.usefixtures("_logger")
+def test_quiet(run: Run, small_table: morrow.Table) -> None:
+    assert run("expire", small_table.path).err == "3 snapshots left: retain_min keeps 10\n"
+    assert run("expire", small_table.path, "--quiet").err == ""
+    assert run("-q", "expire", small_table.path).out == "nothing to do\n"
+    assert run("-q", "count", f"{small_table.path}/nope").err != ""  # errors are shown
 
 
 def test_an_interrupted_question_is_a_no(small_table: morrow.Table) -> None:

@@ -52,17 +52,17 @@ def test_append_a_column_of_kinds(run: Run, table: morrow.Table, tmp_path: Path)
 def test_overwrite(run: Run, table: morrow.Table, tmp_path: Path) -> None:
     table.append({"id": [8, 9], "d": [DAY, DAY + dt.timedelta(1)], "m": [None] * 2, "s": [None] * 2})
     (tmp_path / "rows.csv").write_text(CSV)
-    run("overwrite", table.path, tmp_path / "rows.csv")
+    run("overwrite", "--yes", table.path, tmp_path / "rows.csv")
     assert [row[0] for row in rows(table)] == [1, 2, 9]
-    run("overwrite", table.path, tmp_path / "rows.csv", "--whole")
+    run("overwrite", "--yes", table.path, tmp_path / "rows.csv", "--whole")
     assert rows(table) == ROWS
 
 
 def test_delete(run: Run, table: morrow.Table) -> None:
     table.append(pl.DataFrame(ROWS, table.schema.names, orient="row"))
-    run("delete", table.path, "--filter", "m > 1")
+    run("delete", "--yes", table.path, "--filter", "m > 1")
     assert rows(table) == ROWS[1:]
-    assert run("delete", table.path, "-w", "id = 99").out == "nothing to do\n"
+    assert run("delete", "--yes", table.path, "-w", "id = 99").out == "nothing to do\n"
 
 
 def test_compact(run: Run, table: morrow.Table) -> None:

@@ -123,6 +123,19 @@ def test_time_travel(catalog: morrow.Catalog, con: duckdb.DuckDBPyConnection, tr
     assert rows(catalog, f"SELECT id FROM db.orders {travel} ORDER BY id", con) == [(i,) for i in ids]
 
 
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("SELECT (SELECT max(id) FROM db.orders) FROM db.orders", ["(SELECT MAX(id) FROM db.orders)"]),
+        ("WITH a AS (SELECT EXISTS(SELECT 1 FROM db.orders)) SELECT * FROM a", ["EXISTS(SELECT 1 FROM db.orders)"]),
+        ("SELECT id, (SELECT count(*) FROM db.orders) AS n FROM db.orders", ["id", "n"]),
+        ("SELECT (SELECT 1 FROM db.orders LIMIT 1) UNION ALL SELECT 2", ["(SELECT 1 FROM db.orders LIMIT 1)"]),
+    ],
+)
+def test_names_of_computed_columns(catalog: morrow.Catalog, query: str, names: list[str]) -> None:
+    assert catalog.sql(query).columns == names
+
+
 def test_several_states_in_one_query(catalog: morrow.Catalog, con: duckdb.DuckDBPyConnection) -> None:
     query = """
         SELECT id FROM db.orders WHERE id NOT IN (SELECT id FROM db.orders VERSION AS OF 'v2')

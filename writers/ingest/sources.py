@@ -195,13 +195,12 @@ def build_column(kind: t.DataType | None, values: Any) -> Any:
     if not isinstance(values, (list, tuple)) and getattr(values, "dtype", None) != np.dtype(object):
         return pa.array(values)
     is_map = isinstance(kind, (t.MapType, t.MultisetType))
-    given = [None if value is None else _to_entries(value) for value in values] if is_map else list(values)
+    given = list(values)
     if "pandas" in sys.modules:
         given = [None if type(value).__name__ in PANDAS_NULLS else value for value in given]
-    try:
-        made = pa.array(given)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise TypeError(find_mixed_types(given) or error) from error
+    if is_map:
+        given = [None if value is None or _is_nan(value) else _to_entries(value) for value in given]
+    made = _infer_array(given, nan_is_null=kind is not None and not isinstance(kind, (t.FloatType, t.DoubleType)))
     check_objects(given, made.type)
     if isinstance(kind, t.FloatType):
         return _narrow(made)
@@ -209,6 +208,28 @@ def build_column(kind: t.DataType | None, values: Any) -> Any:
         return made
     is_empty = pa.types.is_list(made.type) and not made.values
     return pa.array(given, pa.list_(pa.struct([kind.arrow().key_field, kind.arrow().item_field]))) if is_empty else made
+
+
+def _infer_array(values: list[Any], *, nan_is_null: bool) -> pa.Array:
+    """Convert Python values to Arrow. NaN means null in columns that are not of floats, as in ``DataFrame.to_dict``.
+
+    The list is changed. Raises `TypeError` for values of several types.
+    """
+    try:
+        made = pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        if nan_is_null and any(map(_is_nan, values)):
+            values[:] = [None if _is_nan(value) else value for value in values]
+            return _infer_array(values, nan_is_null=False)
+        raise TypeError(find_mixed_types(values) or error) from error
+    if nan_is_null and pa.types.is_floating(made.type):
+        values[:] = [None if _is_nan(value) else value for value in values]
+        return pa.array(values)
+    return made
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and value != value
 
 
 def _narrow(numbers: pa.Array) -> pa.Array:
@@ -330,7 +351,8 @@ def from_pandas(frame: Any, types: Mapping[str, t.DataType]) -> pa.Table:
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         for name, column in frame.items():
             if column.dtype == object and (mixed := find_mixed_types(column.tolist())):
-                raise InvalidArgument(f"column {name!r} of the DataFrame: {mixed}") from None
+                call = f"df[{name!r}] = df[{name!r}].astype(str)"
+                raise InvalidArgument(f"column {name!r} of the DataFrame: {mixed}, such as by {call}") from None
         raise
     for name, (_, column) in zip(table.column_names, frame.items()):
         if column.dtype == object:

@@ -82,7 +82,8 @@ def check_expression(what: str, value: Value, columns: Columns) -> Expression:
         known = {f"{name}.{inner}" if inner else name for name, below in columns.items() for inner in below or ("",)}
         for name in value.meta.root_names():
             if name not in known:
-                hint = suggest_name(name, known)
+                sides = [f"write pl.col('{side}.{name}')? " for side, below in columns.items() if name in (below or ())]
+                hint = "".join(sides[:1]) or suggest_name(name, known)
                 raise ColumnNotFound(f"{what}: there is no column {name!r}; {hint}{format_columns(sorted(known))}")
     return Expression(what, value)
 
@@ -111,8 +112,12 @@ def _parse_paths(what: str, text: str) -> list[tuple[str, ...]]:
 def _check_path(what: str, path: tuple[str, ...], columns: Columns) -> None:
     names = {name.casefold(): below for name, below in columns.items()}
     if path[0].casefold() not in names:
+        sides = [side for side, below in columns.items() if below and path[0].casefold() in map(str.casefold, below)]
+        hint = " or ".join(f"{side}.{'.'.join(path)}" for side in sides)
         raise ColumnNotFound(
-            f"{what}: there is no column {'.'.join(path)!r}; {suggest_name(path[0], columns)}"
+            f"{what}: there is no column {'.'.join(path)!r}; write {hint}"
+            if sides
+            else f"{what}: there is no column {'.'.join(path)!r}; {suggest_name(path[0], columns)}"
             f"{format_columns(columns)}. Text is SQL here: a text value is written with quotes inside, or as "
             f"polars.lit({path[0]!r})"
         )

@@ -57,6 +57,8 @@ class Wire:
     framed: bool = False
     compact: bool = False
     trusted: bytes = field(default=b"", repr=False)
+    principal: str = ""
+    """The metastore's name in Kerberos, ``hive/_HOST@REALM``; empty without Kerberos."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_context"}
@@ -68,6 +70,14 @@ class Wire:
 
         connection = _load_tls_socket()(host, port, self._context) if self.tls else TSocket(host, port)
         connection.setTimeout(seconds * 1000)
+        if self.principal:
+            with require_extra("Kerberos of Hive's metastore", "kerberos", "kerberos"):
+                import kerberos  # noqa: F401
+            with require_extra("Kerberos of Hive's metastore", "puresasl", "kerberos"):
+                import puresasl.client  # noqa: F401
+            service, _, name = self.principal.partition("@")[0].partition("/")
+            server = host if name in ("", ANY_HOST) else name
+            return TTransport.TSaslClientTransport(connection, server, service, mechanism="GSSAPI", qops=[b"auth"])
         return (TTransport.TFramedTransport if self.framed else TTransport.TBufferedTransport)(connection)
 
     def protocol(self, transport: Any) -> Any:
@@ -210,6 +220,8 @@ class _Entries:
 
 SCHEME = "thrift://"
 PLAIN = Wire()
+ANY_HOST = "_HOST"
+"""The host in a principal that stands for the server's own."""
 DEFAULT_PORT = 9083
 MAX_IDLE = 4
 """Maximum number of idle connections."""
@@ -309,7 +321,7 @@ class Metastore:
         for host, port in self._addresses:
             transport = self._wire.transport(host, port, self._timeout)
             try:
-                transport.open()
+                self._open(transport)
                 client = Client(self._wire.protocol(transport))
                 if self._tells_user:
                     name = find_user()
@@ -325,6 +337,18 @@ class Metastore:
         raise StorageError(
             f"{self.where}: the metastore does not answer: {_shorten_error(problem)}; check the option uri"
         )
+
+    def _open(self, transport: Any) -> None:
+        """Open a transport. Raises `StorageError` if Kerberos refuses; others as thrift."""
+        try:
+            transport.open()
+        except (_load_transport_error(), OSError):
+            raise
+        except Exception as error:
+            if not self._wire.principal or not type(error).__module__.startswith(("kerberos", "puresasl")):
+                raise
+            hint = "run kinit, and check the option hive.metastore.kerberos.principal"
+            raise StorageError(f"{self.where}: Kerberos refuses: {_shorten_error(error)}; {hint}") from None
 
     def _keep(self, transport: Any, client: Any) -> None:
         with self._lock:

@@ -44,7 +44,13 @@ URIS = declare_honoured("hive.metastore.uris", TEXT, "", "Address of the metasto
 WAREHOUSE_DIR = declare_honoured("hive.metastore.warehouse.dir", TEXT, "", "Warehouse, where warehouse is not set")
 TIMEOUT = declare_honoured("hive.metastore.client.socket.timeout", TEXT, "600s", "Longest wait for an answer")
 SET_UGI = declare_honoured("hive.metastore.execute.setugi", BOOL, True, "Tells the metastore who asks")
-SASL = declare_honoured("hive.metastore.sasl.enabled", BOOL, False, "Kerberos, which Morrow's client does not do")
+SASL = declare_honoured("hive.metastore.sasl.enabled", BOOL, False, "Authenticates by Kerberos, with the user's ticket")
+PRINCIPAL = declare_honoured(
+    "hive.metastore.kerberos.principal", TEXT, "hive/_HOST", "The metastore's name in Kerberos; _HOST is its host"
+)
+PROTECTION = declare_honoured(
+    "hadoop.rpc.protection", make_choice("authentication"), "authentication", "What Kerberos protects"
+)
 MODE = declare_honoured(
     "hive.metastore.client.thrift.transport.mode", TEXT, "binary", "HTTP, which Morrow's client does not do"
 )
@@ -59,7 +65,8 @@ COMPACT = declare_honoured(
 )
 DECLARED = (
     *(HIVE_CONF_DIR, LOCATION_IN_PROPERTIES, TABLE_TYPE, FORMAT_TABLES, ALTER_TABLE_CASCADE, SKIP_STATS),
-    *(URIS, WAREHOUSE_DIR, TIMEOUT, SET_UGI, SASL, MODE, SSL, TRUSTSTORE, PASSWORD, FRAMED, COMPACT),
+    *(URIS, WAREHOUSE_DIR, TIMEOUT, SET_UGI, SASL, PRINCIPAL, PROTECTION, MODE, SSL),
+    *(TRUSTSTORE, PASSWORD, FRAMED, COMPACT),
     declare_idle(
         "a trust store tells its kind itself", "hive.metastore.truststore.type", TEXT, None, "Kind of the trust store"
     ),
@@ -67,7 +74,10 @@ DECLARED = (
     declare_idle(TUNING, "client-pool-cache.eviction-interval-ms", LONG, None, "Age of connections"),
     declare_idle(TUNING, "client-pool-cache.keys", TEXT, None, "What connections are told apart by"),
 )
-OF_SITE = (URIS, WAREHOUSE_DIR, TIMEOUT, SET_UGI, SASL, MODE, SSL, TRUSTSTORE, PASSWORD, FRAMED, COMPACT)
+OF_SITE = (
+    *(URIS, WAREHOUSE_DIR, TIMEOUT, SET_UGI, SASL, PRINCIPAL, PROTECTION, MODE, SSL, TRUSTSTORE, PASSWORD, FRAMED),
+    COMPACT,
+)
 UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 DURATION = re.compile(r"\s*(\d+)\s*([a-z]*)\s*")
 
@@ -108,15 +118,14 @@ def read_hive_options(settings: Settings) -> HiveOptions:
 
     Raises:
         InvalidArgument: an option is missing, unknown, or has an invalid value; a file cannot be read.
-        Unsupported: Kerberos, HTTP, or a lock or trust store of an unsupported kind.
+        Unsupported: Kerberos with encryption, HTTP, or a lock or trust store of an unsupported kind.
     """
     settings.checked(DECLARED)
     of_site = _read_site(settings.given.get(HIVE_CONF_DIR) or os.environ.get(CONF_DIR, ""))
     known = {option.key for option in OF_SITE}
     given = settings.updated({**{k: v for k, v in of_site.items() if k in known}, **settings.raw}).given
     if given.get(SASL):
-        hint = "Morrow's client has no Kerberos; name a metastore, or a REST catalog before it, that does without"
-        raise Unsupported(f"{SASL}=true", where="Hive's metastore", hint=hint)
+        given.get(PROTECTION)  # raises for what Morrow's client does not protect
     if (mode := given.get(MODE)) != MODE.default:
         raise Unsupported(
             f"{MODE}={mode!r}", where="Hive's metastore", hint="Morrow's client has no HTTP; name a port of thrift"
@@ -132,7 +141,7 @@ def read_hive_options(settings: Settings) -> HiveOptions:
         uris,
         warehouse,
         _parse_seconds(given.get(TIMEOUT)),
-        given.get(SET_UGI),
+        given.get(SET_UGI) and not given.get(SASL),
         given.get(LOCK_ENABLED),
         given.get(LOCK_ACQUIRE_TIMEOUT).total_seconds(),
         given.get(LOCK_CHECK_MAX_SLEEP).total_seconds(),
@@ -145,6 +154,7 @@ def read_hive_options(settings: Settings) -> HiveOptions:
             given.get(FRAMED),
             given.get(COMPACT),
             read_trust_store(given.get(TRUSTSTORE), given.get(PASSWORD)) if given.get(SSL) else b"",
+            given.get(PRINCIPAL) if given.get(SASL) else "",
         ),
         {
             **({"CASCADE": "true"} if given.get(ALTER_TABLE_CASCADE) else {}),

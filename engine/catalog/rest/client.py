@@ -27,14 +27,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import format_datetime, parsedate_to_datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import quote_plus, unquote_plus, urlencode, urlsplit
+from urllib.parse import quote, quote_plus, unquote_plus, urlencode, urlsplit
 
 from morrow.engine.catalog.settings import URI, Settings
 from morrow.engine.errors import InvalidArgument, StorageError, UnclearOutcome, Unsupported
 from morrow.engine.options.declarations import declare_honoured
 from morrow.engine.options.kinds import TEXT, make_choice
+from morrow.engine.plugins import require_extra
 from morrow.engine.redaction import redact_text, register_secrets
 
 if TYPE_CHECKING:
@@ -101,10 +103,8 @@ class Client:
         self._start()
 
     def _start(self) -> None:
-        try:
-            import urllib3  # noqa: F401  # is it installed?
-        except ImportError as error:
-            raise Unsupported("a REST catalog without urllib3", hint="pip install 'morrow[rest]'") from error
+        with require_extra("a REST catalog", "urllib3", "rest"):
+            import urllib3  # noqa: F401
         self._sign = make_signer(self.settings)
         self._lock = threading.Lock()
         self._pool: tuple[int, urllib3.PoolManager] | None = None
@@ -296,13 +296,28 @@ KEY_ID = declare_honoured("dlf.access-key-id", TEXT, "", "Name of the key of DLF
 KEY_SECRET = declare_honoured("dlf.access-key-secret", TEXT, "", "Secret of the key of DLF")
 SECURITY_TOKEN = declare_honoured("dlf.security-token", TEXT, "", "Token of a temporary key of DLF")
 TOKEN_PATH = declare_honoured("dlf.token-path", TEXT, "", "File with a key of DLF, read anew before the key expires")
-TOKEN_LOADER = declare_honoured("dlf.token-loader", make_choice("local_file"), "", "Where keys of DLF come from")
+TOKEN_LOADER = declare_honoured(
+    "dlf.token-loader", make_choice("local_file", "ecs"), "", "Where keys of DLF come from: a file, or the ECS server"
+)
+ECS_URL = declare_honoured(
+    "dlf.token-ecs-metadata-url",
+    TEXT,
+    "http://100.100.100.200/latest/meta-data/Ram/security-credentials/",
+    "Address of the keys in the metadata service of an ECS server",
+)
+ECS_ROLE = declare_honoured("dlf.token-ecs-role-name", TEXT, "", "Role of the ECS server; by default its only one")
 ALGORITHM = declare_honoured(
     "dlf.signing-algorithm", make_choice("default", "openapi"), "", "Signature; by default the host's"
 )
-OPTIONS = (TOKEN_PROVIDER, TOKEN, REGION, KEY_ID, KEY_SECRET, SECURITY_TOKEN, TOKEN_PATH, TOKEN_LOADER, ALGORITHM)
+OPTIONS = (
+    *(TOKEN_PROVIDER, TOKEN, REGION, KEY_ID, KEY_SECRET, SECURITY_TOKEN, TOKEN_PATH, TOKEN_LOADER, ECS_URL, ECS_ROLE),
+    ALGORITHM,
+)
 
 JSON = "application/json"
+ECS_SECONDS = 10.0
+"""The time after which the metadata service of an ECS server is considered absent."""
+MAX_KEY_BYTES = 1 << 16
 RENEWED_BEFORE = dt.timedelta(hours=1)
 NEXT_HOST = "dlfnext"
 REGION_IN_HOST = re.compile(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
@@ -414,27 +429,68 @@ class _Keys:
 
     def __init__(self, settings: Settings) -> None:
         given = settings.given
-        self._file = given.get(TOKEN_PATH)
+        file, loader = given.get(TOKEN_PATH), given.get(TOKEN_LOADER).lower()
         self._lock = threading.Lock()
         self._key: Key | None = None
-        if not self._file:
-            if given.get(TOKEN_LOADER):
+        self._read = partial(_read_key, file)
+        if loader == "ecs":
+            self._read = partial(_read_ecs_key, given.get(ECS_URL), given.get(ECS_ROLE))
+        elif not file:
+            if loader:
                 settings.required(TOKEN_PATH)
             token = given.get(SECURITY_TOKEN) or None
             self._key = Key(settings.required(KEY_ID), settings.required(KEY_SECRET), token)
 
     def current(self) -> Key:
-        """Return a key that does not expire soon. Raises `StorageError` if the file has none."""
+        """Return a key that does not expire soon. Raises `StorageError` if the file or the ECS server has none."""
         with self._lock:
             key = self._key
             if key is None or (key.ends is not None and key.ends - get_utc_now() < RENEWED_BEFORE):
-                key = self._key = _read_key(self._file)
+                key = self._key = self._read()
             return key
+
+
+def _read_ecs_key(url: str, role: str) -> Key:
+    """Return the key of a role from the metadata service of an ECS server, which also names the role."""
+    url = url.rstrip("/") + "/"
+    if not role:
+        role = _ask_ecs(url).strip()
+        if not role or "/" in role or len(role.split()) > 1:
+            hint = f"set the option {ECS_ROLE}"
+            raise StorageError(f"{redact_text(url)}: the ECS server has no role, or several ({role[:80]!r}); {hint}")
+    place = url + quote(role, safe="")
+    return _parse_key(_ask_ecs(place), redact_text(place), f"of the role {role!r}, see the option {ECS_ROLE}")
+
+
+def _ask_ecs(url: str) -> str:
+    """Return the answer of the metadata service, which is never behind a proxy. Raises `StorageError`."""
+    from http.client import HTTPException
+    from urllib.request import ProxyHandler, build_opener
+
+    if not url.startswith(("http://", "https://")):
+        raise InvalidArgument(f"{redact_text(url)!r} is not an address of http, which the option {ECS_URL} needs")
+    try:
+        with build_opener(ProxyHandler({})).open(url, timeout=ECS_SECONDS) as answer:
+            return str(answer.read(MAX_KEY_BYTES).decode())
+    except (OSError, HTTPException, ValueError) as error:
+        problem = getattr(error, "code", None) or type(getattr(error, "reason", error)).__name__
+        hint = f"keys of ecs are for ECS servers with a role; see the option {ECS_URL}"
+        raise StorageError(f"{redact_text(url)}: no answer of the metadata service ({problem}); {hint}") from None
 
 
 def _read_key(file: str) -> Key:
     try:
-        found: dict[str, Any] = json.loads(Path(file).read_text())
+        text = Path(file).read_text()
+    except (OSError, ValueError) as error:
+        raise StorageError(
+            f"{file}: there is no key of DLF ({type(error).__name__}); it is the option {TOKEN_PATH}"
+        ) from None
+    return _parse_key(text, file, f"it is the option {TOKEN_PATH}")
+
+
+def _parse_key(text: str, where: str, hint: str) -> Key:
+    try:
+        found: dict[str, Any] = json.loads(text)
         ends = found.get("Expiration")
         key = Key(
             found["AccessKeyId"],
@@ -442,9 +498,9 @@ def _read_key(file: str) -> Key:
             found.get("SecurityToken"),
             ends and dt.datetime.strptime(ends, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=dt.UTC),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        kind = type(error).__name__  # the file has secrets, and parser messages may repeat them
-        raise StorageError(f"{file}: there is no key of DLF ({kind}); it is the option {TOKEN_PATH}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        kind = type(error).__name__  # the text has secrets, and parser messages may repeat them
+        raise StorageError(f"{where}: there is no key of DLF ({kind}); {hint}") from None
     register_secrets({"secret": key.secret, "token": key.token or ""})
     return key
 

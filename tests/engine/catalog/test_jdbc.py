@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import sqlite3
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ from morrow.engine.errors import (
 )
 from morrow.engine.io.local import LocalStore
 from morrow.testing import CatalogTests
+from tests.support.fake_mysql import make_module
 from tests.support.postgres import PostgresUnavailable, postgres
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
@@ -71,6 +73,66 @@ class TestPostgres(CatalogTests):
     def catalog(self, options: dict[str, str], server: str) -> Catalog:
         given = {**options, "uri": server, "catalog-key": uuid.uuid4().hex, "lock.enabled": "true"}
         return settings.open_catalog(Settings.of(given))
+
+
+MYSQL = "jdbc:mysql://db.example.com:3307/paimon"
+
+
+@pytest.fixture
+def mysql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    module = make_module(tmp_path / "mysql.db")
+    monkeypatch.setitem(sys.modules, "pymysql", module)
+    return module
+
+
+class TestMysql(CatalogTests):
+    """MySQL's statements over a module like PyMySQL, since no server runs here."""
+
+    @pytest.fixture
+    def catalog(self, options: dict[str, str], mysql: Any) -> Catalog:  # noqa: ARG002
+        return settings.open_catalog(Settings.of({**options, "uri": MYSQL, "lock.enabled": "true"}))
+
+
+def test_an_address_of_mysql(options: dict[str, str], mysql: Any) -> None:
+    uri = f"{MYSQL}?useUnicode=true&characterEncoding=utf-8&sslMode=REQUIRED&connectTimeout=5000&user=me"
+    catalog = morrow.open_catalog({**options, "uri": uri, "jdbc.password": "hush"})
+    catalog.create_database("db", properties={"a": 1, "b": 2})
+    catalog.alter_database("db", {"b": 3, "c": 4})
+    assert catalog.database("db").properties == {"a": "1", "b": "3", "c": "4"}
+    assert mysql.calls == [
+        {
+            "host": "db.example.com",
+            "port": 3307,
+            "database": "paimon",
+            "user": "me",
+            "password": "hush",
+            "connect_timeout": 5,
+            "ssl": {"check_hostname": False},
+            "autocommit": True,
+            "charset": "utf8mb4",
+            "client_flag": 2,
+        }
+    ]
+    mysql.connections[0].lose()
+    assert catalog.databases() == ["db"]  # a query connects again
+    assert "hush" not in repr(catalog) + str(pickle.dumps(catalog._catalog))
+
+
+@pytest.mark.parametrize(
+    ("uri", "error", "message"),
+    [
+        ("jdbc:mysql://localhost", InvalidArgument, "names no database"),
+        (f"{MYSQL}?sslMode=VERIFY_CA", Unsupported, "sslMode=VERIFY_CA"),
+        (f"{MYSQL}?connectTimeout=soon", InvalidArgument, "milliseconds"),
+        (f"{MYSQL}?nope=1", InvalidArgument, "unknown properties of MySQL: nope; known are connectTimeout"),
+        ("jdbc:mysql://localhost:x/db", InvalidArgument, "the address"),
+        ("jdbc:oracle:thin:@x", Unsupported, "jdbc:mysql://HOST:PORT/DATABASE"),
+    ],
+)
+@pytest.mark.usefixtures("mysql")
+def test_wrong_addresses_of_mysql(options: dict[str, str], uri: str, error: type[MorrowError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        morrow.open_catalog({**options, "uri": uri})
 
 
 class Unconditional(LocalStore):
@@ -386,7 +448,7 @@ def test_a_table_that_is_renamed_while_others_write_loses_no_row(options: dict[s
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"uri": "jdbc:mysql://host/db"}, r"jdbc:sqlite:FILE and jdbc:postgresql"),
+        ({"uri": "jdbc:oracle://host/db"}, r"jdbc:sqlite:FILE, jdbc:postgresql"),
         ({"uri": ""}, "needs the option 'uri'"),
         ({"uri": "jdbc:sqlite::memory:"}, "name a file"),
         ({"uri": "jdbc:sqlite:/nope/nope/x.db"}, "unable to open database file; check the option 'uri'"),

@@ -10,7 +10,7 @@ import pytest
 
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.merge.engines import BUILT_IN
+from morrow.engine.merge.engines import BUILT_IN, OVERWRITE_ADVICE
 from morrow.engine.merge.spec import AggregateCall, ColumnMerge, MergeSpec, OnDelete, Rule, SequenceGroup
 from morrow.engine.options.kinds import MERGE_ENGINES
 from tests.engine.merge.described import Columns, described, row
@@ -66,8 +66,7 @@ def test_every_column_outside_the_key_has_a_function() -> None:
         ),
         on_delete=OnDelete.RETRACT,
         updatable=False,
-        undeletable="overwrite the table with the rows that stay, or make another table with "
-        "aggregation.remove-record-on-delete",
+        undeletable=f"{OVERWRITE_ADVICE}, or make another table with aggregation.remove-record-on-delete",
     )
     assert str(spec) == (
         "aggregation by (k) ordered by _SEQUENCE_NUMBER, retractions by column\n"

@@ -199,6 +199,9 @@ def test_branches_have_their_own_snapshots(table: TableFactory) -> None:
     assert found.on_branch("main").snapshot_ids() == [1, 2, 3]
     with pytest.raises(BranchNotFound, match="no branch 'b2'; the branches are main, b1"):
         found.on_branch("b2")
+    shutil.rmtree(branch / "schema")
+    with pytest.raises(BranchNotFound, match=r"branch 'b1' contains no schema; remove it by Table\.branches\.delete"):
+        metadata(table).on_branch("b1")
 
 
 def test_names_of_tags_and_branches_stay_in_their_folder(table: TableFactory) -> None:

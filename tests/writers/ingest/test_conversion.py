@@ -185,7 +185,6 @@ def test_default_values_stand_for_missing_columns_and_for_nulls(tmp_path: Path) 
             InvalidArgument,
             r"values of column 'id' do not make one: row 0 is 1 \(int\), row 1 is 'x' \(str\); convert all",
         ),
-        ([{"v": "a"}, {"v": float("nan")}], InvalidArgument, r"row 1 is nan \(float\); write None for missing values"),
         ("rows.parquet", InvalidArgument, r"for a path, pass pl.scan_parquet\('rows.parquet'\)"),
         ({"id": 5}, InvalidArgument, r"column 'id' is one value"),
     ],
@@ -197,6 +196,34 @@ def test_what_is_refused_writes_nothing(tmp_path: Path, data: object, error: typ
         table.append(data)
     assert table.scan().snapshot_id is None
     assert data_files(Path(table.path)) == set()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        *(("BIGINT", 7), ("STRING", "x"), ("BOOLEAN", True), ("DATE", dt.date(2024, 1, 1)), ("DECIMAL(9, 2)", None)),
+        *(("TIMESTAMP(3)", dt.datetime(2024, 1, 1)), ("ARRAY<DOUBLE>", [1.5]), ("MAP<STRING, INT>", [("a", 1)])),
+        ("BYTES", b"x"),
+    ],
+)
+@pytest.mark.parametrize("missing", ["nan", "NaT", "NA"])
+def test_missing_values_of_pandas_in_rows(tmp_path: Path, kind: str, value: object, missing: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    null = float("nan") if missing == "nan" else getattr(pandas, missing)
+    table = new_table(tmp_path, f"id INT, v {kind}")
+    table.append([{"id": 1, "v": null}, {"id": 2, "v": value}])
+    table.append([{"id": 3, "v": null}])
+    assert sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 1, "v": None},
+        {"id": 2, "v": value},
+        {"id": 3, "v": None},
+    ]
+
+
+def test_nan_stays_a_float(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "a DOUBLE, b FLOAT")
+    table.append([{"a": float("nan"), "b": float("nan")}, {"a": 1, "b": None}])
+    assert str(table.to_polars().rows()) == "[(nan, nan), (1.0, None)]"
 
 
 @pytest.mark.parametrize("library", LIBRARY_CALLS)

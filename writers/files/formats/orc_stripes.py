@@ -250,8 +250,8 @@ def _convert_times(column: int, ticks: Ints, per_second: int, name: str) -> Time
     lost = last & (nanos % NANOS_PER_MILLI != 0)
     if lost.any():
         raise InvalidArgument(
-            f"column {name!r} holds one with {int(nanos[lost][0])} nanoseconds: of the last second before 1970 ORC "
-            "files hold whole milliseconds only; choose Parquet for the table"
+            f"column {name!r} has a timestamp with {int(nanos[lost][0])} nanoseconds in the last second before 1970, "
+            "of which ORC files store whole milliseconds only; set 'file.format' = 'parquet', or round the timestamp"
         )
     return Times(column, seconds + cut - ORC_EPOCH, np.where(last, nanos - NANOS_PER_SECOND, nanos))
 

@@ -6,10 +6,13 @@ import base64
 import pickle
 import socket
 import ssl
+import struct
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -65,7 +68,9 @@ class Handler:
 
 
 @contextmanager
-def served(folder: Path, *, tls: bool, framed: bool = False, compact: bool = False) -> Iterator[int]:
+def served(
+    folder: Path, *, tls: bool, framed: bool = False, compact: bool = False, sasl: bool = False
+) -> Iterator[int]:
     """Serve a metastore; yield its port."""
     from pymetastore.hive_metastore.ThriftHiveMetastore import Processor
     from thrift.protocol import TBinaryProtocol, TCompactProtocol
@@ -94,7 +99,8 @@ def served(folder: Path, *, tls: bool, framed: bool = False, compact: bool = Fal
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "key.pem")
     listener = Socket("0.0.0.0", 0)
-    frames = TTransport.TFramedTransportFactory() if framed else TTransport.TBufferedTransportFactory()
+    frames: Any = TTransport.TFramedTransportFactory() if framed else TTransport.TBufferedTransportFactory()
+    frames = make_sasl_frames() if sasl else frames
     protocols = TCompactProtocol.TCompactProtocolFactory() if compact else TBinaryProtocol.TBinaryProtocolFactory()
     server = TThreadedServer(Processor(Handler()), listener, frames, protocols, daemon=True)
     threading.Thread(target=server.serve, daemon=True).start()
@@ -103,6 +109,80 @@ def served(folder: Path, *, tls: bool, framed: bool = False, compact: bool = Fal
     for connection in ACCEPTED:
         connection.close()
     ACCEPTED.clear()
+
+
+def make_sasl_frames() -> Any:
+    """Return a factory of the server's side of SASL: each connection sends its ticket, then frames."""
+    from thrift.transport import TTransport
+
+    class Frames(TTransport.TFramedTransport):  # type: ignore[misc]  # thrift is untyped
+        accepted = False
+
+        def read(self, size: int) -> Any:
+            inner: Any = self._TFramedTransport__trans
+            while not self.accepted:
+                status, length = struct.unpack(">BI", inner.readAll(5))
+                message = inner.readAll(length)
+                TICKETS.append(message)
+                if status == SASL_OK:
+                    inner.write(struct.pack(">BI", SASL_COMPLETE, 0))
+                    inner.flush()
+                    self.accepted = True
+            return super().read(size)
+
+    class Factory:
+        def getTransport(self, transport: Any) -> Any:  # noqa: N802  # thrift's name
+            return Frames(transport)
+
+    return Factory()
+
+
+SASL_OK, SASL_COMPLETE = 2, 5
+TICKETS: list[bytes] = []
+"""What the server has received before the first frame."""
+
+
+@pytest.fixture
+def kerberos(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Install modules like pure-sasl and pykerberos; return the arguments of their clients."""
+    made: list[dict[str, Any]] = []
+    refused = type("GSSError", (Exception,), {"__module__": "kerberos"})
+
+    class SASLClient:
+        def __init__(self, host: str, service: str, mechanism: str, **more: Any) -> None:
+            self.mechanism, self.complete = mechanism, False
+            made.append({"host": host, "service": service, "mechanism": mechanism, **more})
+
+        def process(self, challenge: bytes | None = None) -> bytes:  # noqa: ARG002
+            if "nobody" in made[-1]["service"]:
+                raise refused("No Kerberos credentials available")
+            self.complete = True
+            return b"ticket"
+
+        wrap = unwrap = staticmethod(lambda data: data)
+
+        def dispose(self) -> None: ...
+
+    TICKETS.clear()
+    for name, module in (
+        ("kerberos", SimpleNamespace()),
+        ("puresasl", SimpleNamespace(client=SimpleNamespace(SASLClient=SASLClient))),
+        ("puresasl.client", SimpleNamespace(SASLClient=SASLClient)),
+    ):
+        monkeypatch.setitem(sys.modules, name, module)
+    return made
+
+
+def test_kerberos(tmp_path: Path, kerberos: list[dict[str, Any]]) -> None:
+    with served(tmp_path, tls=False, sasl=True) as port:
+        found = metastore(port, sasl__enabled="true", kerberos__principal="hive/_HOST@EXAMPLE.COM")
+        assert found.call("get_all_databases") == ["default", "ü"]
+        assert kerberos == [{"host": "127.0.0.1", "service": "hive", "mechanism": "GSSAPI", "qops": [b"auth"]}]
+        assert TICKETS == [b"GSSAPI", b"ticket"]
+        metastore(port, sasl__enabled="true", kerberos__principal="hms/a.b@X").call("get_all_databases")
+        assert (kerberos[-1]["host"], kerberos[-1]["service"]) == ("a.b", "hms")
+        with pytest.raises(StorageError, match=r"Kerberos refuses: No Kerberos credentials.*run kinit"):
+            metastore(port, sasl__enabled="true", kerberos__principal="nobody/_HOST").call("get_all_databases")
 
 
 def metastore(port: int, host: str = "127.0.0.1", **given: str) -> Metastore:

@@ -84,7 +84,11 @@ def test_what_is_not_given_comes_from_the_file_of_hive(tmp_path: Path, monkeypat
     [
         ({}, InvalidArgument, "needs the option 'uri'"),
         ({"uri": "thrift://h:1"}, InvalidArgument, "needs the option 'warehouse'"),
-        ({"hive.metastore.sasl.enabled": "true"}, Unsupported, "has no Kerberos"),
+        (
+            {"hive.metastore.sasl.enabled": "true", "hadoop.rpc.protection": "privacy"},
+            Unsupported,
+            "hadoop.rpc.protection.*authentication",
+        ),
         ({"hive.metastore.client.thrift.transport.mode": "http"}, Unsupported, "has no HTTP; name a port of thrift"),
         ({"lock.type": "zookeeper"}, Unsupported, "its lock is the metastore's"),
         ({"hive.metastore.client.socket.timeout": "soon"}, InvalidArgument, "is a time such as 600s"),

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 import morrow
-from morrow.engine.catalog.rest.client import Key, Request, quote_parameter, sign_sha1, sign_sha256
-from morrow.engine.errors import StorageError
+from morrow.engine.catalog.rest.client import Key, Request, _Keys, quote_parameter, sign_sha1, sign_sha256
+from morrow.engine.catalog.settings import Settings
+from morrow.engine.errors import InvalidArgument, StorageError
 from tests.support.rest_server import rest_server
 
 KEY = Key("access-key-id", "access-key-secret", "securityToken")
@@ -47,6 +51,79 @@ def test_the_open_api_has_a_signature_of_its_own() -> None:
 @pytest.mark.parametrize(("text", "expected"), [("a b/ü~*", "a+b%2F%C3%BC%7E*"), ("t$branch_x", "t%24branch_x")])
 def test_paths_are_written_as_java_writes_them(text: str, expected: str) -> None:
     assert quote_parameter(text) == expected
+
+
+KEYS = {"AccessKeyId": "me", "AccessKeySecret": "hush-hush", "SecurityToken": "for now"}
+
+
+@contextmanager
+def serve_metadata(answers: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
+    """Serve the metadata of an ECS server; yield the address of its keys, and the paths that are asked for."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # http.server's name
+            asked.append(self.path)
+            found = answers.get(self.path.rpartition("/")[2])
+            self.send_response(404 if found is None else 200)
+            self.end_headers()
+            self.wfile.write((found or "").encode())
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/latest/meta-data/Ram/security-credentials/", asked
+        server.shutdown()
+
+
+def find_key(**options: str) -> Key:
+    """Return the key with which a catalog of these options signs."""
+    given = {"uri": "http://dlf.example.com", "token.provider": "dlf", "dlf.token-loader": "ecs", **options}
+    return _Keys(Settings.of(given)).current()
+
+
+@pytest.mark.parametrize("role", ["", "reader"])
+def test_keys_of_an_ecs_server(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # the metadata service is not behind a proxy
+    ends = (dt.datetime.now(dt.UTC) + dt.timedelta(hours=6)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    with serve_metadata({"": "reader", "reader": json.dumps({**KEYS, "Code": "Success", "Expiration": ends})}) as (
+        url,
+        asked,
+    ):
+        given = {"dlf.token-ecs-metadata-url": url, **({"dlf.token-ecs-role-name": role} if role else {})}
+        found = find_key(**given)
+    assert (found.id, found.secret, found.token) == ("me", "hush-hush", "for now")
+    assert [path.rpartition("/")[2] for path in asked] == (["reader"] if role else ["", "reader"])
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ({}, "no answer of the metadata service .404."),
+        ({"": "a\nb"}, "no role, or several"),
+        ({"": ""}, "no role, or several"),
+        ({"": "r", "r": '{"AccessKeySecret": "never-told"'}, "there is no key of DLF"),
+        (
+            {"": "r", "r": '{"AccessKeySecret": "never-told", "AccessKeyId": "a", "Expiration": "soon"}'},
+            "no key of DLF",
+        ),
+    ],
+)
+def test_an_ecs_server_without_a_key(answers: dict[str, str], message: str) -> None:
+    with (
+        serve_metadata(answers) as (url, _),
+        pytest.raises(StorageError, match=message) as caught,
+    ):
+        find_key(**{"dlf.token-ecs-metadata-url": url})
+    assert "never-told" not in str(caught.value)
+
+
+def test_no_ecs_server() -> None:
+    with pytest.raises(StorageError, match=r"^http://127.0.0.1:1/: no answer.*keys of ecs are for ECS servers"):
+        find_key(**{"dlf.token-ecs-metadata-url": "http://127.0.0.1:1/"})
+    with pytest.raises(InvalidArgument, match="not an address of http"):
+        find_key(**{"dlf.token-ecs-metadata-url": "file:///etc/passwd"})
 
 
 def test_every_request_to_dlf_is_signed_with_the_key_of_the_file(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def find_condition(
     Comparisons that depend on the session (times with a zone, text under a collation) are left out.
     """
     select, source, alias = table.parent_select, table.parent, table.args.get("alias")
-    if select is None or not isinstance(source, exp.From) or source.parent is not select:
+    if not isinstance(source, exp.From) or source.parent is not select or select is None:
         return ALWAYS
     where = select.args.get("where")
     if where is None:

@@ -127,6 +127,20 @@ def find_columns(predicate: Predicate) -> frozenset[str]:
     return frozenset(leaf.column for leaf in iterate_leaves(predicate))
 
 
+MAX_CODE_POINT = 0x10FFFF
+SURROGATES = range(0xD800, 0xE000)
+
+
+def find_successor(prefix: str) -> str | None:
+    """Return the least string above all strings that start with `prefix`; None if there is none."""
+    for end in range(len(prefix), 0, -1):
+        following = ord(prefix[end - 1]) + 1
+        following = SURROGATES.stop if following in SURROGATES else following
+        if following <= MAX_CODE_POINT:
+            return prefix[: end - 1] + chr(following)
+    return None
+
+
 def _format_value(value: Value) -> str:
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"

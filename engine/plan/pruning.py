@@ -50,6 +50,7 @@ from morrow.engine.plan.predicate import (
     Value,
     combine_predicates,
     find_columns,
+    find_successor,
     split_conjuncts,
     translate_predicate,
 )
@@ -273,8 +274,6 @@ Mask = npt.NDArray[np.bool_]
 SUCCESSOR_OF_D7FF = "?"
 """Java's writer increments U+D7FF to a lone surrogate, which UTF-8 encodes as a question mark: not an upper bound."""
 ABOVE_SURROGATES = "\ue000"
-MAX_CODE_POINT = 0x10FFFF
-SURROGATES = range(0xD800, 0xE000)
 
 
 class StatsFrame(msgspec.Struct, frozen=True, eq=False):
@@ -462,7 +461,7 @@ def _exclude_prefix(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
     """Evaluate STARTS WITH p: strings from p up to, not including, the successor of p."""
     prefix = str(literals[0])
     excluded = _to_sure_mask(bounds.upper < _to_typed(prefix, bounds.upper))
-    successor = _find_successor(prefix)
+    successor = find_successor(prefix)
     if successor is None:
         return excluded
     return excluded | _to_sure_mask(bounds.lower >= _to_typed(successor, bounds.lower))
@@ -472,16 +471,6 @@ def _exclude_other_prefix(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
     """Evaluate NOT STARTS WITH p: all strings lie between two that start with p."""
     prefix = str(literals[0])
     return _to_sure_mask(bounds.lower.str.starts_with(prefix)) & _to_sure_mask(bounds.upper.str.starts_with(prefix))
-
-
-def _find_successor(prefix: str) -> str | None:
-    """Return the least string above all strings that start with `prefix`; None if there is none."""
-    for end in range(len(prefix), 0, -1):
-        following = ord(prefix[end - 1]) + 1
-        following = SURROGATES.stop if following in SURROGATES else following
-        if following <= MAX_CODE_POINT:
-            return prefix[: end - 1] + chr(following)
-    return None
 
 
 _EXCLUDED: dict[Op, Callable[[_Bounds, tuple[Value, ...]], Mask]] = {

@@ -14,7 +14,7 @@ import re
 import uuid
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
 
 import sqlglot
@@ -27,6 +27,7 @@ from morrow.engine.errors import InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.format.types import DataType
 from morrow.engine.plan.filter.sql_parsing import describe_problem, run_with_stack
 from morrow.engine.plan.time_travel import Travel
+from morrow.queries.conditions import find_condition
 from morrow.queries.dialect import (
     Dialect,
     Node,
@@ -160,7 +161,9 @@ def prepare_query(
             _check_no_travel(table)
             continue
         name = f"morrow_{uuid.uuid4().hex}"
-        variables[name] = make_variable(found, connection)
+        variables[name] = make_variable(
+            found, connection, partial(find_condition, table, parameters=given, connection=connection)
+        )
         named.add((*catalog, (table.db or database or "").lower(), table.name.lower()))
         _replace(table, name)
     changed = put_functions(tree, sources.catalog_function) | _replace_calls(tree, sources, database, given)

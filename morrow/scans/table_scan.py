@@ -152,7 +152,17 @@ class Scan(Rows):
         def plan(columns: Sequence[str] | None, filter: pc.Expression | None) -> tuple[ScanPlan, FileStore]:
             return self.narrowed(columns, filter).plan, self._metadata.store
 
-        return PaimonDataset(self.schema, read, key, plan)
+        if self._request.limit is not None:
+            return PaimonDataset(self.schema, read, key, plan)
+        fields = [self._request.read_schema.column(name) for name in self._request.columns]
+        return PaimonDataset(
+            self.schema,
+            read,
+            key,
+            plan,
+            fields=fields,
+            narrow=lambda condition: self.narrowed(None, condition).dataset(),
+        )
 
     def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> Scan:
         """Return a scan of the same snapshot with fewer columns and rows. Columns and filter refer to this scan's

@@ -60,7 +60,7 @@ from morrow.engine.format.types import (
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
-from morrow.engine.plan.predicate import ALWAYS
+from morrow.engine.plan.predicate import ALWAYS, Predicate
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.engine.polars_versions import export_frame
@@ -147,11 +147,23 @@ def make_relation(
 
 
 def make_variable(
-    source: PaimonDataset | pa.Table, connection: duckdb.DuckDBPyConnection
+    source: PaimonDataset | pa.Table,
+    connection: duckdb.DuckDBPyConnection,
+    find_condition: Callable[[Sequence[DataField]], Predicate] | None = None,
 ) -> pads.Dataset | pa.Table | duckdb.DuckDBPyRelation:
-    """Return the object that queries of `connection` scan under the name of a variable."""
-    text = own_scan(source, connection) if isinstance(source, PaimonDataset) else None
-    return to_scannable(source) if text is None else connection.sql(text)
+    """Return the object that queries of `connection` scan under the name of a variable.
+
+    `find_condition` returns a predicate over columns that all rows fulfil which the query keeps.
+    """
+    if not isinstance(source, PaimonDataset):
+        return to_scannable(source)
+    text = own_scan(source, connection)
+    if text is not None:
+        return connection.sql(text)
+    if find_condition is not None and source.narrow is not None and is_apart(source.schema):
+        condition = find_condition(source.fields)
+        source = source if condition == ALWAYS else source.narrow(condition)
+    return to_scannable(source)
 
 
 def check_connection(connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyConnection:
@@ -500,12 +512,22 @@ ReadFunction = Callable[[Sequence[str] | None, pc.Expression | None], pa.RecordB
 PlanFunction = Callable[[Sequence[str] | None, pc.Expression | None], tuple[ScanPlan, FileStore]]
 """Plans what a `ReadFunction` would read; returns the plan and the store of its files."""
 
+NarrowFunction = Callable[[Predicate], "PaimonDataset"]
+"""Returns the dataset of the rows for which a predicate is true."""
+
 
 class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no types
     """A scan of a Paimon table, as a dataset that can be read any number of times."""
 
     def __init__(
-        self, schema: pa.Schema, read: ReadFunction, key: Hashable = None, plan: PlanFunction | None = None
+        self,
+        schema: pa.Schema,
+        read: ReadFunction,
+        key: Hashable = None,
+        plan: PlanFunction | None = None,
+        *,
+        fields: Sequence[DataField] = (),
+        narrow: NarrowFunction | None = None,
     ) -> None:
         # The base class lacks a Python constructor; only the methods below are ever called.
         self._schema = schema
@@ -514,6 +536,9 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
         """For hosts that take rows in another layout than pyarrow's; None if only `read` is available."""
         self.key = key
         """The source of the rows (table, snapshot, columns, filter); equal keys mean equal rows, except None."""
+        self.fields = fields
+        """The columns as fields of the table, if `narrow` is available."""
+        self.narrow = narrow
 
     @property
     def schema(self) -> pa.Schema:

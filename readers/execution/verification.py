@@ -28,7 +28,8 @@ from morrow.engine.format.types import BlobType, CharType, DataField, DoubleType
 from morrow.engine.names import clear_pattern_name, col, cols, get_series
 from morrow.engine.plan.file_statistics import Bounds, FileFacts, read_file_facts
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.pruning import SUCCESSOR_OF_D7FF, SURROGATES, load_file_index
+from morrow.engine.plan.predicate import SURROGATES
+from morrow.engine.plan.pruning import SUCCESSOR_OF_D7FF, load_file_index
 from morrow.engine.plan.read_guards import guard_read
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.files import FileSource, scan, translate_errors, verify

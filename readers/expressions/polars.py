@@ -19,7 +19,17 @@ from morrow.engine.format.types import DataField
 from morrow.engine.names import col, cols
 from morrow.engine.plan.filter import Filter, Residual
 from morrow.engine.plan.filter.residuals import join_in_pairs
-from morrow.engine.plan.predicate import And, Leaf, Op, Or, Predicate, find_columns, iterate_leaves, split_conjuncts
+from morrow.engine.plan.predicate import (
+    And,
+    Leaf,
+    Op,
+    Or,
+    Predicate,
+    find_columns,
+    find_successor,
+    iterate_leaves,
+    split_conjuncts,
+)
 from morrow.readers.expressions import stop_filters
 
 MAX_PUSHED_CONDITIONS = 64
@@ -135,6 +145,24 @@ def _is_in(column: pl.Expr, literals: tuple[Any, ...], dtype: pl.DataType) -> pl
     return column.is_in(pl.Series(list(literals), dtype=dtype).implode())
 
 
+def _is_in_bounds(column: pl.Expr, literals: tuple[Any, ...], dtype: pl.DataType) -> pl.Expr:
+    """Return `_is_in` after comparisons with the least and the greatest value, by which Polars prunes row groups."""
+    if not literals or any(isinstance(each, (bool, float)) for each in literals):  # NaN has no place in Python's order
+        return _is_in(column, literals, dtype)
+    low, high = pl.lit(min(literals), dtype=dtype), pl.lit(max(literals), dtype=dtype)
+    return (column >= low) & (column <= high) & _is_in(column, literals, dtype)
+
+
+def _starts_with(column: pl.Expr, literals: tuple[Any, ...], dtype: pl.DataType) -> pl.Expr:
+    """Return the comparisons with the least text that begins so and the least beyond, by which Polars prunes."""
+    prefix = literals[0]
+    if not prefix:
+        return column.is_not_null()
+    beyond = find_successor(prefix)
+    least = column >= pl.lit(prefix, dtype=dtype)
+    return least if beyond is None else least & (column < pl.lit(beyond, dtype=dtype))
+
+
 _LEAVES: dict[Op, Build] = {
     Op.EQ: _make_comparison(operator.eq),
     Op.NE: _make_comparison(operator.ne),
@@ -142,10 +170,10 @@ _LEAVES: dict[Op, Build] = {
     Op.LE: _make_comparison(operator.le),
     Op.GT: _make_comparison(operator.gt),
     Op.GE: _make_comparison(operator.ge),
-    Op.IN: _is_in,
+    Op.IN: _is_in_bounds,
     Op.NOT_IN: lambda column, literals, dtype: ~_is_in(column, literals, dtype),
     Op.IS_NULL: lambda column, _literals, _dtype: column.is_null(),
     Op.IS_NOT_NULL: lambda column, _literals, _dtype: column.is_not_null(),
-    Op.STARTS_WITH: lambda column, literals, _dtype: column.str.starts_with(literals[0]),
+    Op.STARTS_WITH: _starts_with,
     Op.NOT_STARTS_WITH: lambda column, literals, _dtype: ~column.str.starts_with(literals[0]),
 }

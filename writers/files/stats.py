@@ -31,7 +31,7 @@ from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.names import KEY_PREFIX, clear_pattern_name
 from morrow.engine.options import WriteOptions
 from morrow.engine.options.declared.merging import STATS_MODE
-from morrow.engine.plan.pruning import SURROGATES
+from morrow.engine.plan.predicate import SURROGATES
 from morrow.writers.files.encoders import FileLayout
 
 ORDERED = (

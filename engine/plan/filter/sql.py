@@ -24,6 +24,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import BooleanType, DataField
 from morrow.engine.names import OWN_PREFIX, reserve_name
+from morrow.engine.plan.filter.implied import derive_predicate
 from morrow.engine.plan.filter.literals import (
     STRING_TYPES,
     build_comparison,
@@ -103,7 +104,11 @@ def _split(text: str, lists: ExtractedLists, columns: Columns) -> list[Part]:
         check_calls(tree, "filter")
         _check_is_condition(tree, columns)
     parts: list[Part] = [condition for condition in conditions if condition is not None]
-    return [*parts, _combine_residuals(rest, lists, columns)] if rest else parts
+    if not rest:
+        return parts
+    derived = [limit_depth(derive_predicate(tree, translator)) for _, tree in rest]
+    parts += [predicate for predicate in derived if predicate is not None and predicate != ALWAYS]
+    return [*parts, _combine_residuals(rest, lists, columns)]
 
 
 def _combine_residuals(rest: Sequence[tuple[str, Node]], lists: ExtractedLists, columns: Columns) -> Residual:
@@ -245,7 +250,8 @@ class Translator:
             return None
         return rule(node, want is not bool(node.args.get("negate")))
 
-    def _column(self, node: Node) -> DataField | None:
+    def find_column(self, node: Node) -> DataField | None:
+        """Return the column that a node is; None for anything else, also for a member of a column."""
         node = node.unnest()
         if not isinstance(node, exp.Column) or len(node.parts) > 1:
             return None
@@ -257,7 +263,7 @@ class Translator:
         return combine_all(children) if isinstance(node, exp.And) is want else combine_any(children)
 
     def _bare_column(self, node: Node, want: bool) -> Predicate | None:
-        column = self._column(node)
+        column = self.find_column(node)
         return Leaf(column.name, Op.EQ, (want,)) if column and isinstance(column.type, BooleanType) else None
 
     def _comparison(self, node: Node, want: bool) -> Predicate | None:
@@ -267,7 +273,7 @@ class Translator:
         )
 
     def _compared(self, left: Node, op: Op, right: Node) -> Predicate | None:
-        column, literal = self._column(left), read_constant(right)
+        column, literal = self.find_column(left), read_constant(right)
         if column is None or literal is None:
             return None
         if literal is NULL:
@@ -284,7 +290,7 @@ class Translator:
         return combine_any([self._compared(node.this, Op.LT, low), self._compared(node.this, Op.GT, high)])
 
     def _in(self, node: Node, want: bool) -> Predicate | None:
-        column = self._column(node.this)
+        column = self.find_column(node.this)
         literals = self._literals(node.expressions)
         if column is None or not literals or any(literal is None for literal in literals):
             return None
@@ -307,7 +313,7 @@ class Translator:
 
     def _is(self, node: Node, want: bool) -> Predicate | None:
         operand, right = node.this, node.expression
-        column = self._column(operand)
+        column = self.find_column(operand)
         if isinstance(right, exp.Null):
             if column is None:
                 return None
@@ -323,7 +329,7 @@ class Translator:
     def _null_safe(self, node: Node, want: bool) -> Predicate | None:
         equal = isinstance(node, exp.NullSafeEQ) is want
         for left, right in ((node.this, node.expression), (node.expression, node.this)):
-            column, literal = self._column(left), read_constant(right)
+            column, literal = self.find_column(left), read_constant(right)
             if column is None or literal is None:
                 continue
             if literal is NULL:
@@ -355,7 +361,7 @@ class Translator:
         return Leaf(column.name, op if want else NEGATED[op], (literal,)) if column else None
 
     def _string_column(self, node: Node) -> DataField | None:
-        column = self._column(node)
+        column = self.find_column(node)
         return column if column and isinstance(column.type, STRING_TYPES) else None
 
 

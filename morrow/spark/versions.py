@@ -124,15 +124,22 @@ def get_clustering(writer: Any) -> tuple[Any, ...]:
 def to_mapping(spark: Any, scala: Any) -> dict[str, str]:
     """Convert a Scala map."""
     if is_scala_2_12(spark):
-        return dict(spark._jvm.scala.collection.JavaConverters.mapAsJavaMap(scala))
-    return dict(spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala))
+        found = spark._jvm.scala.collection.JavaConverters.mapAsJavaMap(scala)
+    else:
+        found = spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala)
+    return {key: found[key] for key in found.keySet().toArray()}
 
 
 def to_list(spark: Any, scala: Any) -> list[Any]:
-    """Convert a Scala sequence."""
+    """Convert a Scala sequence.
+
+    It is read as an array: py4j's iterators end with an exception, about which PySpark asks the JVM many questions.
+    """
     if is_scala_2_12(spark):
-        return list(spark._jvm.scala.collection.JavaConverters.seqAsJavaList(scala))
-    return list(spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala))
+        found = spark._jvm.scala.collection.JavaConverters.seqAsJavaList(scala)
+    else:
+        found = spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala)
+    return list(found.toArray())
 
 
 def make_dataset(spark: Any, plan: Any) -> Any:

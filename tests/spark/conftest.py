@@ -36,7 +36,7 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 FOR_FEW_ROWS = {"spark.sql.adaptive.enabled": "false", **INTERPRETED}
 """Settings for queries over three rows, for which plans are not changed while they run either."""
 
-OF_FEW_ROWS = ("maintenance", "procedures", "source", "writing")
+OF_FEW_ROWS = ("maintenance", "procedures", "source", "spark", "statements", "writing")
 """Folders, besides `catalogs`, whose queries have these settings. `make test-long` compiles them, like all reads."""
 
 IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"

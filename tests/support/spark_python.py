@@ -31,7 +31,18 @@ from morrow.spark.job.tasks import MIN_THREADS
 VARIABLE = "MORROW_TESTS_PYTHON"
 START = Path(__file__).parent / "warm"
 ROOT = Path(__file__).parents[2]
-LIBRARIES = ("pandas", "polars", "pyarrow.dataset", "pyarrow.parquet", "pyspark.worker", "pyspark.sql.worker")
+LIBRARIES = ("pandas", "polars", "pyarrow.dataset", "pyarrow.parquet", "pyspark.worker")
+PLANNERS = tuple(
+    f"pyspark.sql.worker.{name}"
+    for name in (
+        "commit_data_source_write",
+        "create_data_source",
+        "data_source_pushdown_filters",
+        "lookup_data_sources",
+        "plan_data_source_read",
+        "write_into_data_source",
+    )
+)
 STREAMS = tuple(f"pyspark.sql.streaming.{name}" for name in ("python_streaming_source_runner", "datasource"))
 
 
@@ -43,7 +54,7 @@ def forked_pythons() -> Iterator[dict[str, str]]:
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(path)
             listening.listen(64)  # processes may ask before the imports are done
-            command = [sys.executable, "-m", "tests.support.spark_python", str(listening.fileno())]
+            command = [sys.executable, "-W", "ignore", "-m", "tests.support.spark_python", str(listening.fileno())]
             server = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=ROOT, pass_fds=[listening.fileno()])
         try:
             paths = filter(None, (str(START), os.environ.get("PYTHONPATH")))
@@ -70,12 +81,12 @@ def main(listening: socket.socket) -> None:
 
 
 def import_all() -> None:
+    import morrow.spark
 
-    for package in map(import_module, ("morrow.spark", "pyspark.sql.worker")):
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            import_module(module.name)
-    for name in (*LIBRARIES, *STREAMS):
-        import_module(name)
+    modules = pkgutil.walk_packages(morrow.spark.__path__, "morrow.spark.")
+    for name in (*LIBRARIES, *PLANNERS, *STREAMS, *(module.name for module in modules)):
+        with suppress(ImportError):  # needs a newer PySpark
+            import_module(name)
 
 
 def attend(connection: socket.socket) -> None:

@@ -20,6 +20,7 @@ from morrow.spark.jvm.classes import (
     read_sources,
 )
 from morrow.spark.jvm.file_scans import INDEX_FOLDER
+from tests.support.spark_cluster import SHORT_LIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,6 +70,7 @@ def test_the_text_is_java(tmp_path: Path) -> None:
         for name, text in read_sources(folder).items():
             (tmp_path / folder / name).write_text(text)
     texts = [str(path) for path in tmp_path.rglob("*.java")]
-    command = ["javac", "-nowarn", "-d", str(tmp_path / "out"), "-cp", f"{JARS}/*", *texts]
+    options = [*(f"-J{option}" for option in SHORT_LIVED.split()), "-nowarn", "-proc:none"]
+    command = ["javac", *options, "-d", str(tmp_path / "out"), "-cp", f"{JARS}/*", *texts]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

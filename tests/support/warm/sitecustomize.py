@@ -7,7 +7,7 @@ environment and open files on, waits for the child, and ends with its exit code.
 import os
 import sys
 
-if (path := os.environ.get("MORROW_TESTS_PYTHON")) and sys.orig_argv[1] == "-m" and "pyspark" in sys.orig_argv[2]:
+if (path := os.environ.get("MORROW_TESTS_PYTHON")) and sys.orig_argv[1:2] == ["-m"] and "pyspark" in sys.orig_argv[2]:
     import json
     import socket
 

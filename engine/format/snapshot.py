@@ -108,9 +108,10 @@ class Snapshot(msgspec.Struct, frozen=True):
         return hash((self.id, self.schema_id, self.delta_manifest_list, self.time_millis))
 
     def __repr__(self) -> str:
-        """Return the distinguishing members of the snapshot on one line."""
+        """Return the distinguishing attributes of the snapshot on one line."""
         time, records = _format_time(self.time), self.total_record_count
-        return f"Snapshot(id={self.id}, kind={self.commit_kind!r}, time={time!r}, records={records})"
+        kind = f"commit_kind={self.commit_kind!r}"
+        return f"Snapshot(id={self.id}, {kind}, time={time!r}, total_record_count={records})"
 
 
 class Tag(msgspec.Struct, frozen=True):
@@ -127,13 +128,12 @@ class Tag(msgspec.Struct, frozen=True):
     create_nanos: int = 0
 
     def __repr__(self) -> str:
-        """Return one line as for the snapshot, with creation and retention times if the tag has them."""
-        shown = f"{self.name!r}, snapshot={self.snapshot.id}, time={_format_time(self.snapshot.time)!r}"
-        shown += f", records={self.snapshot.total_record_count}"
+        """Return one line with the snapshot, and with creation and retention times if the tag has them."""
+        shown = f"name={self.name!r}, snapshot={self.snapshot!r}"
         if self.create_time is not None:
-            shown += f", created={_format_time(self.create_time)!r}"
+            shown += f", create_time={_format_time(self.create_time)!r}"
         if self.time_retained is not None:
-            shown += f", retained={format_duration(self.time_retained)!r}"
+            shown += f", time_retained={format_duration(self.time_retained)!r}"
         return f"Tag({shown})"
 
 

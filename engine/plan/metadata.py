@@ -247,6 +247,11 @@ class TableMetadata(MetadataFiles):
         other = self.at_branch(branch)
         if branch != MAIN_BRANCH and not self.store.is_dir(other.paths.schema_dir):
             names = [MAIN_BRANCH, *self.branch_names()]
+            if branch in names:
+                raise BranchNotFound(
+                    f"{self.store.url(other.paths.branch_root)}: the folder of branch {branch!r} has no schema; "
+                    f"a crash in the creation of a branch leaves one: table.branches.delete({branch!r})"
+                )
             known, hint = ", ".join(names), suggest_name(branch, names)
             raise BranchNotFound(
                 f"{self.store.url(self.root)}: there is no branch {branch!r}; {hint}the branches are {known}"

@@ -215,11 +215,11 @@ def test_they_are_shown_on_a_line() -> None:
     old, new = parsed(OLDEST), parsed(NEWEST)
     made = dt.datetime(2024, 5, 14, 12, 30)
 
-    assert repr(old) == "Snapshot(id=5, kind='APPEND', time='2024-05-14 12:00:00.123 UTC', records=None)"
-    assert repr(Tag("v1", new)) == "Tag('v1', snapshot=5, time='2024-05-14 12:00:00.123 UTC', records=10)"
+    shown = "Snapshot(id=5, commit_kind='APPEND', time='2024-05-14 12:00:00.123 UTC', total_record_count={})"
+    assert repr(old) == shown.format(None)
+    assert repr(Tag("v1", new)) == f"Tag(name='v1', snapshot={shown.format(10)})"
     assert repr(Tag("v1", new, made, dt.timedelta(days=1))) == (
-        "Tag('v1', snapshot=5, time='2024-05-14 12:00:00.123 UTC', records=10, "
-        "created='2024-05-14 12:30:00.000', retained='1 day')"
+        f"Tag(name='v1', snapshot={shown.format(10)}, create_time='2024-05-14 12:30:00.000', time_retained='1 day')"
     )
 
 

@@ -96,12 +96,12 @@ def erase(
     """Write what holds the rows, ask, erase them, and write the receipt.
 
     Raises:
-        InvalidArgument: nobody can be asked, and `yes` is not set.
+        InvalidArgument: there is no terminal to ask on, and `yes` is not set.
         typer.Exit: with code 1 if something still holds such rows.
     """
     table, age = open_table(path), _parse_age(older_than)
     if not (yes or dry_run or sys.stdin.isatty()):
-        raise InvalidArgument("erase: nobody can be asked here; give --yes, or --dry-run; nothing was erased")
+        raise InvalidArgument("erase: there is no terminal to ask on; give --yes or --dry-run; nothing was erased")
     if dry_run or not yes:
         with show_progress("searching"):
             found = table.erase(where, history=history, dry_run=True)

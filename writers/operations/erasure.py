@@ -102,7 +102,7 @@ class Erasure:
 
     @property
     def complete(self) -> bool:
-        """Whether no file of the table holds such rows any more."""
+        """Whether no file of the table holds such rows."""
         return not self.dry_run and not self.remaining
 
     def to_polars(self) -> pl.DataFrame:
@@ -264,7 +264,7 @@ class _Rewritten:
 def _rewrite_branch(target: WriteTarget, filter: Filter, done: _Rewritten) -> None:
     """Rewrite the files of the newest snapshot of a branch that hold such rows, in one commit."""
     if target.options.bucket == POSTPONE_BUCKET:
-        compact_table(target)  # postponed rows have no merged version yet
+        compact_table(target)  # postponed rows are not merged yet
 
     def once() -> tuple[Snapshot | None, _BranchRewrite]:
         tally.begin_tally()
@@ -404,7 +404,7 @@ class _BranchRewrite:
         return filter_rows(self.filter, self.target.schema.fields, numbered).select(ROW).collect()[ROW]
 
     def _others(self, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """Yield the rows that do not match, and count those that do."""
+        """Yield the rows that do not match, and count the others."""
         for rows in frames:
             found = self._find(rows)
             self.rows += len(found)
@@ -419,7 +419,7 @@ class _BranchRewrite:
 
 @dataclass
 class _Purged:
-    """What was removed, and the reasons why the oldest snapshots of branches stay."""
+    """The removed parts of the history, and the reasons why the oldest snapshots of branches stay."""
 
     tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
     expired: int = 0
@@ -451,7 +451,7 @@ def _purge_branch(target: WriteTarget, found: Sequence[Holding], purged: _Purged
 
 
 def _remove_changelogs(metadata: TableMetadata, now: int) -> int:
-    """Remove all changelogs, except those that a consumer still needs."""
+    """Remove all changelogs except the ones that a consumer needs."""
     slowest, newest = Consumers(metadata).slowest(), metadata.latest_snapshot()
     if slowest is None or newest is None or slowest[1] >= newest.id:
         return expire_all_changelogs(metadata)

@@ -108,7 +108,7 @@ def erase(
         if dry_run:
             _write_erasure(found, form, output)
             return
-        typer.echo(clean_text(str(found)), err=True)
+        typer.echo(str(found), err=True)
         confirm(f"erase these rows of {table.name}" + (" and their history" if history else ""), yes=yes, dry_run=False)
     with show_progress("erasing"):
         done = table.erase(where, history=history, older_than=age)
@@ -120,7 +120,7 @@ def erase(
 def _write_erasure(receipt: Erasure, form: Format, output: Path | None) -> None:
     if form is Format.TABLE:
         with open_output(output) as out:
-            emit(f"{clean_text(str(receipt))}\n", out)
+            emit(f"{receipt}\n", out)
     else:
         write_rows(ERASURE, receipt.to_polars().to_arrow().cast(ERASURE).to_batches(), form, output)
 

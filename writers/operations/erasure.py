@@ -38,7 +38,7 @@ from morrow.engine.names import ROW
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.filter import Filter, FilterLike, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.redaction import escape_to_line
+from morrow.engine.redaction import clean_text, escape_to_line
 from morrow.engine.units import format_count
 from morrow.readers.expressions.polars import filter_rows
 from morrow.writers.append.bucket_compaction import AppendFiles
@@ -129,7 +129,7 @@ class Erasure:
         lines = [head, "held by:" if self.found else "held by nothing"]
         lines += [f"  {each}" for each in self.found]
         if self.dry_run:
-            return "\n".join(lines)
+            return "\n".join(map(clean_text, lines))
         removed = [
             format_count(self.expired, "snapshot"),
             format_count(sum(map(len, self.tags.values())), "tag"),
@@ -142,7 +142,7 @@ class Erasure:
         lines += [f"removed: {', '.join(removed)}"] if self.history else []
         lines.append(f"verified: {format_count(self.files_read, 'file')}, {format_count(self.rows_read, 'stored row')}")
         lines.append("still held by:" if self.remaining else "no file of the table holds such rows")
-        return "\n".join([*lines, *(f"  {each}" for each in self.remaining)])
+        return "\n".join(map(clean_text, [*lines, *(f"  {each}" for each in self.remaining)]))
 
     __repr__ = __str__
 

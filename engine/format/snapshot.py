@@ -108,7 +108,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         return hash((self.id, self.schema_id, self.delta_manifest_list, self.time_millis))
 
     def __repr__(self) -> str:
-        """Return the distinguishing members of the snapshot on one line."""
+        """Return the distinguishing attributes of the snapshot on one line."""
         time, records = _format_time(self.time), self.total_record_count
         return f"Snapshot(id={self.id}, commit_kind={self.commit_kind!r}, time={time!r}, total_record_count={records})"
 
@@ -127,7 +127,7 @@ class Tag(msgspec.Struct, frozen=True):
     create_nanos: int = 0
 
     def __repr__(self) -> str:
-        """Return one line as for the snapshot, with creation and retention times if the tag has them."""
+        """Return one line with the snapshot, and with creation and retention times if the tag has them."""
         shown = f"name={self.name!r}, snapshot={self.snapshot!r}"
         if self.create_time is not None:
             shown += f", create_time={_format_time(self.create_time)!r}"

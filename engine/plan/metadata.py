@@ -249,8 +249,8 @@ class TableMetadata(MetadataFiles):
             names = [MAIN_BRANCH, *self.branch_names()]
             if branch in names:
                 raise BranchNotFound(
-                    f"{self.store.url(self.root)}: the folder of the branch {branch!r} contains no schema; "
-                    "remove it by Table.branches.delete, and create it again"
+                    f"{self.store.url(other.paths.branch_root)}: the folder of branch {branch!r} has no schema; "
+                    f"a crash in the creation of a branch leaves one: table.branches.delete({branch!r})"
                 )
             known, hint = ", ".join(names), suggest_name(branch, names)
             raise BranchNotFound(

@@ -96,19 +96,19 @@ def erase(
     """Write what holds the rows, ask, erase them, and write the receipt.
 
     Raises:
-        InvalidArgument: nobody can be asked, and `yes` is not set.
+        InvalidArgument: there is no terminal to ask on, and `yes` is not set.
         typer.Exit: with code 1 if something still holds such rows.
     """
     table, age = open_table(path), _parse_age(older_than)
     if not (yes or dry_run or sys.stdin.isatty()):
-        raise InvalidArgument("erase: nobody can be asked here; give --yes, or --dry-run; nothing was erased")
+        raise InvalidArgument("erase: there is no terminal to ask on; give --yes or --dry-run; nothing was erased")
     if dry_run or not yes:
         with show_progress("searching"):
             found = table.erase(where, history=history, dry_run=True)
         if dry_run:
             _write_erasure(found, form, output)
             return
-        typer.echo(clean_text(str(found)), err=True)
+        typer.echo(str(found), err=True)
         confirm(f"erase these rows of {table.name}" + (" and their history" if history else ""), yes=yes, dry_run=False)
     with show_progress("erasing"):
         done = table.erase(where, history=history, older_than=age)
@@ -120,7 +120,7 @@ def erase(
 def _write_erasure(receipt: Erasure, form: Format, output: Path | None) -> None:
     if form is Format.TABLE:
         with open_output(output) as out:
-            emit(f"{clean_text(str(receipt))}\n", out)
+            emit(f"{receipt}\n", out)
     else:
         write_rows(ERASURE, receipt.to_polars().to_arrow().cast(ERASURE).to_batches(), form, output)
 

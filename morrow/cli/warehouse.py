@@ -20,12 +20,32 @@ from morrow.cli.output import write_rows
 from morrow.cli.targets import has_catalog, is_name, open_catalog, open_table, resolve_name
 from morrow.cli.terminal import confirm, show_progress
 from morrow.engine.catalog.filesystem import check_warehouse
-from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound
+from morrow.engine.errors import (
+    AlreadyExists,
+    CorruptFile,
+    DatabaseNotFound,
+    FileMissing,
+    InvalidArgument,
+    TableNotFound,
+    Unsupported,
+)
 from morrow.engine.names import cols
 from morrow.engine.redaction import clean_text, hide_secrets
 from morrow.engine.units import format_count
 
 TABLES = pa.schema([("database", pa.string()), ("table", pa.string())])
+
+LONG = pa.schema(
+    [
+        *TABLES,
+        ("kind", pa.string()),
+        *((name, pa.int64()) for name in ("rows", "files", "live_bytes", "history_bytes")),
+        *((name, pa.int64()) for name in ("snapshots", "tags", "branches")),
+        ("changed", pa.timestamp("ms", "UTC")),
+    ]
+)
+"""`rows` are stored rows of the newest snapshot, before merging; `history_bytes` are kept by snapshots, tags, branches
+and changelogs alone. Null for tables in other formats, and for damaged ones."""
 
 
 def write_listing(what: str | None, long: bool, form: Format, output: Path | None) -> None:
@@ -36,11 +56,12 @@ def write_listing(what: str | None, long: bool, form: Format, output: Path | Non
     if not by_name and not catalog.databases() and not _is_there(catalog):
         raise DatabaseNotFound(f"{catalog.warehouse}: there is no warehouse of this name, or it has no databases")
     if long:
-        scan = catalog.system("all_tables")
-        frame = scan.to_arrow()
-        if by_name:
-            frame = frame.filter(pa.compute.equal(frame[frame.column_names[0]], what))
-        write_rows(frame.schema, frame.to_batches(), form, output)
+        long_rows = [
+            _build_long_row(catalog, database, name)
+            for database in ([what] if by_name and what is not None else catalog.databases())
+            for name in catalog.tables(database)
+        ]
+        write_rows(LONG, pa.Table.from_pylist(long_rows, LONG).to_batches(), form, output)
         return
     with show_progress("listing"):
         databases = [what] if by_name and what is not None else catalog.databases()
@@ -48,6 +69,34 @@ def write_listing(what: str | None, long: bool, form: Format, output: Path | Non
         rows = [{"database": database, "table": name} for database, names in found.items() for name in names]
         rows += [{"database": database} for database, names in found.items() if not names]
     write_rows(TABLES, pa.Table.from_pylist(rows, TABLES).to_batches(), form, output)
+
+
+def _build_long_row(catalog: morrow.Catalog, database: str, name: str) -> dict[str, object]:
+    row: dict[str, object] = {"database": database, "table": name}
+    try:
+        table = catalog.table(f"{database}.{name}")
+        storage, snapshots = table.storage(), table.snapshots()
+    except Unsupported:
+        return row
+    except (CorruptFile, FileMissing) as error:
+        typer.echo(clean_text(f"{database}.{name}: {error}"), err=True)
+        return row
+    live = storage.filter(pl.col("kept_by") == "live")
+    whole, live_bytes = int(storage["bytes"].sum()), int(live["bytes"].sum())
+    keyed = f"primary key ({', '.join(table.primary_keys)})" if table.primary_keys else "append"
+    newest = snapshots[-1] if snapshots else None
+    return {
+        **row,
+        "kind": keyed,
+        "rows": 0 if newest is None else newest.total_record_count,
+        "files": live["files"].sum(),
+        "live_bytes": live_bytes,
+        "history_bytes": whole - live_bytes,
+        "snapshots": len(snapshots),
+        "tags": len(table.tags),
+        "branches": len(table.branches),
+        "changed": None if newest is None else newest.time,
+    }
 
 
 def create(

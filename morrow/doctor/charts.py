@@ -299,7 +299,8 @@ def build_bars(rows: Sequence[tuple[str, float, str]], label: str) -> Safe:
 
 
 def build_partition_chart(frame: pl.DataFrame, keys: Sequence[str]) -> Safe:
-    """Build a chart of partitions by size: the largest ones, and a bar for all others."""
+    """Build a chart of partitions by size: the largest ones. The others are summed in a note, as their bar would dwarf
+    all."""
     if not keys:
         return build_element("p", "The table has no partitions.")
     sizes = frame.group_by("partition").agg(pl.len().alias("files"), pl.col("size", "rows").sum())
@@ -308,11 +309,12 @@ def build_partition_chart(frame: pl.DataFrame, keys: Sequence[str]) -> Safe:
         (str(name), float(size), f"{format_size(size)}, {format_count(files, 'file')}")
         for name, files, size, _ in sizes.head(MAX_PARTITIONS).iter_rows()
     ]
-    left = sizes.slice(MAX_PARTITIONS)
+    named, left = format_count(sizes.height, "partition"), sizes.slice(MAX_PARTITIONS)
     if left.height:
         size, files = sum_column(left, "size"), sum_column(left, "files")
-        rows.append((f"{left.height:,} others", float(size), f"{format_size(size)}, {format_count(files, 'file')}"))
-    return build_bars(rows, format_count(sizes.height, "partition"))
+        others = f"{left.height:,} others: {format_size(size)}, {format_count(files, 'file')}"
+        return join_markup(build_bars(rows, named), build_element("p", others, class_="note"))
+    return build_bars(rows, named)
 
 
 def build_age_chart(frame: pl.DataFrame, now: dt.datetime | None = None) -> Safe:

@@ -18,6 +18,7 @@ from posixpath import dirname
 import polars as pl
 
 from morrow.doctor.report import Check, Finding, Report, Severity, Subject, describe_root, is_there
+from morrow.doctor.storage import KeptBy, measure_storage
 from morrow.engine.errors import FileMissing, MorrowError, StorageError, Unsupported
 from morrow.engine.format.paths import EARLIEST, POSTPONE_BUCKET
 from morrow.engine.io.prefetch import MAX_CONCURRENT_READS
@@ -409,6 +410,13 @@ MAX_SNAPSHOTS = 1_000
 MAX_MANIFESTS = 1_000
 MAX_SMALL_FILES = 100
 """Number of small files above which a compaction is advised. Fewer do not slow reads noticeably."""
+MIN_FILE_BYTES = 1 << 20
+"""Average size of files below which partitions or buckets count as too small. Opening a file takes as long as reading
+about this many bytes."""
+TOO_MANY_PARTITIONS = "partition a new table by a coarser column, such as the month, and append the rows of this one"
+MAX_STORED_TIMES = 4
+"""Stored bytes, in multiples of the live bytes, above which expiry is advised."""
+MIN_HISTORY_BYTES = 1 << 20
 MAX_DEAD_SHARE = 0.3
 MIN_DEAD_ROWS = 10_000
 COMPACT = "`morrow compact`, or Table.compact()"
@@ -448,6 +456,16 @@ def check_small_files(subject: Subject) -> Generator[Finding, None, str]:
         what = f"{format_count(files, 'small file')} of {format_size(size / files)} on average"
         yield Finding(Severity.ADVICE, "small files", "files", what, COMPACT, "compaction")
     whole = sum(len(state.files) for state in subject.states.values())
+    left, places = whole - files, max(len(subject.states), 1)
+    mean = (sum(file.file_size for state in subject.states.values() for file in state.files) - size) / max(left, 1)
+    if left >= MAX_SMALL_FILES and mean < MIN_FILE_BYTES and places >= MAX_SMALL_FILES:
+        partitions = len({place.partition for place in subject.states})
+        what = (
+            f"{format_count(left, 'file')} of {format_size(mean)} on average in {format_count(places, 'bucket')} of "
+            f"{format_count(partitions, 'partition')}; compactions do not merge files of different buckets"
+        )
+        remedy = TOO_MANY_PARTITIONS if partitions >= MAX_SMALL_FILES else "fewer buckets: Table.rescale(buckets)"
+        yield Finding(Severity.ADVICE, "small files", "partitions", what, remedy)
     return f"a compaction would take {files:,} of {format_count(whole, 'file')}"
 
 
@@ -497,6 +515,27 @@ def check_history(subject: Subject) -> Generator[Finding, None, str]:
     return f"{format_count(len(ids), 'snapshot')}, {format_count(manifests, 'manifest')}"
 
 
+def check_storage(subject: Subject) -> Generator[Finding, None, str]:
+    """Check that history, tags and branches do not keep many times the bytes of the live files."""
+    if subject.snapshot is None:
+        return "nothing was committed"
+    sums = dict(measure_storage(subject.metadata).group_by("kept_by").agg(pl.col("bytes").sum()).iter_rows())
+    live, stored = sums.get(KeptBy.LIVE, 0), sum(sums.values())
+    told = f"{format_size(stored)} stored for {format_size(live)} live"
+    if stored > MAX_STORED_TIMES * live and stored - live >= MIN_HISTORY_BYTES:
+        kept = [f"{name}: {format_size(size)}" for name, size in sums.items() if name != KeptBy.LIVE and size]
+        ways = (
+            (KeptBy.EXPIRED, "`morrow expire` frees {}"),
+            (KeptBy.SNAPSHOTS, "`morrow expire --retain-max 1 --retain-min 1` frees {}"),
+            (KeptBy.TAG, "deleting tags frees up to {}"),
+            (KeptBy.BRANCH, "deleting branches frees up to {}"),
+            (KeptBy.CHANGELOGS, "Table.expire_changelogs() frees up to {}"),
+        )
+        remedy = "; ".join(way.format(format_size(sums[name])) for name, way in ways if sums.get(name))
+        yield Finding(Severity.ADVICE, "storage", "files", f"{told} ({', '.join(kept)})", remedy)
+    return told
+
+
 CHECKS: Mapping[str, Check] = {
     "options": check_options,
     "schemas": check_schemas,
@@ -511,6 +550,7 @@ CHECKS: Mapping[str, Check] = {
     "small files": check_small_files,
     "dead rows": check_dead_rows,
     "history": check_history,
+    "storage": check_storage,
 }
 """The checks by name, in the order in which they run."""
 

@@ -11,7 +11,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Travel
-from morrow.engine.redaction import clean_text
+from morrow.engine.redaction import clean_text, escape_to_line
 from morrow.engine.schema.columns import TypeLike, read_type
 from morrow.engine.schema.creation import format_options
 from morrow.engine.schema.defaults import format_default
@@ -33,6 +33,8 @@ from morrow.engine.schema.schema_changes import (
     SetTableComment,
     SetType,
 )
+from morrow.engine.units import format_count
+from morrow.tables.history import describe_changes
 
 INSIST = "correct such values and compact(full=True), or insist: set_type(..., lossy=True)"
 ColumnPath: TypeAlias = "str | Sequence[str]"
@@ -63,6 +65,7 @@ class Alteration:
     def __init__(self, metadata: TableMetadata, *, batch: bool = False) -> None:
         self._metadata = metadata
         self._pending: list[SchemaChange] | None = [] if batch else None
+        self._made: tuple[TableSchema, TableSchema] | None = None
 
     def __call__(self, *changes: SchemaChange) -> Alteration:
         """Commit the given changes (`morrow.engine.schema.schema_changes`) as one version. Without changes, return a
@@ -184,8 +187,14 @@ class Alteration:
             self._commit(pending)
 
     def __repr__(self) -> str:
-        pending = "" if self._pending is None else f", {len(self._pending)} changes pending"
-        return f"Alteration({clean_text(self._metadata.where)}{pending})"
+        """Return the last committed schema version with its changes, or the number of pending changes."""
+        where = clean_text(self._metadata.where)
+        if self._pending is not None:
+            return f"{where}: {format_count(len(self._pending), 'schema change')} pending"
+        if self._made is None:
+            return f"{where}: no schema change; call a method such as add_column('x', 'INT')"
+        before, after = self._made
+        return f"{where}: schema {after.id}: {escape_to_line(describe_changes(before, after))}"
 
     def _do(self, *changes: SchemaChange) -> Self:
         if self._pending is not None:
@@ -197,15 +206,14 @@ class Alteration:
     def _commit(self, changes: Sequence[SchemaChange]) -> None:
         """Commit the changes after checking that new types lose no values, unless a change is lossy."""
         typed = [change for change in changes if isinstance(change, SetType)]
-        if not typed:
-            commit_changes(self._metadata, changes)
-            return
         insisted = {change.path[0] for change in typed if change.lossy}
 
         def check(before: TableSchema, after: TableSchema) -> None:
             kinds = {field.id: field.type for field in before.fields if field.name not in insisted}
             changed = {f.id for f in after.fields if f.name not in insisted and f.type != kinds.get(f.id, f.type)}
-            _check_kept(self._metadata, after, changed)
+            if typed:
+                _check_kept(self._metadata, after, changed)
+            self._made = before, after
 
         commit_changes(self._metadata, changes, check)
 

@@ -36,6 +36,8 @@ MAX_LINES = 40
 """Maximum rows that a list prints; the rows in the middle are only counted. `Table.history` returns all rows."""
 
 COMMITTED_BY_COMPACTION = "COMPACT"
+OPERATIONS = {"APPEND": "WRITE", "COMPACT": "COMPACT", "OVERWRITE": "OVERWRITE", "ANALYZE": "ANALYZE"}
+"""The operations of snapshots whose writer did not record one, by commit kind."""
 EPOCH = dt.datetime(1970, 1, 1)
 
 
@@ -89,7 +91,7 @@ class SchemaList(list[TableSchema]):
         rows: list[tuple[str, ...]] = []
         for schema in self:
             rows.append(
-                (str(schema.id), _format_time(schema), str(len(schema.fields)), _describe_changes(before, schema))
+                (str(schema.id), _format_time(schema), str(len(schema.fields)), describe_changes(before, schema))
             )
             before = schema
         return rows
@@ -110,7 +112,7 @@ def _format_time(schema: TableSchema) -> str:
     return moment.isoformat(sep=" ", timespec="milliseconds")
 
 
-def _describe_changes(before: TableSchema | None, after: TableSchema) -> str:
+def describe_changes(before: TableSchema | None, after: TableSchema) -> str:
     """Describe the changes of a schema version, as in ``+ city STRING, - town, options``."""
     if before is None:
         return ", ".join(f"{field.name} {field.type}" for field in after.fields[:6]) + (
@@ -152,7 +154,7 @@ def read_history(metadata: TableMetadata, limit: int | None = None) -> pl.DataFr
             "snapshot_id": s.id,
             "time": s.time,
             "kind": s.commit_kind,
-            "operation": s.operation,
+            "operation": s.operation or OPERATIONS.get(s.commit_kind),
             **_count_changes(s, entries, keyed=keyed),
             **_read_recorded(s),
             "stored_rows": s.total_record_count,

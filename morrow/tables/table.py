@@ -290,7 +290,7 @@ class Table(RowOperations, Maintenance, Following):
         Raises:
             CorruptFile, FileMissing: a manifest cannot be read.
         """
-        from morrow.tables.storage import measure_storage
+        from morrow.doctor.storage import measure_storage
 
         return measure_storage(self._metadata)
 

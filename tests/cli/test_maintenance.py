@@ -294,3 +294,20 @@ def test_the_folder_is_shown_and_emptied(run: Run, tmp_path: Path, monkeypatch: 
     assert shown("--clear")["entries"] == 0
     (tmp_path / "c").chmod(0o777)
     assert str(shown()["state"]).startswith("not usable")
+
+
+def test_erase_needs_a_yes_without_a_terminal(run: Run, tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id INT, name STRING")
+    table.append([{"id": 7, "name": "Ada"}, {"id": 8, "name": "Ben"}])
+    table.tags.create("one")
+    found = run("erase", table.path, "-w", "id = 7", "--history", "--dry-run", "--format", "csv")
+    assert (found.code, found.lines[1]) == (0, 'found,tag,main,one,1,1,0,""')
+    refused = run("erase", table.path, "-w", "id = 7")
+    assert (refused.code, rows(table, filter="id = 7")) == (1, [(7, "Ada")])
+    assert "give --yes or --dry-run; nothing was erased" in refused.err
+    assert "branch main, tag one: 1 file, 1 stored row (history=True removes it)" in run(
+        "erase", table.path, "-w", "id = 7", "--yes"
+    ).out
+    done = run("erase", table.path, "-w", "id = 7", "--yes", "--history")
+    assert (done.code, done.lines[-1]) == (0, "no file of the table holds such rows")
+    assert (rows(table), table.tags.names) == ([(8, "Ben")], ())

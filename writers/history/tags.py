@@ -28,6 +28,7 @@ from typing import TypeAlias
 from morrow.engine.arguments import is_name
 from morrow.engine.errors import (
     AlreadyExists,
+    CorruptFile,
     FileMissing,
     InvalidArgument,
     SnapshotExpired,
@@ -45,9 +46,12 @@ from morrow.engine.plan.changelogs import list_living_changelog_ids
 from morrow.engine.plan.metadata import METADATA_CACHE, TAG_PREFIX, TableMetadata
 from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.time_travel import Travel, resolve_travel, to_millis
+from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace
 from morrow.writers.history.tag_periods import TagPeriod
 from morrow.writers.history.tombstones import finish_removals, make_tombstone_path, retire_file
+
+log = get_logger(__name__)
 
 Clock: TypeAlias = Callable[[], dt.datetime]
 """A function that returns the current time with its zone."""
@@ -406,11 +410,19 @@ def delete_tag(metadata: TableMetadata, name: str, *, ignore_if_not_exists: bool
 def delete_tags(metadata: TableMetadata, names: Iterable[str]) -> list[str]:
     """Delete several tags, and the files that only they need; return the names of the tags that existed.
 
+    If other snapshots, tags or branches are damaged, it is unknown which files they need. Then the files of the tags
+    stay, and a warning is logged; maintenance removes them after the repair.
+
     Raises:
         InvalidArgument: an invalid name for a tag. StorageError: as `delete_tag`.
     """
     gone = [name for name in names if _give_up_tag(metadata, name)]
-    finish_removals(metadata)
+    try:
+        finish_removals(metadata)
+    except (CorruptFile, FileMissing) as error:
+        if not gone:
+            raise
+        log.warning("%s: the tags are deleted; their files stay until this is repaired: %s", metadata.where, error)
     return gone
 
 

@@ -38,7 +38,7 @@ from morrow.engine.names import ROW
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.filter import Filter, FilterLike, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.redaction import escape_to_line
+from morrow.engine.redaction import clean_text, escape_to_line
 from morrow.engine.units import format_count
 from morrow.readers.expressions.polars import filter_rows
 from morrow.writers.append.bucket_compaction import AppendFiles
@@ -102,7 +102,7 @@ class Erasure:
 
     @property
     def complete(self) -> bool:
-        """Whether no file of the table holds such rows any more."""
+        """Whether no file of the table holds such rows."""
         return not self.dry_run and not self.remaining
 
     def to_polars(self) -> pl.DataFrame:
@@ -129,7 +129,7 @@ class Erasure:
         lines = [head, "held by:" if self.found else "held by nothing"]
         lines += [f"  {each}" for each in self.found]
         if self.dry_run:
-            return "\n".join(lines)
+            return "\n".join(map(clean_text, lines))
         removed = [
             format_count(self.expired, "snapshot"),
             format_count(sum(map(len, self.tags.values())), "tag"),
@@ -142,7 +142,7 @@ class Erasure:
         lines += [f"removed: {', '.join(removed)}"] if self.history else []
         lines.append(f"verified: {format_count(self.files_read, 'file')}, {format_count(self.rows_read, 'stored row')}")
         lines.append("still held by:" if self.remaining else "no file of the table holds such rows")
-        return "\n".join([*lines, *(f"  {each}" for each in self.remaining)])
+        return "\n".join(map(clean_text, [*lines, *(f"  {each}" for each in self.remaining)]))
 
     __repr__ = __str__
 
@@ -264,7 +264,7 @@ class _Rewritten:
 def _rewrite_branch(target: WriteTarget, filter: Filter, done: _Rewritten) -> None:
     """Rewrite the files of the newest snapshot of a branch that hold such rows, in one commit."""
     if target.options.bucket == POSTPONE_BUCKET:
-        compact_table(target)  # postponed rows have no merged version yet
+        compact_table(target)  # postponed rows are not merged yet
 
     def once() -> tuple[Snapshot | None, _BranchRewrite]:
         tally.begin_tally()
@@ -404,7 +404,7 @@ class _BranchRewrite:
         return filter_rows(self.filter, self.target.schema.fields, numbered).select(ROW).collect()[ROW]
 
     def _others(self, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """Yield the rows that do not match, and count those that do."""
+        """Yield the rows that do not match, and count the others."""
         for rows in frames:
             found = self._find(rows)
             self.rows += len(found)
@@ -419,7 +419,7 @@ class _BranchRewrite:
 
 @dataclass
 class _Purged:
-    """What was removed, and the reasons why the oldest snapshots of branches stay."""
+    """The removed parts of the history, and the reasons why the oldest snapshots of branches stay."""
 
     tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
     expired: int = 0
@@ -451,7 +451,7 @@ def _purge_branch(target: WriteTarget, found: Sequence[Holding], purged: _Purged
 
 
 def _remove_changelogs(metadata: TableMetadata, now: int) -> int:
-    """Remove all changelogs, except those that a consumer still needs."""
+    """Remove all changelogs except the ones that a consumer needs."""
     slowest, newest = Consumers(metadata).slowest(), metadata.latest_snapshot()
     if slowest is None or newest is None or slowest[1] >= newest.id:
         return expire_all_changelogs(metadata)

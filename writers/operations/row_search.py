@@ -1,7 +1,7 @@
 """Search for stored rows in all files that the roots of a branch need: live, deleted and superseded rows.
 
-A root is a snapshot, a tag or a changelog (see `engine.plan.roots`). Values also stand in the bounds of manifests, in
-entries of files that are not live any more, and in the statistics of ANALYZE. Indexes of data files need no search:
+A root is a snapshot, a tag or a changelog (see `engine.plan.roots`). Values are also in the bounds of manifests, in
+entries of files that are no longer live, and in the statistics of ANALYZE. Indexes of data files need no search:
 they belong to data files that are read.
 """
 

@@ -38,6 +38,7 @@ from morrow.spark.versions import spread_rows
 from morrow.spark.writing.tasks import NumberJob, WriteJob
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
 from morrow.writers.buckets.routers import FixedRouter, postpone_rows
+from morrow.writers.commit import tally
 from morrow.writers.commit.attempt_log import AttemptLog
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.committer import SnapshotLog
@@ -58,6 +59,9 @@ if TYPE_CHECKING:
 Replaced: TypeAlias = 'PartitionSpec | Filter | Literal["dynamic"]'
 """The target of an overwrite: partitions with these values (none: the table), partitions that match a condition, or the
 partitions of the rows."""
+
+
+DELETED = "-D"
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,13 @@ def _write(rows: DataFrame, target: WriteTarget, kinds: str | None, commit: Comm
     overwrite = commit.replaced is not None
     compact = not overwrite and is_full_compaction_due(target, commit.identifier)
     messages = write_files(rows, target, kinds, overwrite=overwrite, compact=compact)
-    return commit_messages(target, messages, commit)
+    if kinds != DELETED:
+        return commit_messages(target, messages, commit)
+    with tally.count_rows_of(tally.Operation.DELETE):
+        if commit.premise is not None:  # otherwise some of the keys may be missing
+            files = (file for message in messages for file in message.new_files)
+            tally.count(deleted=sum(file.delete_row_count or 0 for file in files))
+        return commit_messages(target, messages, commit)
 
 
 def check(rows: DataFrame, target: WriteTarget, kinds: str | None) -> None:

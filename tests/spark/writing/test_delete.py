@@ -29,9 +29,12 @@ def test_deletes_by_keys_and_by_condition(spark: SparkSession, tmp_path: Path, k
     delete(spark.createDataFrame(keys, "id BIGINT, dt STRING"), ours.path)
     theirs.delete([{"id": i, "dt": at} for i, at in keys])
     assert rows_of(ours) == rows_of(theirs)
+    before = len(rows_of(ours))
     delete("v >= 50", ours.path, spark=spark)
     theirs.delete("v >= 50")
     assert rows_of(ours) == rows_of(theirs)
+    told = [row for row in ours.history().to_dicts() if row["operation"] == "DELETE"]
+    assert [row["rows_deleted"] for row in told] == [before - 47, None]
     assert len(rows_of(ours)) == 47
 
 

@@ -64,7 +64,10 @@ def write(table: pypaimon.FileStoreTable, rows: pa.Table, replaced: dict[str, An
 
 
 def read(table: Any, change: Callable[[Any], Any] = lambda builder: builder) -> list[dict[str, Any]]:
-    builder = change(table.new_read_builder())
+    return read_by(change(table.new_read_builder()))
+
+
+def read_by(builder: Any) -> list[dict[str, Any]]:
     rows = builder.new_read().to_arrow(builder.new_scan().plan().splits()).to_pylist()
     return sorted(rows, key=lambda row: str(row.get("id", row)))
 
@@ -246,6 +249,17 @@ def test_members_of_rows(catalog: pypaimon.Catalog) -> None:
 def test_limits(catalog: pypaimon.Catalog, limit: int) -> None:
     table = make(catalog, partition_keys=["dt"])
     assert len(read(table, lambda builder: builder.with_limit(limit))) == min(limit, 3)
+
+
+@pytest.mark.golden
+def test_row_ids_are_columns(golden_root: Path) -> None:
+    folder = golden_root / "public/row_tracking/warehouse/db.db/t"
+    table = pypaimon.FileStoreTable.from_path(str(folder))
+    ids = [pypaimon.SpecialFields.ROW_ID.name, pypaimon.SpecialFields.SEQUENCE_NUMBER.name]
+    builder = table.new_read_builder().with_projection(ids)
+    builder.with_filter(builder.new_predicate_builder().less_than(ids[0], 3))
+    assert read_by(builder) == [dict(zip(ids, (n, 1))) for n in range(3)]
+    assert not set(ids).intersection(table.new_read_builder().new_read().to_arrow([]).schema.names)
 
 
 def test_filters_reach_the_plan(catalog: pypaimon.Catalog) -> None:

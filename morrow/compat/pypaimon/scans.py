@@ -71,11 +71,11 @@ class TableSource:
     table: Table
     changes: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def fields(self) -> Sequence[t.DataField]:
         return self.table.scan().fields
 
-    @property
+    @cached_property
     def hidden(self) -> Sequence[t.DataField]:
         scan = self.table.scan()
         return ROW_TRACKING.trailing if scan.request.options.row_tracking else ()
@@ -465,9 +465,13 @@ class TableRead:
 
     @property
     def _schema(self) -> pa.Schema:
+        kinds = [pa.field(ROW_KIND_COLUMN, pa.string())] if self.include_row_kind else []
+        return pa.schema([*kinds, *self._output_schema])
+
+    @cached_property
+    def _output_schema(self) -> pa.Schema:
         columns = {each.name: each for each in (*self._source.fields, *self._source.hidden)}
-        schema = t.to_arrow_schema([each.field(columns) for each in self._output])
-        return schema.insert(0, pa.field(ROW_KIND_COLUMN, pa.string())) if self.include_row_kind else schema
+        return t.to_arrow_schema([each.field(columns) for each in self._output])
 
     def to_arrow(self, splits: Sequence[AnySplit], *_: Any, **__: Any) -> pa.Table:
         """Read splits as one Arrow table. Options of parallelism are ignored: Morrow reads in parallel by itself."""

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from morrow.compat.pypaimon.scans import ReadBuilder, StreamReadBuilder, TableSource
@@ -565,7 +566,7 @@ class SystemSource:
     table: MorrowTable
     name: str
 
-    @property
+    @cached_property
     def fields(self) -> tuple[t.DataField, ...]:
         return self.table.system(self.name).fields
 

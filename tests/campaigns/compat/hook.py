@@ -105,7 +105,7 @@ class _Finder(MetaPathFinder, Loader):
         name = fullname.removeprefix(PREFIX)
         if name == fullname or name in compat._HOMES:
             return None
-        return ModuleSpec(fullname, self, is_package=name not in compat._PATHS)
+        return ModuleSpec(fullname, self, is_package=name in compat._PACKAGES or name not in compat._PATHS)
 
     def create_module(self, spec: ModuleSpec) -> None:  # noqa: ARG002
         return None
@@ -144,7 +144,7 @@ def _classify(error: BaseException | None) -> str:
 
 def _is_private(error: BaseException) -> bool:
     """Return whether a test looked for a private attribute, or for one of an internal module."""
-    if __name__ in str(error) or "__init__() " in str(error):
+    if any(part in str(error) for part in (__name__, "__init__() ", "Missing required argument")):
         return True  # a comparison with a placeholder; an object that pypaimon's own methods make
     if isinstance(error, FrozenInstanceError):
         return True

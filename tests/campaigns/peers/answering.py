@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 import morrow
-from morrow.engine.errors import MorrowError
+from morrow.engine.errors import InvalidArgument, MorrowError
 from tests.campaigns.damage.readings import lines
 from tests.campaigns.peers.filters import to_polars
 
@@ -145,8 +145,8 @@ def _repeat(message: Message) -> Case:
     if message["filter"] is not None:
         try:
             condition = to_polars(message["filter"])
-        except KeyError as method:
-            return Case(case.test, READ, SKIPPED, case.path, text=f"the filter {method}")
+        except InvalidArgument as method:
+            return Case(case.test, READ, SKIPPED, case.path, text=f"the filter: {method}")
     else:
         condition = None
     morrow.clear_caches()  # tests delete tables and reuse their names

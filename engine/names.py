@@ -14,6 +14,7 @@ In Paimon a name such as ``*`` or ``^a.*$`` is like any other, but in most funct
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import polars as pl
 import polars.selectors as cs
@@ -110,6 +111,20 @@ def col(name: str) -> pl.Expr:
 def cols(names: Iterable[str]) -> list[pl.Expr]:
     """Return the columns with exactly these names."""
     return [col(name) for name in names]
+
+
+def join_by_names(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str], **how: Any) -> pl.DataFrame:
+    """Join frames by columns of the same names. Joins of Polars 1 take no selectors, which `col` uses for patterns.
+
+    Args:
+        how: arguments of `pl.DataFrame.join`.
+    """
+    plain = {name: reserve_name(f"join_{number}") for number, name in enumerate(names) if is_pattern(name)}
+    if not plain:
+        return left.join(right, on=list(names), **how)
+    keys = [plain.get(name, name) for name in names]
+    found = left.rename(plain).join(right.rename(plain), on=keys, **how)
+    return found.rename({other: name for name, other in plain.items() if other in found.columns})
 
 
 def get_series(frame: pl.DataFrame, name: str) -> pl.Series:

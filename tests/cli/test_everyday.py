@@ -30,8 +30,8 @@ def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_tables_are_made_changed_and_dropped(run: Run, tmp_path: Path) -> None:
     made = run("create", "db.it's", 'id BIGINT, "a=b" STRING', "-k", "id", "--set", "bucket=1", "--comment", "x")
     assert made.code == 0, made.err
-    assert run("alter", "db.it's", "--add", "c=d=DECIMAL(5, 2)", "--drop", "--yes", "id").code == 1  # all or nothing
-    assert run("alter", "db.it's", "--add", "c=d=DECIMAL(5, 2)", "--drop", "--yes", "a=b").out == "schema 1\n"
+    assert run("alter", "db.it's", "--add", "c=d=DECIMAL(5, 2)", "--drop", "id", "--yes").code == 1  # all or nothing
+    assert run("alter", "db.it's", "--add", "c=d=DECIMAL(5, 2)", "--drop", "a=b", "--yes").out == "schema 1\n"
     assert run("alter", "db.it's").code == 1
     assert run("alter", "db.it's", "--rename", "c").code == 1
     assert run("schema", "db.it's", "-f", "csv").lines[1:] == [

@@ -110,14 +110,14 @@ def test_repair(run: Run, small_table: morrow.Table) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "problem"),
     [
-        (("rollback",), 1, "say what to roll back to"),
-        (("rollback", "--snapshot", 1, "--tag", "v1"), 1, "give only one of snapshot, tag"),
-        (("rollback", "--snapshot", 9), 1, "there is no snapshot 9"),
+        (("rollback", "-y"), 1, "say what to roll back to"),
+        (("rollback", "-y", "--snapshot", 1, "--tag", "v1"), 1, "give only one of snapshot, tag"),
+        (("rollback", "-y", "--snapshot", 9), 1, "there is no snapshot 9"),
         (("rollback", "--snapshot", "new"), 2, "--snapshot"),
         (("expire", "--older-than", "soon"), 1, "--older-than 'soon' is neither an age such as '7 d'"),
         (("expire", "--retain-max", 1, "--retain-min", 2), 1, "the most that are retained (1) must not be less than"),
         (("orphans", "--older-than", "soon", "--delete"), 1, "--older-than 'soon' is neither"),
-        (("orphans", "--older-than", "2999-01-01", "--delete"), 1, "older_than must be past"),
+        (("orphans", "--older-than", "2999-01-01", "--delete", "-y"), 1, "older_than must be past"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else None,
 )
@@ -260,7 +260,7 @@ def test_the_life_of_a_branch(run: Run, written: morrow.Table) -> None:
         (("tag", "v1", "--branch", "nowhere"), "there is no branch 'nowhere'"),
         (("branch", "main"), "the branch 'main' is the table itself"),
         (("branch", "dev", "--fast-forward", "--tag", "v1"), "--fast-forward, --tag: one thing at a time"),
-        (("branch", "dev", "--delete"), "there is no branch 'dev'"),
+        (("branch", "dev", "--delete", "-y"), "there is no branch 'dev'"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else None,
 )

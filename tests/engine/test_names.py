@@ -19,6 +19,7 @@ from morrow.engine.names import (
     get_member,
     get_series,
     is_pattern,
+    join_by_names,
     reserve_name,
     select_exactly,
 )
@@ -70,6 +71,24 @@ def test_a_pattern_is_a_name_like_any_other(name: str) -> None:
     assert get_series(frame, name).is_in([8]).to_list() == [False, True]
     rows = frame.to_struct("rows").to_frame().select(get_member(pl.col("rows"), name, frame.columns))
     assert rows.to_dict(as_series=False) == {name: [7, 8]}
+
+
+@pytest.mark.parametrize("name", [*PATTERNS, "x"])
+@pytest.mark.parametrize(
+    ("how", "rows"),
+    [
+        ("semi", [(2, 8, "b")]),
+        ("anti", [(1, 7, "a")]),
+        ("inner", [(2, 8, "b", 0)]),
+        ("left", [(1, 7, "a", None), (2, 8, "b", 0)]),
+    ],
+)
+def test_joins_by_any_names(name: str, how: str, rows: list[tuple[object, ...]]) -> None:
+    left = pl.DataFrame({"k": [1, 2], name: [7, 8], "v": ["a", "b"]})
+    right = pl.DataFrame({"k": [1, 2], name: [8, 8], "w": [1, 0]})
+    found = join_by_names(left, right, [name, "k"], how=how, maintain_order="left")
+    assert found.columns == ["k", name, "v", "w"][: len(rows[0])]
+    assert found.rows() == rows
 
 
 @pytest.mark.parametrize("name", ["x", "^x", "x$", "**", ".*", "", "a.b"])

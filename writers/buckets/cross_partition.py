@@ -21,7 +21,7 @@ from morrow.engine.format.row_kinds import DELETE
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.merge.spec import Rule
-from morrow.engine.names import BUCKET, KEY_NUMBER, ORDER, PARTITION, cols
+from morrow.engine.names import BUCKET, KEY_NUMBER, ORDER, PARTITION, cols, join_by_names
 from morrow.engine.plan.filter import NO_FILTER
 from morrow.engine.plan.planner import make_plan
 from morrow.engine.plan.scan_plan import ScanRequest, Section
@@ -62,7 +62,7 @@ def _number_keys(rows: pl.DataFrame, names: list[str]) -> tuple[Codes, pl.DataFr
     """Return the number of each row's key, and the keys by number."""
     unique = rows.select(cols(names)).unique(maintain_order=True)
     numbered = unique.with_row_index(KEY_NUMBER)
-    ids = rows.select(cols(names)).join(numbered, on=cols(names), how="left", maintain_order="left")[KEY_NUMBER]
+    ids = join_by_names(rows.select(cols(names)), numbered, names, how="left", maintain_order="left")[KEY_NUMBER]
     return ids.to_numpy().astype(np.int64), unique
 
 
@@ -183,7 +183,7 @@ class KeyPlaces:
         partition, bucket = np.full(keys.height, NOWHERE), np.full(keys.height, NOWHERE)
         for known in (self._settled, self._moved):
             if known.height:
-                found = keys.join(known, on=cols(self.key_names), how="left", maintain_order="left")
+                found = join_by_names(keys, known, self.key_names, how="left", maintain_order="left")
                 if found.height > keys.height:  # if deletions are ignored, moved keys stay in the old partition too
                     found = found.filter(pl.struct(cols(self.key_names)).is_last_distinct())
                 here = found[PARTITION].is_not_null().to_numpy()
@@ -261,4 +261,4 @@ class KeyPlaces:
 
 
 def _replace_rows(places: pl.DataFrame, newer: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    return pl.concat([places.join(newer, on=cols(keys), how="anti"), newer]) if places.height else newer
+    return pl.concat([join_by_names(places, newer, keys, how="anti"), newer]) if places.height else newer

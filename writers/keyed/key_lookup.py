@@ -27,7 +27,7 @@ from morrow.engine.format.manifest_entries import DataFileMeta
 from morrow.engine.format.schema import SEQUENCE_NUMBER, SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD
 from morrow.engine.format.types import BooleanType, DataField, DoubleType, FloatType
 from morrow.engine.merge.spec import Rule
-from morrow.engine.names import FILE, KEY_NUMBER, KEY_ROW, POSITION, RUN_LEVEL, col, cols, get_series
+from morrow.engine.names import FILE, KEY_NUMBER, KEY_ROW, POSITION, RUN_LEVEL, col, cols, get_series, join_by_names
 from morrow.engine.options.kinds import ChangelogProducer
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.execution.changelog import NO_ROW, Comparison, Rows, build_changelog, take_rows
@@ -192,7 +192,7 @@ def _match_keys(stored: pl.DataFrame, wanted: pl.DataFrame, names: Sequence[str]
     found = _search_sorted(stored, wanted, names) if len(names) == 1 else None
     if found is not None:
         return found
-    joined = _to_sortable(stored, names, POSITION).join(_to_sortable(wanted, names, KEY_ROW), on=cols(names))
+    joined = join_by_names(_to_sortable(stored, names, POSITION), _to_sortable(wanted, names, KEY_ROW), names)
     return joined[KEY_ROW].to_numpy(), joined[POSITION].to_numpy().astype(np.int64)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.names import ROW, clear_pattern_name, cols
+from morrow.engine.names import ROW, clear_pattern_name, join_by_names
 from morrow.engine.options.kinds import ChangelogProducer
 from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike, parse_filter
 from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Or, Predicate, combine_predicates
@@ -128,11 +128,8 @@ def _build_key_filter(keys: pl.DataFrame) -> Filter:
 def _read_rows(target: WriteTarget, keys: pl.DataFrame, premise: Premise) -> Iterator[pa.Table]:
     """Yield the rows with these keys."""
     for rows in read_rows_where(target, premise.read, premise.filter, list_deletion_columns(target)):
-        found = (
-            check_rows(target, rows)
-            .with_row_index(ROW)
-            .join(keys, on=cols(keys.columns), how="semi", maintain_order="left")
-        )
+        given = check_rows(target, rows).with_row_index(ROW)
+        found = join_by_names(given, keys, keys.columns, how="semi", maintain_order="left")
         if found.height:
             yield rows.take(found[ROW].to_arrow())
 

@@ -129,10 +129,12 @@ def _open_paths(locations: Sequence[str], wanted: Wanted) -> RowSource:
 def _open_delta(table: DeltaTable, wanted: Wanted) -> RowSource:
     """Return the rows of a Delta table: each file is a part, or the whole table if its files have removed rows."""
     import pyarrow.dataset as ds
+    from deltalake import DeltaTable
     from deltalake.exceptions import DeltaProtocolError
 
     title, version = _pin(f"Delta table {table.table_uri}", wanted, str(table.version()))
-    table.load_as_version(int(version))
+    if int(version) != table.version():
+        table = DeltaTable(table.table_uri, int(version), storage_options=table._storage_options)
     keys = tuple(table.metadata().partition_columns)
     try:
         dataset = table.to_pyarrow_dataset()

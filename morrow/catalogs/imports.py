@@ -357,7 +357,7 @@ def check_existing(
     ):
         if given and tuple(given) != tuple(there):
             raise InvalidArgument(
-                f"{table.name} exists, with other {what}: ({', '.join(there)}), not ({', '.join(given)}); "
+                f"{table.name} exists, with other {what}: {', '.join(there) or 'none'}, not {', '.join(given)}; "
                 "leave them out; nothing was written"
             )
     if options:

@@ -140,7 +140,8 @@ def test_files_of_iceberg_without_a_catalog(catalog: morrow.Catalog, tmp_path: P
 def test_a_missing_library_is_one_line_with_the_command(
     catalog: morrow.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, library: str, extra: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, library, None)
+    for module in (library, f"{library}.table"):
+        monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setattr(import_sources, "ADBC_DRIVERS", {})
     for file in ("delta/_delta_log/_last_checkpoint", "iceberg/metadata/v1.metadata.json", "a.sqlite"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)

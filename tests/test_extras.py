@@ -6,12 +6,15 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import morrow
+from morrow.cli.workbook import write_xlsx
 from morrow.engine.errors import Unsupported
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
@@ -40,8 +43,28 @@ def read_sketch(folder: Path) -> None:
     table.to_polars()
 
 
+def import_folder(*files: str) -> Callable[[Path], Any]:
+    """Return an import of a folder with these files, each with the text 1."""
+
+    def run(folder: Path) -> Any:
+        for name in files:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text("1")
+        return morrow.Catalog(folder / "warehouse").import_table(folder, "db.t")
+
+    return run
+
+
+def query_database(folder: Path) -> Any:
+    return morrow.Catalog(folder).import_table("mysql://localhost:1/shop", "db.t", query="SELECT 1")
+
+
 CALLS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "boto3": ("aws", assume_role),
+    "connectorx": ("database", query_database),
+    "deltalake": ("delta", import_folder("_delta_log/00000000000000000000.json")),
+    "pyiceberg": ("iceberg", import_folder("metadata/v1.metadata.json", "metadata/version-hint.text")),
+    "xlsxwriter": ("excel", lambda _: write_xlsx(pa.schema([]), [], BytesIO())),
     "hdfs_native": ("hdfs", lambda folder: morrow.Catalog(f"hdfs://localhost:1{folder}").databases()),
     "pymetastore": ("hive", open_catalog(metastore="hive", uri="thrift://localhost:1")),
     "pymysql": ("mysql", open_catalog(metastore="jdbc", uri="jdbc:mysql://localhost:1/paimon")),

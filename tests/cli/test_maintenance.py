@@ -305,9 +305,10 @@ def test_erase_needs_a_yes_without_a_terminal(run: Run, tmp_path: Path) -> None:
     refused = run("erase", table.path, "-w", "id = 7")
     assert (refused.code, rows(table, filter="id = 7")) == (1, [(7, "Ada")])
     assert "give --yes or --dry-run; nothing was erased" in refused.err
-    assert "branch main, tag one: 1 file, 1 stored row (history=True removes it)" in run(
-        "erase", table.path, "-w", "id = 7", "--yes"
-    ).out
+    assert (
+        "branch main, tag one: 1 file, 1 stored row (history=True removes it)"
+        in run("erase", table.path, "-w", "id = 7", "--yes").out
+    )
     done = run("erase", table.path, "-w", "id = 7", "--yes", "--history")
     assert (done.code, done.lines[-1]) == (0, "no file of the table holds such rows")
     assert (rows(table), table.tags.names) == ([(8, "Ben")], ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 from collections.abc import Callable
+from itertools import product
 from multiprocessing.connection import Connection
 
 import pytest
@@ -16,6 +17,7 @@ from tests.durability.moments import moments
 from tests.durability.operations import OLD_ROWS, OPERATIONS, at, rows, state
 from tests.support.faulty_store import KILLS, Fault, FaultKind, FaultyStore
 from tests.support.processes import PROCESSES
+from tests.support.profile import every
 
 
 def _run(operation: str, path: str, fault: Fault) -> None:
@@ -31,8 +33,7 @@ def exit_code(operation: str, path: str, fault: Fault) -> int | None:
     return process.exitcode
 
 
-@pytest.mark.parametrize("kind", KILLS, ids=lambda kind: kind.name)
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize(("kind", "name"), every(2, product(KILLS, OPERATIONS)))
 def test_killed_at_every_file_operation(name: str, kind: FaultKind, copy: Callable[[str], str]) -> None:
     operation, found, codes = OPERATIONS[name], [], []
     for number in moments(name, kind, copy):

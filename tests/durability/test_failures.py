@@ -6,6 +6,7 @@ A failed write leaves no files, unless the store failed to delete them or never 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 
@@ -15,12 +16,12 @@ from tests.durability.checks import check_table, newest
 from tests.durability.moments import moments
 from tests.durability.operations import OPERATIONS, at
 from tests.support.faulty_store import ANSWERED, ERRORS, Fault, FaultKind, FaultyStore
+from tests.support.profile import every
 from tests.support.repeatable import repeatable
 from tests.support.table_files import orphans
 
 
-@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.name)
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize(("name", "kind"), every(2, product(OPERATIONS, ERRORS)))
 def test_a_failure_at_every_file_operation(name: str, kind: FaultKind, copy: Callable[[str], str]) -> None:
     tried = moments(name, kind, copy)
     assert [fails(name, copy(name), Fault(number, kind)) for number in tried] == [True] * (len(tried) - 1) + [False]

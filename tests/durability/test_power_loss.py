@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.durability.checks import check_table, newest
 from tests.durability.moments import IS_LONG, MANY_ALIKE
 from tests.durability.operations import OPERATIONS, Operation, at
 from tests.support.power_loss import Disk, PowerLoss
+from tests.support.profile import every
 
 
 @pytest.fixture
@@ -33,8 +35,7 @@ def states(operation: Operation, disks: list[Disk], folder: Path, past: int) -> 
     return found
 
 
-@pytest.mark.parametrize("disk", ["lazy", "hasty"])
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize(("disk", "name"), every(2, product(["lazy", "hasty"], OPERATIONS)))
 def test_power_fails_before_any_sync(
     name: str, disk: str, copy: Callable[[str], str], kept: Path, tmp_path: Path
 ) -> None:

@@ -25,6 +25,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import decode_outlined
 from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest, SectionKind
 from morrow.scans.table_scan import Scan, plan_with_outlines
+from tests.support.profile import every
 from tests.support.table_factory import DataFile, TableFactory
 
 
@@ -231,7 +232,7 @@ def _bounds(plan: ScanPlan) -> list[tuple[object, ...]]:
     return [(each.partition, each.key_low, each.key_high) for each in plan.sections]
 
 
-@pytest.mark.parametrize("case", SAMPLE)
+@pytest.mark.parametrize("case", every(2, SAMPLE))
 def test_java_tables(golden_root: Path, case: str) -> None:
     table = morrow.open(golden_root / "public" / case / "warehouse" / "db.db" / "t")
     fields = table.scan().fields
@@ -265,7 +266,7 @@ def keyed(path: Path, seed: int) -> TableFactory:
     return table
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", every(2, range(4)))
 def test_random_tables(tmp_path: Path, seed: int) -> None:
     table = morrow.open(keyed(tmp_path / "t", seed).path)
     of_keys = "p = 1", "id = 17", "p IN (0, 2) AND id BETWEEN 30 AND 40", "p > 7"

@@ -62,6 +62,7 @@ def test_what_a_table_does_not_keep_is_refused(sql: Sql) -> None:
 def test_secrets_are_no_properties_of_tables(sql: Sql, spark: SparkSession, tmp_path: Path) -> None:
     sql("CREATE TABLE pm.db.t (token STRING) TBLPROPERTIES ('fields.token.default-value' = 'a')")
     executions = spark._jsparkSession.sharedState().statusStore()
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # executions are counted in a thread of their own
     before = executions.executionsCount()
     for statement in (
         "ALTER TABLE pm.db.t SET TBLPROPERTIES ('s3.secret-key' = 'hidden')",

@@ -18,6 +18,7 @@ from morrow.readers.files import FileSource as Source
 from morrow.readers.files import scan
 from morrow.writers.files.data_files import Placement, build_file_path, write_files
 from morrow.writers.target import WriteTarget
+from tests.support.profile import every
 
 pytestmark = pytest.mark.golden
 
@@ -33,7 +34,7 @@ OWN = ("file_name", "file_size", "creation_time", "external_path", "extra_files"
 """Fields that may differ between two writers of the same rows."""
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", every(2, CASES))
 def test_metadata_is_what_java_wrote(case: str, golden_root: Path, tmp_path: Path) -> None:
     table = golden_root / "public" / case / "warehouse" / "db.db" / "t"
     written = 0

@@ -15,6 +15,7 @@ from morrow.writers.append.writer import AppendWriter
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.keyed.writer import MergeTreeWriter
 from morrow.writers.operations import table_writer
+from tests.support.profile import every
 from tests.support.written import data_files, new_table, rows
 
 
@@ -95,7 +96,7 @@ KEYED: list[dict[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize("options", KEYED, ids=str)
+@pytest.mark.parametrize("options", every(2, KEYED), ids=str)
 def test_buckets_with_keys_finished_together_are_those_finished_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
 ) -> None:

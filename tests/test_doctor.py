@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Generator
@@ -279,3 +281,26 @@ def test_values_that_no_read_can_have_since_their_type_changed(tmp_path: Path) -
     assert "the value 'abc' of the column 'r.a', written as STRING by schema 0, as DATE of schema 2" in finding.what
     table.alter.set_type("r.a", "STRING")
     assert table.doctor(data=True).healthy
+
+
+def test_partitions_that_are_too_small_are_advice(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id INT, p INT", by=["p"])
+    table.append({"id": range(120), "p": range(120)})
+    (found,) = table.doctor().findings
+    assert (found.severity, found.check, found.where) == ("advice", "small files", "partitions")
+    assert found.what.startswith("120 files of ")
+    assert "coarser column" in found.remedy
+
+
+def test_history_of_many_times_the_live_bytes_is_advice(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "s STRING")
+    for number in range(3):
+        table.overwrite({"s": [hashlib.sha512(bytes([number, i % 256, i // 256])).hexdigest() for i in range(6000)]})
+    table.tags.create("kept", 1)
+    table.truncate()
+    (found,) = table.doctor().findings
+    assert (found.severity, found.check) == ("advice", "storage")
+    assert re.match(r"1\.\d MiB stored for 0 B live \(", found.what)
+    assert re.search(
+        r"`morrow expire --retain-max 1 --retain-min 1` frees .*; deleting tags frees up to ", found.remedy
+    )

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import morrow
+from morrow.engine.errors import BranchNotFound
 from morrow.engine.io.cache_folder import FOLDER, SWITCH, CacheFolder, compute_digest
 from morrow.engine.io.local import disable_fsync
 from tests.cli.conftest import Run
@@ -312,3 +313,33 @@ def test_erase_needs_a_yes_without_a_terminal(run: Run, tmp_path: Path) -> None:
     done = run("erase", table.path, "-w", "id = 7", "--yes", "--history")
     assert (done.code, done.lines[-1]) == (0, "no file of the table holds such rows")
     assert (rows(table), table.tags.names) == ([(8, "Ben")], ())
+
+
+def test_a_long_listing_shows_rows_and_bytes(run: Run, small_table: morrow.Table) -> None:
+    small_table.tags.create("one")
+    head, line = run("ls", Path(small_table.path).parents[1], "--long", "--format", "csv").lines
+    row = dict(zip(head.split(","), line.split(","), strict=True))
+    counts = {"rows": "4", "files": "4", "history_bytes": "0", "snapshots": "4", "tags": "1", "branches": "0"}
+    assert counts.items() <= row.items()
+    assert int(row["live_bytes"]) > 0
+
+
+def test_a_tag_is_deleted_beside_a_damaged_one(small_table: morrow.Table, caplog: pytest.LogCaptureFixture) -> None:
+    for name, snapshot in (("one", 1), ("two", 2)):
+        small_table.tags.create(name, snapshot)
+    small_table.expire_snapshots(retain_max=1, retain_min=1)
+    small_table.tags.create("three")
+    damaged = small_table.tags.get("one").snapshot
+    (Path(small_table.path) / "manifest" / damaged.delta_manifest_list).unlink()
+    morrow.clear_caches()
+    assert small_table.tags.delete("two") is True
+    assert small_table.tags.names == ("one", "three")
+    assert "their files stay until this is repaired" in caplog.text
+
+
+def test_a_branch_without_a_schema_is_named(small_table: morrow.Table) -> None:
+    (Path(small_table.path) / "branch" / "branch-b1").mkdir(parents=True)
+    with pytest.raises(BranchNotFound, match=r"'b1' has no schema; .*table\.branches\.delete\('b1'\)"):
+        small_table.on_branch("b1")
+    small_table.branches.delete("b1")
+    assert small_table.branches.list() == []

@@ -549,6 +549,12 @@ def test_streams(catalog: pypaimon.Catalog) -> None:
 # Refusals
 
 
+def keyed(table: pypaimon.FileStoreTable) -> pypaimon.FileStoreTable:
+    """Make a table with a primary key beside a table."""
+    catalog = CatalogFactory.create({"warehouse": str(Path(table.table_path).parents[1])})
+    return make(catalog, "db.keyed", primary_keys=["id"])
+
+
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "updates by row id": (
         lambda t: t.new_batch_write_builder().new_update().update_by_arrow_with_row_id(DATA),
@@ -561,6 +567,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "search": (lambda t: t.new_vector_search_builder(), "filter"),
     "slices": (lambda t: t.new_read_builder().new_scan().with_slice(0, 1), "with_shard"),
     "keys of maps": (lambda t: t.new_read_builder().with_projection(["m['k']"]), "whole column"),
+    "keyed changes": (lambda t: read(keyed(t).copy({"incremental-between": "1,2"})), "changes"),
     "bucket filters": (lambda t: t.new_stream_read_builder().with_buckets([1]), "partitions"),
 }
 

@@ -91,7 +91,17 @@ class TableSource:
         return tracked.asking(tuple(columns), parse_filter(filter, tracked.request.read_schema.fields), limit)
 
     def _changed_rows(self, columns: Sequence[str], filter: pl.Expr | None) -> pa.Table:
-        """Return the rows that the changes between two snapshots added, as a batch read of Paimon does."""
+        """Return the rows that the changes between two snapshots added, as a batch read of Paimon does.
+
+        Raises:
+            Unsupported: a table with a primary key, of which Paimon merges the versions between the snapshots.
+        """
+        if self.table.primary_keys:
+            raise Unsupported(
+                "a read between two snapshots of a table with a primary key",
+                where=self.table.path,
+                hint="read each change by table.morrow.changes(from_snapshot, to_snapshot)",
+            )
         asked = parse_change_options(self.table, self.changes) or {"from_snapshot": 1, "to_snapshot": 1, "mode": "diff"}
         rows = self.table.changes(**asked, columns=columns, filter=filter).to_arrow()
         return rows.filter(pc.is_in(rows[ROWKIND], ADDED)).drop_columns([ROWKIND])

@@ -103,6 +103,7 @@ def test_what_keeps_the_rules(table: dict[str, Any], options: str) -> None:
         (KEYED, "sequence.field=nope", "the sequence field 'nope' is no column"),
         (APPEND, "sequence.field=nope", "the sequence field 'nope' is no column"),
         (KEYED, "sequence.field=s,s", "names 's' twice"),
+        (KEYED, "sequence.field=s,,s", "has an empty name"),
         (KEYED, "sequence.field=s fields.s.aggregate-function=max", "takes no aggregate function"),
         (MOVING, "sequence.field=s", "keys that may move between partitions"),
         (KEYED, "merge-engine=first-row sequence.field=s", "first-row does not go with the option 'sequence.field'"),

@@ -290,8 +290,6 @@ class RowType(DataType, frozen=True):
 
 INTEGER_TYPES = (TinyIntType, SmallIntType, IntType, BigIntType)
 """The integer types, narrow ones first."""
-INTEGER_TYPES = (TinyIntType, SmallIntType, IntType, BigIntType)
-"""The integer types, narrow ones first."""
 NESTED_TYPES = (ArrayType, VectorType, MapType, MultisetType, RowType)
 """The types that are objects in schema files."""
 

@@ -28,6 +28,7 @@ from datetime import timedelta
 from enum import StrEnum
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
+from urllib.parse import urlsplit
 
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, UnclearOutcome, Unsupported
 from morrow.engine.io.secrets import StorageOptions
@@ -56,6 +57,12 @@ CUT, CUT_TRIES = "body error", 2
 """obstore's message for a truncated answer, and the number of retries of such a read."""
 DELETED_AT_ONCE = 1000
 """Objects removed by one request: S3's maximum."""
+
+
+NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
+"""Texts of errors of S3, OSS, Azure and GCS for a missing bucket or container."""
+BUILDER_ERROR = "builder error"
+"""obstore's text if it makes no request, mostly since the endpoint is http:// and this is not allowed."""
 
 
 class ObjectStore:
@@ -281,7 +288,9 @@ class ObjectStore:
         try:
             return self._asked(path, tell)
         except FileMissing as error:
-            raise StorageError(f"{self.url(path)}: {to_summary(error.__cause__ or error)}; make the bucket") from error
+            cause = error.__cause__ or error
+            known = explain_store_error(str(cause), self.url(path)) or f"{to_summary(cause)}; make the bucket"
+            raise StorageError(f"{self.url(path)}: {known}") from error
 
     def _asked(self, path: str, ask: Any) -> Any:
         from obstore.exceptions import BaseError
@@ -289,10 +298,13 @@ class ObjectStore:
         try:
             return ask()
         except FileNotFoundError as error:
-            raise FileMissing(self.url(path)) from redact_error(error)
+            known = explain_store_error(str(error), self.url(path))
+            raise FileMissing(self.url(path), **({"hint": known} if known else {})) from redact_error(error)
         except MorrowError:
             raise
         except (BaseError, OSError) as error:
+            if (known := explain_store_error(str(error), self.url(path))) is not None:
+                raise StorageError(f"{self.url(path)}: {known}") from error
             away = find_connection_failure(error)
             what = f" ({away})" if away else ""
             raise StorageError(f"{self.url(path)}: {to_summary(error)}{what}; {self._what_to_do()}") from error
@@ -549,6 +561,17 @@ class ConditionalPut:
 def to_summary(error: BaseException) -> str:
     """Return the message without the structures that obstore prints below it, and remove secrets from the error."""
     return (str(redact_error(error)).strip().splitlines() or [type(error).__name__])[0]
+
+
+def explain_store_error(message: str, url: str) -> str | None:
+    """Return what is wrong and what to do, for a store's errors that do not say so; None for others."""
+    if any(code in message for code in NO_BUCKET):
+        bucket = urlsplit(url).netloc.rpartition("@")[2]
+        return f"there is no bucket {bucket!r}; create it, or check its name and the endpoint"
+    if BUILDER_ERROR in message:
+        what = "storage_options={'allow_http': 'true'} or AWS_ALLOW_HTTP=true"
+        return f"the client refuses the address: an http:// endpoint needs allow_http ({what})"
+    return None
 
 
 def make_name_error(url: str, error: ValueError) -> InvalidArgument:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property, reduce
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
@@ -117,11 +118,14 @@ class NestedScan(Scan):
         return self.inner.lazy().select(self._to_expressions())
 
     def _to_expressions(self) -> list[pl.Expr]:
-        import polars as pl
+        from morrow.engine.names import col, get_member
 
         def build(path: Path) -> pl.Expr:
-            whole = pl.nth([each.name for each in self.inner.fields].index(path[0].name))
-            return reduce(lambda each, field: each.struct.field(field.name), path[1:], whole).alias(path[-1].name)
+            found = col(path[0].name)
+            for row, field in pairwise(path):
+                assert isinstance(row.type, RowType)  # only rows have members
+                found = get_member(found, field.name, [each.name for each in row.type.fields])
+            return found.alias(path[-1].name)
 
         return [build(path) for path in self.paths]
 

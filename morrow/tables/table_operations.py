@@ -259,7 +259,7 @@ def open_parquet_folder(location: str, name: str, target: str) -> tuple[ds.Datas
         plain = [form.make_fragment(path, local) for path in paths]
         for fragment in plain:
             _check_footer(fragment, root, name)
-        schema = _merge_schemas([fragment.physical_schema for fragment in plain])
+        schema = _merge_schemas(plain)
         keys = _find_common_keys(paths, values)
         partitions = pa.schema([_make_partition_field(key, [one[key] for one in values], schema) for key in keys])
         placed = [
@@ -389,18 +389,59 @@ def _check_footer(fragment: ds.ParquetFileFragment, root: str, name: str) -> Non
         raise _make_refusal(found[0], root, name)
 
 
-def _merge_schemas(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """Return the columns of all files. A column missing in a file becomes nullable."""
-    plain = [pa.schema([_simplify_field(field) for field in schema]) for schema in schemas]
-    merged = pa.unify_schemas(plain, promote_options="default")
+def _merge_schemas(fragments: Sequence[ds.ParquetFileFragment]) -> pa.Schema:
+    """Return the columns of all files. A column missing in a file becomes nullable.
+
+    Raises:
+        InvalidArgument: files whose columns differ in type.
+    """
+    plain = [pa.schema([_simplify_field(field) for field in each.physical_schema]) for each in fragments]
+    try:
+        merged = pa.unify_schemas(plain, promote_options="default")
+    except pa.ArrowTypeError as error:
+        raise _describe_conflict(plain, fragments) or error from error
     always = set.intersection(*(set(schema.names) for schema in plain))
     return pa.schema([field if field.name in always else field.with_nullable(True) for field in merged])
 
 
-def _simplify_field(field: pa.Field) -> pa.Field:
-    """Return a column without Arrow-specific types of the footer: dictionaries and 64-bit offsets."""
-    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    return field.with_type({pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind))
+def _describe_conflict(
+    schemas: Sequence[pa.Schema], fragments: Sequence[ds.ParquetFileFragment]
+) -> InvalidArgument | None:
+    first: dict[str, tuple[pa.DataType, str]] = {}
+    for schema, fragment in zip(schemas, fragments, strict=True):
+        for field in (field for field in schema if not pa.types.is_null(field.type)):
+            known, path = first.setdefault(field.name, (field.type, fragment.path))
+            if field.type != known:
+                return InvalidArgument(
+                    f"{fragment.path}: the column {field.name!r} is {field.type}, in {path} it is {known}; clone files "
+                    "of one type at a time, or append what polars.scan_parquet(...).cast(...) returns"
+                )
+    return None
+
+
+def _simplify_field(field: pa.Field, name: str | None = None) -> pa.Field:
+    """Return a column without what is Arrow's alone in the footer: dictionaries, views, 64-bit offsets."""
+    kind = _simplify_type(field.type)
+    return pa.field(name or field.name, kind, field.nullable, field.metadata)
+
+
+def _simplify_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _simplify_type(kind.value_type)
+    if isinstance(kind, pa.ListType | pa.LargeListType | pa.ListViewType | pa.LargeListViewType):
+        return pa.list_(_simplify_field(kind.value_field, "element"))
+    if pa.types.is_map(kind):
+        return pa.map_(_simplify_field(kind.key_field, "key"), _simplify_field(kind.item_field, "value"))
+    if pa.types.is_struct(kind):
+        return pa.struct([_simplify_field(kind.field(at)) for at in range(kind.num_fields)])
+    return PLAIN.get(kind, kind)
+
+
+PLAIN = {
+    **dict.fromkeys((pa.large_string(), pa.string_view()), pa.string()),
+    **dict.fromkeys((pa.large_binary(), pa.binary_view()), pa.binary()),
+}
+"""Types of Parquet's texts and bytes, by Arrow's other layouts of them."""
 
 
 def _make_partition_field(key: str, values: Sequence[str | None], schema: pa.Schema) -> pa.Field:

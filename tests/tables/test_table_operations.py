@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -124,7 +125,7 @@ def test_parquet_files_are_cloned(tmp_path: Path) -> None:
     with pytest.raises(AlreadyExists):
         catalog.clone_parquet(old, "db.t")
     pq.write_table(pa.table({"x": ["text"]}), old / "z.parquet")
-    with pytest.raises(InvalidArgument, match="x has incompatible types"):
+    with pytest.raises(InvalidArgument, match=r"'x' is string, in .* it is int64"):
         catalog.clone_parquet(old, "db.u")
     (old / "z.parquet").write_text("no Parquet")
     with pytest.raises(InvalidArgument, match=r"z\.parquet"):
@@ -204,13 +205,53 @@ def test_folders_make_partitions(
         ({"k=%FF/a": ONE}, "can't decode byte 0xff"),
         ({"K=1/a": {"k": [1]}}, "'k' and 'K' differ in case alone"),
         ({"a": {"id": [1]}, "b": {"ID": [1]}}, "differ in case alone"),
-        ({"a": {"id": [1]}, "b": {"id": ["1"]}}, "id has incompatible types"),
+        ({"a": {"id": [1]}, "b": {"id": ["1"]}}, "'id' is string, in .*a it is int64; clone files of one type"),
         ({"a": ONE, "README.md": "x"}, r"README\.md"),
     ],
 )
 def test_files_that_contradict_each_other(tmp_path: Path, files: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidArgument, match=problem):
         clone(tmp_path, files)
+
+
+LAYOUTS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "text": (pa.string(), ["x", None]),
+    "bytes": (pa.binary(), [b"x", None]),
+    "list": (pa.list_(pa.string()), [["x"], None]),
+    "members": (pa.struct([("s", pa.string()), ("l", pa.list_(pa.binary()))]), [{"s": "x", "l": [b"y"]}, None]),
+    "map": (pa.map_(pa.string(), pa.list_(pa.string())), [[("k", ["x"])], None]),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_files_of_polars_and_of_arrow_lie_in_one_folder(tmp_path: Path, layout: str) -> None:
+    """Layouts of memory, which writers note in the footer, are no difference of types."""
+    kind, values = LAYOUTS[layout]
+    old = tmp_path / "old"
+    old.mkdir()
+    plain = pa.table({"v": pa.array(values, kind)})
+    pq.write_table(plain, old / "arrow.parquet")
+    pl.DataFrame(plain).write_parquet(old / "polars.parquet")
+    if layout in ("text", "bytes"):
+        pq.write_table(pa.table({"v": plain["v"].cast(f"{kind}_view")}), old / "view.parquet")
+        pq.write_table(pa.table({"v": plain["v"].dictionary_encode()}), old / "dictionary.parquet")
+    table = morrow.Catalog(tmp_path / "lake").clone_parquet(old, "db.t")
+    found = [row["v"] for row in table.to_arrow().to_pylist()]
+    assert all(found.count(value) == len(list(old.iterdir())) for value in plain["v"].to_pylist())
+
+
+def test_files_of_two_types_are_appended_with_casts(tmp_path: Path) -> None:
+    """The advice of the refusal."""
+    old = tmp_path / "old"
+    old.mkdir()
+    for name, kind in (("a", pa.int64()), ("b", pa.int32())):
+        pq.write_table(pa.table({"v": pa.array([1], kind)}), old / f"{name}.parquet")
+    with pytest.raises(InvalidArgument, match=r"polars\.scan_parquet\(\.\.\.\)\.cast\(\.\.\.\)"):
+        morrow.Catalog(tmp_path / "lake").clone_parquet(old, "db.t")
+    table = new_table(tmp_path, "v BIGINT")
+    for name in ("a", "b"):
+        table.append(pl.scan_parquet(old / f"{name}.parquet").cast({"v": pl.Int64}))
+    assert rows(table) == [(1,), (1,)]
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_parquet_files_are_cloned(tmp_path: Path) -> None:
     with pytest.raises(AlreadyExists):
         catalog.clone_parquet(old, "db.t")
     pq.write_table(pa.table({"x": ["text"]}), old / "z.parquet")
-    with pytest.raises(InvalidArgument, match=r"'x' is string, in .* it is int64"):
+    with pytest.raises(InvalidArgument, match="the column 'x' is"):
         catalog.clone_parquet(old, "db.u")
     (old / "z.parquet").write_text("no Parquet")
     with pytest.raises(InvalidArgument, match=r"z\.parquet"):

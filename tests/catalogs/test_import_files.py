@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -158,3 +159,29 @@ def test_the_files_of_a_clone_lie_outside_of_the_table(tmp_path: Path, folder: s
     with pytest.raises(InvalidArgument, match="the table would lie in the folder that it is made of"):
         morrow.Catalog(tmp_path).clone_parquet(tmp_path / folder, "db.t")
     assert (tmp_path / "db.db/t/k=1/a").exists()
+
+
+LAYOUTS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "text": (pa.string(), ["x", None]),
+    "bytes": (pa.binary(), [b"x", None]),
+    "list": (pa.list_(pa.string()), [["x"], None]),
+    "members": (pa.struct([("s", pa.string()), ("l", pa.list_(pa.binary()))]), [{"s": "x", "l": [b"y"]}, None]),
+    "map": (pa.map_(pa.string(), pa.list_(pa.string())), [[("k", ["x"])], None]),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_files_of_polars_and_of_arrow_lie_in_one_folder(tmp_path: Path, layout: str) -> None:
+    """Layouts of memory, which writers note in the footer, are no difference of types."""
+    kind, values = LAYOUTS[layout]
+    old = tmp_path / "old"
+    old.mkdir()
+    plain = pa.table({"v": pa.array(values, kind)})
+    pq.write_table(plain, old / "arrow.parquet")
+    pl.DataFrame(plain).write_parquet(old / "polars.parquet")
+    if layout in ("text", "bytes"):
+        pq.write_table(pa.table({"v": plain["v"].cast(f"{kind}_view")}), old / "view.parquet")
+        pq.write_table(pa.table({"v": plain["v"].dictionary_encode()}), old / "dictionary.parquet")
+    table = morrow.Catalog(tmp_path / "lake").clone_parquet(old, "db.t")
+    found = [row["v"] for row in table.to_arrow().to_pylist()]
+    assert all(found.count(value) == len(list(old.iterdir())) for value in plain["v"].to_pylist())

@@ -134,10 +134,28 @@ def _join_fields(fields: Sequence[pa.Field]) -> pa.Field:
     return found.with_nullable(any(field.nullable for field in fields))
 
 
-def _simplify_field(field: pa.Field) -> pa.Field:
-    """Return a column without Arrow-specific types of the footer: dictionaries and 64-bit offsets."""
-    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    return field.with_type({pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind))
+def _simplify_field(field: pa.Field, name: str | None = None) -> pa.Field:
+    """Return a column without layouts of Arrow that the footer notes: dictionaries, views, 64-bit offsets."""
+    return pa.field(name or field.name, _simplify_type(field.type), field.nullable, field.metadata)
+
+
+def _simplify_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _simplify_type(kind.value_type)
+    if isinstance(kind, (pa.ListType, pa.LargeListType, pa.ListViewType, pa.LargeListViewType)):
+        return pa.list_(_simplify_field(kind.value_field, "element"))
+    if pa.types.is_map(kind):
+        return pa.map_(_simplify_field(kind.key_field, "key"), _simplify_field(kind.item_field, "value"))
+    if pa.types.is_struct(kind):
+        return pa.struct([_simplify_field(kind.field(at)) for at in range(kind.num_fields)])
+    return PLAIN_TYPES.get(kind, kind)
+
+
+PLAIN_TYPES: Mapping[pa.DataType, pa.DataType] = {
+    **dict.fromkeys((pa.large_string(), pa.string_view()), pa.string()),
+    **dict.fromkeys((pa.large_binary(), pa.binary_view()), pa.binary()),
+}
+"""Types of text and bytes in Parquet, by Arrow's other layouts of them."""
 
 
 def _check_equal(schemas: Mapping[str, pa.Schema]) -> None:

@@ -20,17 +20,15 @@ from morrow.engine.format.paths import build_bucket_dir
 from morrow.engine.format.schema import TableSchema, refuse_unreadable
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
-from morrow.engine.io.prefetch import read_each
-from morrow.engine.io.store import FileStore
+from morrow.engine.io.store import FileStore, read_each
 from morrow.engine.merge.engines import describe_merge
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions, WriteOptions, parse_write_options
 from morrow.engine.options.declared import connectors, files, maintenance, merging, scans, table
 from morrow.engine.options.registry import OPTIONS, find_present_key, list_options
 from morrow.engine.plan.data_files import choose_partition_folder
-from morrow.engine.plan.manifests import list_manifests
+from morrow.engine.plan.manifests import list_manifests, load_newest_schema
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.prefetch import load_newest_schema
 from morrow.engine.plan.time_travel import parse_travel_options
 from morrow.engine.schema.creation import format_options
 from morrow.engine.schema.evolution import check_set_option

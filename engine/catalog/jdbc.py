@@ -58,9 +58,8 @@ from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.io.resolve import resolve
 from morrow.engine.io.wrapped_stores import lock_creation
-from morrow.engine.options.declarations import Options, declare_honoured
+from morrow.engine.options.declarations import INT, TEXT, Options, declare_honoured
 from morrow.engine.options.declared.table import BUCKET_KEY, PARTITION, PRIMARY_KEY
-from morrow.engine.options.kinds import INT, TEXT
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import TableOwner
 from morrow.engine.redaction import suggest_name

@@ -20,8 +20,18 @@ from morrow.engine.catalog.protocol import Catalog
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.io.secrets import StorageOptions
 from morrow.engine.io.storage_options import is_store_option, to_store_options
-from morrow.engine.options.declarations import AnyOption, Options, declare_honoured, declare_idle
-from morrow.engine.options.kinds import BOOL, DURATION, INT, MEMORY, TEXT, make_choice
+from morrow.engine.options.declarations import (
+    BOOL,
+    DURATION,
+    INT,
+    MEMORY,
+    TEXT,
+    AnyOption,
+    Options,
+    declare_honoured,
+    declare_idle,
+    make_choice,
+)
 from morrow.engine.plugins import CATALOGS, load_plugin
 from morrow.engine.redaction import is_secret, redact_text, register_secrets, suggest_name
 

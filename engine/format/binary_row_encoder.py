@@ -283,7 +283,7 @@ Encode: TypeAlias = Callable[[Any, Any, Any], Slot]
 
 
 def encode_value_row(columns: Sequence[pl.Series], types: Sequence[t.DataType], row: int = 0) -> bytes:
-    """Return one row of columns as metadata stores it, arity first; the columns have the dtypes of `polars_types`.
+    """Return one row of columns as metadata stores it, arity first; the columns have the dtypes of `to_polars_dtype`.
 
     Raises:
         Unsupported: a nested value.

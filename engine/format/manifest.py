@@ -17,8 +17,14 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, MorrowError, Unsupported
-from morrow.engine.format.avro import AvroContainer, decode, decode_together, decompress_container, read_container
-from morrow.engine.format.avro_schema import lower
+from morrow.engine.format.avro import (
+    AvroContainer,
+    decode,
+    decode_together,
+    decompress_container,
+    lower,
+    read_container,
+)
 from morrow.engine.format.manifest_entries import (
     ADD,
     DELETE,

@@ -11,10 +11,12 @@ text (``"MAP<STRING NOT NULL, INT>"``), of which only the text after ``>`` count
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
+import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import Unsupported
@@ -466,3 +468,80 @@ def to_json_field(field: DataField) -> dict[str, Any]:
     if field.default_value is not None:
         node["defaultValue"] = field.default_value
     return node
+
+
+# The Polars dtypes in which Morrow's frames hold values of Paimon types.
+#
+# Polars has fewer types than Arrow, so some are represented by others:
+#
+# ================  ==========================================
+# Paimon            Polars
+# ================  ==========================================
+# CHAR, VARCHAR     String
+# BINARY, BYTES     Binary
+# TIME              Time (nanoseconds)
+# TIMESTAMP(0)      Datetime("ms")
+# TIMESTAMP_LTZ     Datetime(unit, "UTC")
+# MAP, MULTISET     List(Struct{key, value})
+# ROW               Struct
+# VECTOR            Array(element, length)
+# VARIANT           Struct{value: Binary, metadata: Binary}
+# ================  ==========================================
+
+_ATOMIC_POLARS_TYPES: dict[type[DataType], pl.DataType] = {
+    BooleanType: pl.Boolean(),
+    TinyIntType: pl.Int8(),
+    SmallIntType: pl.Int16(),
+    IntType: pl.Int32(),
+    BigIntType: pl.Int64(),
+    FloatType: pl.Float32(),
+    DoubleType: pl.Float64(),
+    DateType: pl.Date(),
+    TimeType: pl.Time(),
+    CharType: pl.String(),
+    VarCharType: pl.String(),
+    BinaryType: pl.Binary(),
+    VarBinaryType: pl.Binary(),
+    BlobType: pl.Binary(),
+    VariantType: pl.Struct({"value": pl.Binary(), "metadata": pl.Binary()}),
+}
+
+
+def _build_entries_dtype(key: DataType, value: DataType) -> pl.DataType:
+    return pl.List(pl.Struct({"key": to_polars_dtype(key), "value": to_polars_dtype(value)}))
+
+
+def _find_time_unit(precision: int) -> Any:
+    unit = to_arrow_time_unit(precision)
+    return "ms" if unit == "s" else unit
+
+
+_PARAMETRIC: dict[type[DataType], Callable[[Any], pl.DataType]] = {
+    DecimalType: lambda d: pl.Decimal(d.precision, d.scale),
+    TimestampType: lambda d: pl.Datetime(_find_time_unit(d.precision)),
+    LocalZonedTimestampType: lambda d: pl.Datetime(_find_time_unit(d.precision), "UTC"),
+    ArrayType: lambda d: pl.List(to_polars_dtype(d.element)),
+    VectorType: lambda d: pl.Array(to_polars_dtype(d.element), d.length),
+    MapType: lambda d: _build_entries_dtype(d.key, d.value),
+    MultisetType: lambda d: _build_entries_dtype(d.element, IntType()),
+    RowType: lambda d: pl.Struct({field.name: to_polars_dtype(field.type) for field in d.fields}),
+}
+
+
+def to_polars_dtype(type: DataType) -> pl.DataType:
+    """Return the Polars dtype in which Morrow's frames hold values of this Paimon type (see the table above).
+
+    Raises:
+        Unsupported: a type without Polars representation.
+    """
+    kind = type.__class__
+    if kind in _ATOMIC_POLARS_TYPES:
+        return _ATOMIC_POLARS_TYPES[kind]
+    if kind in _PARAMETRIC:
+        return _PARAMETRIC[kind](type)
+    raise Unsupported(f"the type {type} in a Polars frame")
+
+
+def to_polars_schema(fields: Sequence[DataField]) -> pl.Schema:
+    """Return the Polars schema of a frame with these columns."""
+    return pl.Schema({field.name: to_polars_dtype(field.type) for field in fields})

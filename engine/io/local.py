@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
 from morrow.engine.errors import FileMissing, MorrowError, StorageError, UnclearOutcome, Unsupported
-from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, Walk
-from morrow.engine.io.system_errors import to_storage_error
+from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, Walk, to_storage_error
 from morrow.engine.units import NANOS_PER_MILLI
 
 T = TypeVar("T")

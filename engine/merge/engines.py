@@ -19,23 +19,28 @@ import msgspec
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.merge.field_options import (
-    FieldOptions,
-    check_comparable,
-    check_field_names,
-    check_sequence_fields,
-    require_columns,
-    split_names,
-)
 from morrow.engine.merge.functions import (
     build_aggregate_call,
     check_functions_known,
     check_retraction,
     find_function_name,
 )
-from morrow.engine.merge.spec import AggregateCall, ColumnMerge, MergeSpec, OnDelete, Rule, SequenceGroup
+from morrow.engine.merge.spec import (
+    AggregateCall,
+    ColumnMerge,
+    FieldOptions,
+    MergeSpec,
+    OnDelete,
+    Rule,
+    SequenceGroup,
+    check_comparable,
+    check_field_names,
+    check_sequence_fields,
+    require_columns,
+    split_names,
+)
 from morrow.engine.options import Options, TableOptions
-from morrow.engine.options.declarations import FIELDS
+from morrow.engine.options.declarations import FIELDS, MERGE_ENGINE_PLUGINS, ChangelogProducer
 from morrow.engine.options.declared.merging import (
     AGGREGATION_REMOVE_RECORD_ON_DELETE,
     CHANGELOG_PRODUCER,
@@ -46,7 +51,6 @@ from morrow.engine.options.declared.merging import (
     SEQUENCE_FIELD,
     SEQUENCE_GROUP,
 )
-from morrow.engine.options.kinds import MERGE_ENGINE_PLUGINS, ChangelogProducer
 from morrow.engine.plugins import load_plugin
 from morrow.engine.structs import replace
 

@@ -35,10 +35,9 @@ from morrow.engine.format.types import (
     VarBinaryType,
     VarCharType,
 )
-from morrow.engine.merge.field_options import FieldOptions
-from morrow.engine.merge.spec import AggregateCall
+from morrow.engine.merge.spec import AggregateCall, FieldOptions
 from morrow.engine.options import TableOptions
-from morrow.engine.options.declarations import ColumnOption
+from morrow.engine.options.declarations import AGGREGATE_FUNCTION_PLUGINS, ColumnOption
 from morrow.engine.options.declared import merging
 from morrow.engine.options.declared.merging import (
     AGGREGATE_FUNCTION,
@@ -46,7 +45,6 @@ from morrow.engine.options.declared.merging import (
     FIELDS_DEFAULT_AGGREGATE_FUNCTION,
     IGNORE_RETRACT,
 )
-from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS
 from morrow.engine.plugins import load_plugin
 from morrow.engine.structs import replace
 

@@ -19,7 +19,15 @@ import msgspec
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.metadata_json import find_meant_name, is_misspelling
-from morrow.engine.options.declarations import AnyOption, Declared, Options, Stage, bind_option, read_values
+from morrow.engine.options.declarations import (
+    AnyOption,
+    ChangelogProducer,
+    Declared,
+    Options,
+    Stage,
+    bind_option,
+    read_values,
+)
 from morrow.engine.options.declared import scans
 from morrow.engine.options.declared.files import DATA_FILE_THIN_MODE, FILE_FORMAT, FILE_INDEX_READ_ENABLED
 from morrow.engine.options.declared.merging import (
@@ -53,7 +61,6 @@ from morrow.engine.options.declared.table import (
     PARTITION_LEGACY_NAME,
     ROW_TRACKING_ENABLED,
 )
-from morrow.engine.options.kinds import ChangelogProducer
 from morrow.engine.options.registry import BY_ANY_KEY, COLUMN_OPTIONS, OPTIONS, refuse_options
 
 TRAVEL: tuple[AnyOption, ...] = (

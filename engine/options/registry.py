@@ -15,6 +15,7 @@ from types import ModuleType
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.metadata_json import find_meant_name
 from morrow.engine.options.declarations import (
+    AGGREGATE_FUNCTION_PLUGINS,
     FIELDS,
     AnyOption,
     ColumnOption,
@@ -24,7 +25,6 @@ from morrow.engine.options.declarations import (
     make_value_error,
 )
 from morrow.engine.options.declared import connectors, features, files, maintenance, merging, scans, table
-from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS
 from morrow.engine.options.retention import TAG_KEYS, parse_tag_options
 
 THEMES: tuple[ModuleType, ...] = (table, files, merging, maintenance, scans, features, connectors)

@@ -19,9 +19,19 @@ import msgspec
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.date_patterns import DatePattern, parse_date_pattern
-from morrow.engine.options.declarations import Declared, Options, bind_option, read_values
+from morrow.engine.options.declarations import (
+    DURATION,
+    BadValue,
+    Declared,
+    ExpireStrategy,
+    Options,
+    Period,
+    PeriodFormatter,
+    TagCreation,
+    bind_option,
+    read_values,
+)
 from morrow.engine.options.declared import maintenance
-from morrow.engine.options.kinds import DURATION, BadValue, ExpireStrategy, Period, PeriodFormatter, TagCreation
 
 UNLIMITED = maintenance.SNAPSHOT_NUM_RETAINED_MAX.default
 MILLI = timedelta(milliseconds=1)

@@ -9,9 +9,16 @@ from typing import Any
 import msgspec
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.options.declarations import Declared, Options, Stage, bind_option, read_values
+from morrow.engine.options.declarations import (
+    ChangelogProducer,
+    Declared,
+    LookupCompact,
+    Options,
+    Stage,
+    bind_option,
+    read_values,
+)
 from morrow.engine.options.declared import files, maintenance, merging, scans, table
-from morrow.engine.options.kinds import ChangelogProducer, LookupCompact
 from morrow.engine.options.registry import refuse_options
 
 APPEND_TARGET_FILE_SIZE = 256 << 20

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from morrow.engine.errors import FileMissing, InvalidArgument, SnapshotNotFound
 from morrow.engine.format.paths import CHANGELOG_PREFIX, EARLIEST, LATEST, parse_numbered
 from morrow.engine.format.snapshot import Snapshot, parse_snapshot
-from morrow.engine.io.prefetch import read_each
+from morrow.engine.io.store import read_each
 from morrow.engine.plan.metadata import TableMetadata, read_hint
 from morrow.engine.plan.time_travel import find_last_until
 

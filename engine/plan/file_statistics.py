@@ -16,8 +16,13 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.stats import decode_column_stats
 from morrow.engine.format.types import DataType
 from morrow.engine.names import ROW, VECTOR
-from morrow.engine.plan.data_files import build_data_files, decode_partition_values
-from morrow.engine.plan.deletion_files import DeletionVectors, attach_vectors, build_deletion_refs
+from morrow.engine.plan.data_files import (
+    DeletionVectors,
+    attach_vectors,
+    build_data_files,
+    build_deletion_refs,
+    decode_partition_values,
+)
 from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import list_file_columns, read_visible_entries, resolve_merge

@@ -28,9 +28,9 @@ from morrow.engine.format.schema import ROWKIND, TableSchema
 from morrow.engine.format.snapshot import APPEND, FIRST_SNAPSHOT_ID, OVERWRITE, Snapshot
 from morrow.engine.format.types import DataField, VarCharType, has_same_values
 from morrow.engine.options import TableOptions
+from morrow.engine.options.declarations import FIRST_ROW, ChangelogProducer
 from morrow.engine.options.declared.merging import CHANGELOG_PRODUCER, MERGE_ENGINE
 from morrow.engine.options.declared.scans import STREAMING_READ_APPEND_OVERWRITE, STREAMING_READ_OVERWRITE
-from morrow.engine.options.kinds import FIRST_ROW, ChangelogProducer
 from morrow.engine.options.write_options import count_levels
 from morrow.engine.plan.changelogs import check_snapshot_order
 from morrow.engine.plan.data_files import build_data_files, decode_partition_values, list_readable_roots

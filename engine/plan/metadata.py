@@ -48,8 +48,7 @@ from morrow.engine.format.schema import TableSchema, parse_schema
 from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot, Tag, parse_snapshot, parse_tag
 from morrow.engine.format.types import BlobType
 from morrow.engine.io.cache import ByteCache
-from morrow.engine.io.prefetch import call_both, read_each, start_request
-from morrow.engine.io.store import FileStore
+from morrow.engine.io.store import FileStore, call_both, read_each, start_request
 from morrow.engine.io.wrapped_stores import confine
 from morrow.engine.options import TableOptions, parse_options
 from morrow.engine.options.declared.features import BLOB_AS_DESCRIPTOR

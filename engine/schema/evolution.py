@@ -8,7 +8,7 @@ are updated.
 Deletion vectors are enabled or disabled only if the table's files give the same rows either way. With vectors, files
 above level 0 are not merged, and level 0 is not read. Without them, files are merged and vectors are ignored. After a
 full compaction both reads agree: each bucket is one sorted run without deleted rows. Snapshots from before the change
-are read only if they were also fully compacted (`engine.plan.deletion_files`).
+are read only if they were also fully compacted (`engine.plan.data_files`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from morrow.engine.format.manifest_entries import DELETION_VECTORS_INDEX
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import NEWEST_SCHEMA_VERSION, TableSchema, format_schema
 from morrow.engine.format.types import BlobType, DataField, DataType
-from morrow.engine.merge.field_options import SEPARATOR
+from morrow.engine.merge.spec import SEPARATOR
 from morrow.engine.options import Declared, Options
 from morrow.engine.options.declarations import FIELDS
 from morrow.engine.options.declared import maintenance, merging, table
@@ -41,7 +41,7 @@ from morrow.engine.options.declared.table import (
     DISABLE_EXPLICIT_TYPE_CASTING,
 )
 from morrow.engine.options.registry import IMMUTABLE, find_present_key, resolve_former_keys, split_column_option
-from morrow.engine.plan.deletion_files import has_single_runs
+from morrow.engine.plan.data_files import has_single_runs
 from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.manifests import read_index_entries
 from morrow.engine.plan.metadata import TableMetadata

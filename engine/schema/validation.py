@@ -40,10 +40,10 @@ from morrow.engine.format.types import (
     VectorType,
 )
 from morrow.engine.merge.engines import check_merge
-from morrow.engine.merge.field_options import check_new_field_names, split_names
+from morrow.engine.merge.spec import check_new_field_names, split_names
 from morrow.engine.names import KEY_PREFIX
 from morrow.engine.options import Options, TableOptions, parse_options
-from morrow.engine.options.declarations import FIELDS, AnyOption
+from morrow.engine.options.declarations import FIELDS, AnyOption, ChangelogProducer, parse_names
 from morrow.engine.options.declared import scans
 from morrow.engine.options.declared.features import BLOB_DESCRIPTOR_FIELD
 from morrow.engine.options.declared.files import CHANGELOG_FILE_FORMAT, FILE_FORMAT_PER_LEVEL
@@ -71,7 +71,6 @@ from morrow.engine.options.declared.table import (
     ROW_TRACKING_ENABLED,
     UPSERT_KEY,
 )
-from morrow.engine.options.kinds import ChangelogProducer, parse_names
 from morrow.engine.options.registry import check_new_options
 from morrow.engine.options.retention import parse_expire_options, parse_partition_expiry
 from morrow.engine.redaction import format_columns

@@ -19,8 +19,7 @@ from morrow.engine.format.binary_row import read_arities
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import VECTOR
-from morrow.engine.plan.data_files import decode_partition_values
-from morrow.engine.plan.deletion_files import attach_vectors
+from morrow.engine.plan.data_files import attach_vectors, decode_partition_values
 from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.units import format_count, format_size

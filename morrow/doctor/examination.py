@@ -21,14 +21,19 @@ from morrow.doctor.report import Check, Finding, Report, Severity, Subject, desc
 from morrow.doctor.storage import KeptBy, measure_storage
 from morrow.engine.errors import FileMissing, MorrowError, StorageError, Unsupported
 from morrow.engine.format.paths import EARLIEST, POSTPONE_BUCKET
-from morrow.engine.io.prefetch import MAX_CONCURRENT_READS
+from morrow.engine.io.store import MAX_CONCURRENT_READS
 from morrow.engine.names import cols
 from morrow.engine.options import parse_write_options
 from morrow.engine.options.declared.maintenance import SNAPSHOT_NUM_RETAINED_MAX
 from morrow.engine.plan.changelogs import list_living_changelog_ids
 from morrow.engine.plan.consumers import Consumers
-from morrow.engine.plan.data_files import build_data_files, build_file_paths
-from morrow.engine.plan.deletion_files import attach_vectors, build_deletion_refs, build_index_paths
+from morrow.engine.plan.data_files import (
+    attach_vectors,
+    build_data_files,
+    build_deletion_refs,
+    build_file_paths,
+    build_index_paths,
+)
 from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.manifests import list_manifests, read_index_entries
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata

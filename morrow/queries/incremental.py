@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.options.declarations import parse_whole
 from morrow.engine.options.declared import scans
-from morrow.engine.options.kinds import parse_whole
 from morrow.engine.options.retention import parse_tag_options
 from morrow.scans.arguments import parse_time
 from morrow.tables.table import Table

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from morrow.engine.arguments import MAX_BATCH_ROWS, MAX_ROWS
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.options.kinds import DURATION, BadValue
+from morrow.engine.options.declarations import DURATION, BadValue
 from morrow.engine.plan.time_travel import Time, TravelArguments, to_millis
 
 

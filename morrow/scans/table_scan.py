@@ -16,12 +16,11 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError, U
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import refuse_unreadable
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.plan.fallback_branch import derive_readable_schema, estimate_plan_bytes, plan_with_fallback
 from morrow.engine.plan.filter import Filter, FilterLike, combine_filters, parse_filter
+from morrow.engine.plan.manifests import load_newest_state
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
-from morrow.engine.plan.planner import Outlines
+from morrow.engine.plan.planner import Outlines, derive_readable_schema, estimate_plan_bytes, plan_with_fallback
 from morrow.engine.plan.predicate import find_columns
-from morrow.engine.plan.prefetch import load_newest_state
 from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest
 from morrow.engine.plan.time_travel import NOW, Travel, parse_travel_options, resolve_travel
 from morrow.engine.redaction import PrintedText, clean_lines, clean_text, format_columns, get_logger, suggest_name
@@ -468,13 +467,13 @@ def _log_plan(plan: ScanPlan, where: str, seconds: float) -> None:
 
 def read_manifests(metadata: TableMetadata, snapshot: Snapshot) -> None:
     """Prefetch the manifests that a plan of this snapshot will need."""
-    from morrow.engine.plan import prefetch
+    from morrow.engine.plan import manifests
 
-    prefetch.read_manifests_ahead(metadata, snapshot)
+    manifests.read_manifests_ahead(metadata, snapshot)
 
 
 def read_latest_files(metadata: TableMetadata) -> None:
     """Prefetch files that a plan of the newest snapshot will probably need, before its id is known."""
-    from morrow.engine.plan import prefetch
+    from morrow.engine.plan import manifests
 
-    prefetch.read_latest_files_ahead(metadata)
+    manifests.read_latest_files_ahead(metadata)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from sqlglot.tokenizer_core import TokenType
 
 from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.options.declarations import parse_names
 from morrow.engine.options.declared.files import FILE_FORMAT
 from morrow.engine.options.declared.table import PATH, TYPE
-from morrow.engine.options.kinds import parse_names
 from morrow.engine.plan.folder_table import FORMAT_TABLE
 from morrow.engine.schema.defaults import check_default
 from morrow.engine.schema.schema_changes import (

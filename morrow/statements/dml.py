@@ -36,7 +36,7 @@ from morrow.statements.context import (
 from morrow.statements.dml_parser import UNMATCHED, UNMATCHED_BY_SOURCE
 from morrow.statements.insert import add_missing_columns, find_column, find_default, make_counts
 from morrow.statements.statement import Delete, MergeInto, Name, Truncate, Update, When, format_name
-from morrow.writers.commit.tally import Operation, count_rows_of
+from morrow.writers.commit.messages import Operation, count_rows_of
 
 if TYPE_CHECKING:
     import duckdb

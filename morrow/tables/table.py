@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 from morrow.engine.plan.filter import FilterLike
+from morrow.engine.plan.manifests import load_newest_schema
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.prefetch import load_newest_schema
 from morrow.engine.plan.time_travel import Time, TravelArguments, parse_travel
 from morrow.engine.redaction import explain_missing_name, list_public_names
 from morrow.scans.arguments import check_limit, expose_travel_arguments

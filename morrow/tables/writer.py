@@ -11,8 +11,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
-from morrow.writers.operations.commits import check_identifier, commit_once, recompact_messages
-from morrow.writers.operations.write_session import WriteSession
+from morrow.writers.operations.write_session import WriteSession, check_identifier, commit_once, recompact_messages
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

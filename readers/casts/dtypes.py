@@ -1,6 +1,6 @@
 """Polars dtypes of Paimon types, and conversions of Polars frames to the exact Arrow types of `to_arrow_schema`.
 
-Polars has fewer types than Arrow, so some types are represented by others (`morrow.engine.format.polars_types`):
+Polars has fewer types than Arrow, so some types are represented by others (`morrow.engine.format.types`):
 
 ================  ==========================================  ===============================================
 Paimon            Polars                                      Arrow
@@ -31,8 +31,7 @@ import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
-from morrow.engine.format.polars_types import to_polars_dtype, to_polars_schema
-from morrow.engine.format.types import DataType
+from morrow.engine.format.types import DataType, to_polars_dtype, to_polars_schema
 from morrow.engine.names import clear_pattern_name, cols
 from morrow.engine.polars_threads import open_threads
 from morrow.engine.polars_versions import export_series, import_array

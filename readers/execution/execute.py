@@ -24,10 +24,9 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument, MorrowError
-from morrow.engine.format.polars_types import to_polars_schema
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND_FIELD
-from morrow.engine.format.types import DataField, to_arrow_schema
+from morrow.engine.format.types import DataField, to_arrow_schema, to_polars_schema
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
 from morrow.engine.plan.filter.residuals import shorten_text

@@ -16,10 +16,9 @@ import polars as pl
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import decode_columns
-from morrow.engine.format.polars_types import to_polars_dtype
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.stats import ColumnFacts, ColumnStats
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import DataField, to_polars_dtype
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import ROW, col
 from morrow.engine.plan.file_statistics import PlainFiles, find_plain_files

@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from morrow.engine.errors import ColumnNotFound
-from morrow.engine.format.polars_types import to_polars_schema
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import DataField, to_polars_schema
 from morrow.engine.names import col, cols
 from morrow.engine.plan.filter import Filter, Residual
 from morrow.engine.plan.filter.residuals import join_in_pairs

@@ -1,4 +1,4 @@
-"""Registry of the readers of file formats, and checks of a data file against its metadata without reading its data.
+"""Registry of the readers of file formats: scans, and checks of files against metadata without reading data.
 
 To add a format, declare it in `morrow.engine.format.file_formats`, put a module in `formats` that has a
 `FileReader` as its `READER`, and add its name to `BUILT_IN`. In another package, register both by entry points
@@ -18,10 +18,10 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.errors import CorruptFile, FileMissing, UnsafePath, Unsupported
+from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, UnsafePath, Unsupported
 from morrow.engine.format.types import DataField
 from morrow.engine.plugins import FILE_READERS, load_plugin_of
-from morrow.readers.files.source import Decoder, FileSource, check_rows, translate_errors
+from morrow.readers.files.source import Decoder, FileSource, check_rows, stream_decoder, translate_errors
 
 
 class ScanFiles(Protocol):
@@ -82,6 +82,34 @@ def find_file_reader(format_: str, where: str) -> FileReader:
     if found is None:
         raise Unsupported(f"the file format {format_!r}", where=where, hint=f"known are {', '.join(BUILT_IN)}")
     return found
+
+
+def scan(sources: Sequence[FileSource], fields: Sequence[DataField], *, position: str | None = None) -> pl.LazyFrame:
+    """Scan files of one format and schema as a lazy frame with exactly `fields`, in their order.
+
+    `fields` are columns with their names in the files. Their dtypes follow `to_polars_dtype`: maps and multisets are
+    lists of struct{key, value}. With `position` a last column of that name holds the row's 0-based position as an
+    unsigned integer, counted through all sources in their order. Several sources must have known row counts.
+
+    Collect inside `translate_errors(...)`, which turns Polars' errors for a bad file into Morrow's.
+
+    Raises:
+        InvalidArgument: no source, several formats, or positions through files of unknown row counts.
+        Unsupported: a format that Morrow does not read.
+        CorruptFile, FileMissing, StorageError: when the frame is collected, or at once for Parquet with positions.
+    """
+    formats = {source.format for source in sources}
+    if len(formats) != 1:
+        raise InvalidArgument(f"a scan reads files of one format, not {sorted(formats)}")
+    if position is not None and len(sources) > 1 and any(source.row_count < 0 for source in sources):
+        raise InvalidArgument("positions through several files need their row counts")
+    (format_,) = formats
+    found = find_file_reader(format_, sources[0].path)
+    if found.scan is not None:
+        return found.scan(sources, fields, position)
+    if found.decode is None:
+        raise Unsupported(f"the file format {format_!r}", where=sources[0].path, hint="its reader decodes nothing")
+    return stream_decoder(found.decode, sources, fields, position)
 
 
 def is_scanned(format_: str, where: str) -> bool:

@@ -40,8 +40,7 @@ from morrow.engine.errors import (
 )
 from morrow.engine.format.file_formats import TIMESTAMPS
 from morrow.engine.format.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
-from morrow.engine.io.store import FileStore
-from morrow.engine.io.system_errors import to_system_error
+from morrow.engine.io.store import FileStore, to_system_error
 from morrow.engine.names import col, cols
 from morrow.engine.options import Options
 from morrow.engine.plan.scan_plan import DataFile

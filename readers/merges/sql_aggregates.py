@@ -29,7 +29,7 @@ from morrow.engine.format.types import (
 )
 from morrow.engine.merge.functions import find_function_spec
 from morrow.engine.merge.spec import AggregateCall
-from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS
+from morrow.engine.options.declarations import AGGREGATE_FUNCTION_PLUGINS
 from morrow.engine.plugins import load_plugin
 from morrow.engine.structs import replace
 from morrow.readers.expressions.sql import name_type, quote_text

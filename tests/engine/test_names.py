@@ -31,7 +31,7 @@ SOURCES = sorted({path.resolve() for part in PARTS for path in (ROOT / part).glo
 """The source files, each once although there are links below ``morrow/``."""
 
 FOREIGN = {
-    "engine/format/avro_schema.py": {"__branch"},  # a member of an Avro schema, not a column
+    "engine/format/avro.py": {"__branch"},  # a member of an Avro schema, not a column
     "writers/ingest/sources.py": {"__index_level_"},  # a column of pandas
     "writers/commit/attempt_log.py": {"__"},  # methods of pickle
 }

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import morrow
 from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.options.kinds import ChangelogProducer
+from morrow.engine.options.declarations import ChangelogProducer
 from morrow.engine.plan.changelogs import list_living_changelog_ids
 from morrow.tables.table import Table
 from tests.support.table_files import fingerprint

@@ -76,9 +76,12 @@ OPERATIONS: Mapping[str, tuple[str, str, int]] = {
 CALLED = """
 import sys, morrow, pyarrow as pa
 {before}
-called = set()
+called, importing = set(), 0
 def note(frame, event, arg):
-    if event == "call" and frame.f_code.co_name != "<module>":
+    global importing
+    if frame.f_code.co_name == "<module>":  # declarations that run when a module is imported are not calls
+        importing += (event == "call") - (event == "return")
+    elif event == "call" and not importing:
         called.add(frame.f_globals.get("__name__", ""))
 sys.setprofile(note)
 {code}

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from morrow.engine.format.snapshot import DURATION
-from morrow.writers.commit.tally import Tally
+from morrow.writers.commit.messages import Tally
 from morrow.writers.files import data_files
 
 NANOS_PER_SECOND = 10**9

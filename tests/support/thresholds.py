@@ -23,8 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 PLANS: Mapping[str, Mapping[str, Sequence[Value]]] = {
     "engine.format.manifest_encoder": {"MAX_SINGLE_ROWS": (0, 1)},
-    "engine.plan.data_files": {"MAX_PIECE_FILES": (1, 2)},
-    "engine.plan.deletion_files": {"MAX_COMPARED_NAMES": (0, 1)},
+    "engine.plan.data_files": {"MAX_PIECE_FILES": (1, 2), "MAX_COMPARED_NAMES": (0, 1)},
     "engine.plan.entries": {
         "MAX_CACHED_ENTRIES": (0,),
         "MIN_OUTLINE_BYTES": (0,),
@@ -147,9 +146,10 @@ WRITES: Mapping[str, Mapping[str, Sequence[Value]]] = {
     "writers.ingest.sources": {"MIN_GATHERED_ROWS": (1,), "MAX_PIECE_BYTES": (1,), "MAX_PIECE_ROWS": (1, 2)},
     "writers.keyed.key_lookup": {"MAX_RANGE_SHARE": (0.0, 0.5, 3.0)},
     "writers.keyed.levels": {"MIN_PACKED_KEYS": (0,), "MAX_CACHED_KEYS": (1,), "MIN_RUN_KEYS": (0, 1, 2)},
-    "writers.keyed.merging": {"MAX_CHUNKS": (0, 1, 2), "MAX_SPREAD": (0, 1, 1000)},
     "writers.keyed.postpone_bucket": {"MAX_REPLAYED_ROWS": (1, 2)},
     "writers.keyed.rewriter": {
+        "MAX_CHUNKS": (0, 1, 2),
+        "MAX_SPREAD": (0, 1, 1000),
         "MIN_BATCH_ROWS": (1,),
         "MAX_BATCH_ROWS": (1, 2),
         "RANGE_BYTES": (1,),
@@ -164,25 +164,25 @@ WRITES: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "SLICE_ROWS": (1, 2, 3),
         "MAX_SMALL_BYTES": (0,),
     },
-    "writers.operations.commits": {"MAX_REPLAY_ROWS": (1,)},
     "writers.operations.delete": {"MAX_LISTED_KEYS": (0, 1)},
     "writers.operations.overwrite": {"MAX_KEY_ROWS": (1, 2)},
     "writers.operations.table_writer": {"MAX_DESCRIBED_BYTES": (0,), "MAX_WRITERS": (1,)},
+    "writers.operations.write_session": {"MAX_REPLAY_ROWS": (1,)},
 }
 LOWERED: Mapping[str, Mapping[str, Sequence[Value]]] = {**PLANS, **READS, **WRITES}
 
 UNTOUCHED: Mapping[str, Mapping[str, str]] = {
     "memory that a cache, or a copy of it on disk, may take": {
-        "engine.plan.fallback_branch": "PLAN_BYTES",
         "engine.plan.filter": "MAX_CACHED_LENGTH",
         "engine.plan.filter.sql": "MAX_SHORT_TEXT_LENGTH",
         "engine.plan.manifests": "MAX_STORED_BYTES",
         "engine.plan.metadata": "COLUMN_BYTES MAX_CACHED_ENTRIES _SNAPSHOT_BYTES",
+        "engine.plan.planner": "PLAN_BYTES",
         "readers.masks.section_cache": "MAX_FRAME_BYTES SMALL_FRAME_BYTES",
         "readers.merges.sections": "MAX_CACHED_ROWS",
     },
     "remote stores, which their own tests serve": {
-        "engine.plan.prefetch": "MAX_AHEAD_BYTES MAX_NEWEST_MILLIS _TASK_BYTES",
+        "engine.plan.manifests": "MAX_AHEAD_BYTES MAX_NEWEST_MILLIS _TASK_BYTES",
         "readers.execution.section_reads": "MAX_GROUP_BYTES",
         "readers.execution.strategy": "MAX_FETCHED_BYTES MAX_SMALL_FILE_BYTES",
         "readers.files.page_checksums": "FOOTER_GUESS_BYTES WINDOW_BYTES",

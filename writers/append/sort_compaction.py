@@ -38,7 +38,7 @@ from morrow.engine.format.file_index.keys import KINDS, MAX_LONG_DECIMAL, to_col
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
-from morrow.engine.io.system_errors import translate_system_errors
+from morrow.engine.io.store import translate_system_errors
 from morrow.engine.names import CURVE, clear_pattern_name, col, cols
 from morrow.engine.options.declared.maintenance import SORT_COMPACTION_RANGE_STRATEGY, ZORDER_VAR_LENGTH_CONTRIBUTION
 from morrow.writers.append.bucket_compaction import AppendFiles, check_rewritable

@@ -18,7 +18,7 @@ import polars as pl
 
 from morrow.engine.errors import FileMissing
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
-from morrow.engine.io.system_errors import translate_system_errors
+from morrow.engine.io.store import translate_system_errors
 from morrow.engine.redaction import get_logger
 from morrow.writers.append.bucket_compaction import BucketCompaction, CompactionResult
 from morrow.writers.buckets.bucket_state import BucketState

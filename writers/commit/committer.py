@@ -24,8 +24,7 @@ from morrow.engine.errors import (
 )
 from morrow.engine.format.paths import LATEST
 from morrow.engine.format.snapshot import COMPACT, FIRST_SNAPSHOT_ID, Snapshot, format_snapshot
-from morrow.engine.io.prefetch import call_both, start_request
-from morrow.engine.io.store import write_hint
+from morrow.engine.io.store import call_both, start_request, write_hint
 from morrow.engine.plan import metadata as newest
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned

@@ -30,8 +30,7 @@ from morrow.engine.format.manifest_encoder import encode_index_manifest, encode_
 from morrow.engine.format.manifest_entries import ADD, DELETE, EMPTY_ROW, MANIFEST_LIST_COLUMNS, MANIFEST_LIST_VERSION
 from morrow.engine.format.types import DataType
 from morrow.engine.io.local import sync_file
-from morrow.engine.io.prefetch import start_request
-from morrow.engine.io.system_errors import translate_system_errors
+from morrow.engine.io.store import start_request, translate_system_errors
 from morrow.engine.plan.manifests import cache_manifest, read_manifest_entries
 from morrow.writers.commit.base_entries import IDENTITY, cancel_entries, mark_relevant_manifests
 from morrow.writers.target import WriteTarget

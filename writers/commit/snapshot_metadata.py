@@ -28,15 +28,14 @@ from morrow.engine.format.manifest_entries import (
 from morrow.engine.format.metadata_json import parse_object
 from morrow.engine.format.schema import ROW_ID
 from morrow.engine.format.snapshot import COMPACT, FIRST_SNAPSHOT_ID, OF_OPERATIONS, OVERWRITE, Snapshot
-from morrow.engine.io.prefetch import call_both
+from morrow.engine.io.store import call_both
 from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.manifests import list_manifests, read_index_entries
 from morrow.writers.commit.base_entries import SIMPLE_COLUMNS, BaseEntries
 from morrow.writers.commit.conflicts import check_conflicts, check_lookup_files, check_numbers, combine_index_files
 from morrow.writers.commit.manifests import ManifestWriter, merge_manifests
-from morrow.writers.commit.messages import Changes
+from morrow.writers.commit.messages import Changes, Tally, find_running_tally
 from morrow.writers.commit.premise import Premise
-from morrow.writers.commit.tally import Tally, find_running_tally
 from morrow.writers.target import WriteTarget
 
 AnyChanges: TypeAlias = Changes | Callable[[Snapshot | None], Changes]

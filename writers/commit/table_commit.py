@@ -17,7 +17,7 @@ from morrow.engine.format.manifest_entries import DataFileMeta, IndexFileMeta
 from morrow.engine.format.paths import check_segment
 from morrow.engine.format.snapshot import ANALYZE, APPEND, COMPACT, OVERWRITE, Snapshot
 from morrow.engine.format.stats import TableStatistics, encode_statistics
-from morrow.engine.io.prefetch import read_each
+from morrow.engine.io.store import read_each
 from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace
 from morrow.writers.commit.committer import Committer

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from morrow.engine.errors import MorrowError, TagNotFound
 from morrow.engine.format.snapshot import Snapshot, Tag
-from morrow.engine.options.kinds import TagCreation
+from morrow.engine.options.declarations import TagCreation
 from morrow.engine.options.retention import BY_PERIOD, TagOptions, parse_tag_options
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import NO_WATERMARK, to_millis

@@ -17,11 +17,11 @@ from typing import TypeAlias
 
 from morrow.engine.errors import MorrowError
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.io.prefetch import start_request
+from morrow.engine.io.store import start_request
 from morrow.engine.options import Options
+from morrow.engine.options.declarations import parse_names
 from morrow.engine.options.declared.connectors import PARTITION_END_INPUT_TO_DONE, PARTITION_MARK_DONE_ACTION
 from morrow.engine.options.declared.maintenance import CONSUMER_EXPIRATION_TIME
-from morrow.engine.options.kinds import parse_names
 from morrow.engine.options.retention import Retention, parse_expire_options
 from morrow.engine.plan.changelogs import list_living_changelog_ids, read_changelog_or_none
 from morrow.engine.plan.consumers import CONSUMER_PREFIX

@@ -28,9 +28,8 @@ from morrow.engine.format.manifest_entries import ADD
 from morrow.engine.format.partition_path import partition_path, unescape_path_name
 from morrow.engine.format.snapshot import OVERWRITE, Snapshot
 from morrow.engine.format.types import DataField
-from morrow.engine.options.declarations import AnyOption
+from morrow.engine.options.declarations import AnyOption, ExpireStrategy
 from morrow.engine.options.declared import maintenance
-from morrow.engine.options.kinds import ExpireStrategy
 from morrow.engine.options.retention import UNLIMITED, PartitionExpiryOptions, parse_partition_expiry
 from morrow.engine.plan.manifests import list_manifests, read_manifest_entries
 from morrow.engine.plan.metadata import TableMetadata

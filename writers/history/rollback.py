@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterable
 from morrow.engine.errors import CommitConflict, InvalidArgument, SnapshotExpired
 from morrow.engine.format.paths import CHANGELOG_PREFIX, EARLIEST, LATEST
 from morrow.engine.format.snapshot import Snapshot, format_snapshot
-from morrow.engine.io.system_errors import ignore_full_disk
+from morrow.engine.io.store import ignore_full_disk
 from morrow.engine.plan.changelogs import list_changelog_ids
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned

@@ -26,7 +26,7 @@ from typing import NamedTuple, Self
 from morrow.engine.errors import InvalidArgument, NotFound, SnapshotExpired, StorageError
 from morrow.engine.format.paths import EARLIEST
 from morrow.engine.format.snapshot import Snapshot, format_snapshot
-from morrow.engine.io.system_errors import ignore_full_disk, is_full
+from morrow.engine.io.store import ignore_full_disk, is_full
 from morrow.engine.options.retention import UNLIMITED, ExpireOptions, Retention, parse_expire_options
 from morrow.engine.plan.changelogs import (
     build_changelog_path,

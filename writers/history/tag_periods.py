@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from morrow.engine.options.kinds import Period, PeriodFormatter
+from morrow.engine.options.declarations import Period, PeriodFormatter
 from morrow.engine.options.retention import TagOptions
 
 WallTime: TypeAlias = int

@@ -39,8 +39,7 @@ from morrow.engine.errors import (
 from morrow.engine.format.metadata_json import build_from_json, format_json, parse_object
 from morrow.engine.format.paths import check_segment
 from morrow.engine.format.snapshot import Snapshot, Tag, format_tag, parse_tag
-from morrow.engine.io.prefetch import read_each
-from morrow.engine.io.store import FileStatus
+from morrow.engine.io.store import FileStatus, read_each
 from morrow.engine.options.retention import BY_PERIOD, TagOptions, parse_tag_options
 from morrow.engine.plan.changelogs import list_living_changelog_ids
 from morrow.engine.plan.metadata import METADATA_CACHE, TAG_PREFIX, TableMetadata

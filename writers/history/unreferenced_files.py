@@ -20,8 +20,8 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.io.cache import forget_files
 from morrow.engine.io.store import FileStore
 from morrow.engine.options import Options, TableOptions
+from morrow.engine.options.declarations import ChangelogProducer
 from morrow.engine.options.declared.merging import CHANGELOG_PRODUCER
-from morrow.engine.options.kinds import ChangelogProducer
 from morrow.engine.options.retention import parse_expire_options
 from morrow.engine.plan.data_files import build_file_paths, resolve_external_path
 from morrow.engine.plan.metadata import TableMetadata

@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import Protocol
 
 from morrow.engine.format.manifest_entries import DataFileMeta
-from morrow.engine.options.kinds import LookupCompact
+from morrow.engine.options.declarations import LookupCompact
 from morrow.engine.options.write_options import WriteOptions
 from morrow.writers.files.data_files import delete_files
 from morrow.writers.keyed.levels import LevelRun, Levels, Section, make_key_order, split_sections, trim_key

@@ -28,7 +28,7 @@ from morrow.engine.format.schema import SEQUENCE_NUMBER, SEQUENCE_NUMBER_FIELD, 
 from morrow.engine.format.types import BooleanType, DataField, DoubleType, FloatType
 from morrow.engine.merge.spec import Rule
 from morrow.engine.names import FILE, KEY_NUMBER, KEY_ROW, POSITION, RUN_LEVEL, col, cols, get_series, join_by_names
-from morrow.engine.options.kinds import ChangelogProducer
+from morrow.engine.options.declarations import ChangelogProducer
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.execution.changelog import NO_ROW, Comparison, Rows, build_changelog, take_rows
 from morrow.readers.files.file_frames import scan_files, translate_file_errors
@@ -39,7 +39,7 @@ from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.keyed.levels import sort_rows, trim_key
-from morrow.writers.keyed.merging import RETRACTS, merge_versions
+from morrow.writers.keyed.rewriter import RETRACTS, merge_versions
 from morrow.writers.target import WriteTarget
 
 PLACE_COLUMNS = (KEY_ROW, FILE, POSITION)

@@ -21,7 +21,7 @@ from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.merge.spec import Rule
 from morrow.engine.names import FILE, POSITION, cols
-from morrow.engine.options.kinds import ChangelogProducer
+from morrow.engine.options.declarations import ChangelogProducer
 from morrow.readers.execution.changelog import Comparison
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, delete_files, write_files
@@ -36,8 +36,14 @@ from morrow.writers.keyed.key_lookup import (
     merge_with_lookup,
 )
 from morrow.writers.keyed.levels import Levels, Section, list_files
-from morrow.writers.keyed.merging import RETRACTS, merge_versions
-from morrow.writers.keyed.rewriter import ALL_LEVELS, CompactResult, Rewriter, read_versions_by_range
+from morrow.writers.keyed.rewriter import (
+    ALL_LEVELS,
+    RETRACTS,
+    CompactResult,
+    Rewriter,
+    merge_versions,
+    read_versions_by_range,
+)
 from morrow.writers.target import WriteTarget
 
 

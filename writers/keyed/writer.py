@@ -20,9 +20,9 @@ from morrow.engine.errors import FileMissing, InvalidArgument
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
 from morrow.engine.format.row_kinds import RETRACT_BIT, UPDATE_BEFORE
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
-from morrow.engine.io.system_errors import translate_system_errors
+from morrow.engine.io.store import translate_system_errors
 from morrow.engine.names import cols
-from morrow.engine.options.kinds import ChangelogProducer
+from morrow.engine.options.declarations import ChangelogProducer
 from morrow.engine.polars_versions import export_frame
 from morrow.engine.structs import replace
 from morrow.writers.buckets.bucket_state import BucketState
@@ -39,8 +39,7 @@ from morrow.writers.files.deletion_vectors import DeletionMaintainer, IndexChang
 from morrow.writers.keyed.compaction import Compactor, make_strategy
 from morrow.writers.keyed.key_lookup import LookupStrategy
 from morrow.writers.keyed.lookup_rewriters import make_rewriter
-from morrow.writers.keyed.merging import join_frames, merge_slices, sort_slices
-from morrow.writers.keyed.rewriter import CompactResult, iterate_key_ranges
+from morrow.writers.keyed.rewriter import CompactResult, iterate_key_ranges, join_frames, merge_slices, sort_slices
 from morrow.writers.target import WriteTarget
 
 log = logging.getLogger(__name__)

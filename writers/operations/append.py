@@ -23,7 +23,7 @@ from morrow.engine.schema.schema_changes import AddColumn
 from morrow.engine.structs import replace
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
 from morrow.writers.commit.commit_lock import retry_on_conflict
-from morrow.writers.commit.tally import Operation, record_operation
+from morrow.writers.commit.messages import Operation, record_operation
 from morrow.writers.ingest.conversion import NULL, Kinds, Missing
 from morrow.writers.ingest.sources import Piece, Source, open_source
 from morrow.writers.operations.write_session import OvertakenError, WriteSession

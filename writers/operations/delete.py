@@ -12,22 +12,20 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import ROW, clear_pattern_name, join_by_names
-from morrow.engine.options.kinds import ChangelogProducer
+from morrow.engine.options.declarations import ChangelogProducer
 from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike, parse_filter
 from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Or, Predicate, combine_predicates
 from morrow.engine.polars_versions import export_frame
-from morrow.writers.commit import tally
+from morrow.writers.commit import messages as tally
 from morrow.writers.commit.commit_lock import retry_on_conflict
-from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, Operation, record_operation
 from morrow.writers.commit.premise import Premise
-from morrow.writers.commit.tally import Operation, record_operation
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.ingest.conversion import convert_rows
-from morrow.writers.operations.commits import commit_once
 from morrow.writers.operations.isolation import check_alone, check_rows, read_rows_where, run_serially, set_row_kind
 from morrow.writers.operations.partition_filters import find_matching_partitions
 from morrow.writers.operations.update import check_deletable, check_deletions
-from morrow.writers.operations.write_session import WriteSession
+from morrow.writers.operations.write_session import WriteSession, commit_once
 from morrow.writers.target import WriteTarget
 
 MAX_LISTED_KEYS = 1_000

@@ -44,14 +44,13 @@ from morrow.readers.expressions.polars import filter_rows
 from morrow.writers.append.bucket_compaction import AppendFiles
 from morrow.writers.append.writer import UNAWARE
 from morrow.writers.buckets.bucket_state import BucketState, restore_partitions
-from morrow.writers.commit import tally
+from morrow.writers.commit import messages as tally
 from morrow.writers.commit.base_entries import read_live_entries
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.committer import purge_manifests
-from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.commit.messages import CommitMessage, Operation, record_operation
 from morrow.writers.commit.premise import guard_compaction
 from morrow.writers.commit.table_commit import TableCommit
-from morrow.writers.commit.tally import Operation, record_operation
 from morrow.writers.files.data_files import Placement, delete_files, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
@@ -61,9 +60,9 @@ from morrow.writers.history.tags import delete_tags
 from morrow.writers.history.tombstones import finish_removals
 from morrow.writers.keyed.levels import Section, list_files, split_sections
 from morrow.writers.keyed.rewriter import merge_sorted
-from morrow.writers.operations.commits import clean_up_on_failure
 from morrow.writers.operations.compaction import build_levels, compact_table
 from morrow.writers.operations.row_search import Holder, Holding, RowSearch, merges_columns
+from morrow.writers.operations.write_session import clean_up_on_failure
 from morrow.writers.target import WriteTarget
 
 

@@ -26,7 +26,7 @@ from morrow.engine.polars_versions import export_series, import_array
 from morrow.engine.redaction import format_columns, suggest_name
 from morrow.readers.expressions.duckdb_queries import run_query
 from morrow.readers.expressions.sql import SESSION, name_type, rename_row_columns
-from morrow.writers.ingest.casts import cast_lossless
+from morrow.writers.ingest.conversion import cast_lossless
 from morrow.writers.ingest.sources import build_column
 from morrow.writers.ingest.validation import check_frame
 

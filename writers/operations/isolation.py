@@ -14,19 +14,18 @@ import pyarrow as pa
 
 from morrow.engine.errors import CommitConflict
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.plan.fallback_branch import check_main_alone
 from morrow.engine.plan.filter import Filter
-from morrow.engine.plan.planner import make_plan
+from morrow.engine.plan.planner import check_main_alone, make_plan
 from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest
 from morrow.readers.execution import execute
-from morrow.writers.commit import tally
+from morrow.writers.commit import messages
 from morrow.writers.commit.base_entries import read_live_entries
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.premise import Premise, guard_read
 from morrow.writers.files.data_files import Placement
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.ingest.conversion import convert_rows
-from morrow.writers.operations.commits import MAX_RECOMPACTION_TRIES, recompact_buckets
+from morrow.writers.operations.write_session import MAX_RECOMPACTION_TRIES, recompact_buckets
 from morrow.writers.target import WriteTarget
 
 Done = TypeVar("Done")
@@ -46,7 +45,7 @@ def run_serially(target: WriteTarget, filter: Filter, attempt: Callable[[Premise
     """
 
     def once() -> Done:
-        tally.begin_tally()
+        messages.begin_tally()
         premise = Premise(find_readable_snapshot(target), filter)
         with guard_read(target.metadata, premise.read):
             check_alone(target, premise.read, filter)

@@ -30,14 +30,12 @@ from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.expressions.duckdb_queries import run_query
 from morrow.readers.expressions.sql import quote_identifier, rename_row_columns
 from morrow.writers.append.row_level import MatchingRows, RowChanges
-from morrow.writers.commit import tally
-from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
+from morrow.writers.commit import messages as tally
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, Operation, record_operation
 from morrow.writers.commit.premise import Premise
-from morrow.writers.commit.tally import Operation, record_operation
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.ingest.sources import is_of_pandas, open_source
 from morrow.writers.ingest.validation import to_plain
-from morrow.writers.operations.commits import commit_once
 from morrow.writers.operations.delete import build_bounds
 from morrow.writers.operations.expressions import (
     JOIN,
@@ -51,7 +49,7 @@ from morrow.writers.operations.expressions import (
 )
 from morrow.writers.operations.isolation import check_rows, read_rows_where, run_serially, set_row_kind
 from morrow.writers.operations.update import build_new_versions, check_deletable, check_deletions, check_updatable
-from morrow.writers.operations.write_session import WriteSession
+from morrow.writers.operations.write_session import WriteSession, commit_once
 from morrow.writers.target import WriteTarget
 
 

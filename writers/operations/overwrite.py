@@ -17,16 +17,14 @@ from morrow.engine.redaction import clean_text
 from morrow.writers.buckets.cross_partition import KeyPlaces
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
 from morrow.writers.commit.commit_lock import retry_on_conflict
-from morrow.writers.commit.messages import CommitMessage, Partitions
+from morrow.writers.commit.messages import CommitMessage, Operation, Partitions, record_operation
 from morrow.writers.commit.premise import Premise
-from morrow.writers.commit.tally import Operation, record_operation
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.ingest.conversion import NULL, Kinds, Missing, convert_rows
 from morrow.writers.ingest.sources import Source, open_source
 from morrow.writers.operations.append import SchemaMode, add_missing_columns
-from morrow.writers.operations.commits import clean_up_on_failure
 from morrow.writers.operations.expressions import Expression, evaluate_constant
 from morrow.writers.operations.partition_filters import (
     PartitionSpec,
@@ -37,6 +35,7 @@ from morrow.writers.operations.partition_filters import (
     parse_partition_spec,
 )
 from morrow.writers.operations.table_writer import TableWriter
+from morrow.writers.operations.write_session import clean_up_on_failure
 from morrow.writers.target import WriteTarget
 
 MAX_KEY_ROWS = 1 << 18

@@ -59,7 +59,6 @@ from morrow.writers.history.commit_maintenance import (
     list_mark_actions,
     mark_done,
 )
-from morrow.writers.operations.commits import commit_once
 from morrow.writers.operations.isolation import plan_where
 from morrow.writers.operations.partition_filters import (
     AnyOf,
@@ -67,6 +66,7 @@ from morrow.writers.operations.partition_filters import (
     find_matching_partitions,
     parse_partition_spec,
 )
+from morrow.writers.operations.write_session import commit_once
 from morrow.writers.target import WriteTarget
 
 

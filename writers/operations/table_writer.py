@@ -18,7 +18,7 @@ from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, M
 from morrow.engine.format.manifest_entries import IndexFileMeta
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.io.prefetch import start_request
+from morrow.engine.io.store import start_request
 from morrow.engine.plan.manifests import list_manifests
 from morrow.writers.buckets.bucket_state import BucketState, restore_buckets
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode, make_router

@@ -23,16 +23,14 @@ from morrow.engine.polars_versions import import_array
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.masks.ordering import to_sortable
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
-from morrow.writers.commit import tally
-from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
+from morrow.writers.commit import messages as tally
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, Operation, record_operation
 from morrow.writers.commit.premise import Premise
-from morrow.writers.commit.tally import Operation, record_operation
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
-from morrow.writers.operations.commits import commit_once
 from morrow.writers.operations.expressions import Expression, Value, check_expression, evaluate_expressions
 from morrow.writers.operations.isolation import check_rows as checked_rows
 from morrow.writers.operations.isolation import read_rows_where, run_serially, set_row_kind
-from morrow.writers.operations.write_session import WriteSession
+from morrow.writers.operations.write_session import WriteSession, commit_once
 from morrow.writers.target import WriteTarget
 
 

@@ -2,21 +2,281 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
-from morrow.engine.errors import CommitConflict, FileMissing, UnclearOutcome
+import polars as pl
+
+from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, MorrowError, UnclearOutcome
+from morrow.engine.format.paths import POSTPONE_BUCKET
+from morrow.engine.format.schema import SEQUENCE_NUMBER
 from morrow.engine.format.snapshot import COMPACT, Snapshot
 from morrow.engine.plan.read_guards import is_same_commit
+from morrow.engine.redaction import get_logger
+from morrow.writers.buckets.bucket_state import restore_buckets
+from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
 from morrow.writers.buckets.routers import postpone_rows
+from morrow.writers.commit.commit_lock import retry_on_conflict
+from morrow.writers.commit.conflicts import AlreadyCommitted
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
-from morrow.writers.commit.premise import Premise, is_living
+from morrow.writers.commit.premise import Misplaced, Premise, guard_compaction, is_living
+from morrow.writers.commit.sequence_numbers import restore_written_schema
+from morrow.writers.commit.table_commit import TableCommit
+from morrow.writers.files.bucket_reader import StoredFiles
+from morrow.writers.files.data_files import Placement
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.ingest.conversion import NULL, Kinds, Missing
 from morrow.writers.keyed.key_lookup import LookupStrategy
-from morrow.writers.operations.commits import check_identifier, commit_once
+from morrow.writers.keyed.writer import compact_bucket
 from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.target import WriteTarget, check_properties
+
+# Commits of messages exactly once, with rows written again if their buckets have changed, and cleanup on failure.
+#
+# After others have added keys to the buckets, uncommitted rows are assigned to buckets again.
+#
+# Tables in which batch reads only see compacted files (deletion vectors, first-row), and tables with the changelog
+# producer lookup, compact each commit at once. If another commit writes to the same bucket or compacts it meanwhile,
+# the
+# rows are committed without their compaction. The compaction is repeated on the newest snapshot, so that the next
+# read
+# sees the rows.
+
+
+def commit_once(
+    commits: TableCommit,
+    messages: Sequence[CommitMessage],
+    identifier: int,
+    *,
+    watermark: int | None = None,
+    properties: Mapping[str, str] | None = None,
+    repeats: bool = False,
+    premise: Premise | None = None,
+    check_new: bool = False,
+) -> Snapshot | None:
+    """Commit messages, unless this commit user has committed this identifier already.
+
+    Args:
+        check_new: check whether files of the messages are in the table already; not needed for the caller's own writer.
+
+        Returns: the last snapshot created; None if there was nothing to commit, or it was committed before.
+
+    Raises:
+        InvalidArgument: an invalid identifier, or messages that were committed before.
+        CommitConflict: a faster commit cannot be reconciled with this one; the files are deleted.
+        UnclearOutcome: repeat with the same user and identifier.
+    """
+    check_identifier(identifier)
+    named = check_properties(properties)
+    common = partial(_commit, commits, identifier, named, watermark, repeats, premise, check_new)
+    try:
+        return common(messages)
+    except Misplaced:
+        if premise is not None or not can_replay(commits.target, messages):
+            commits.abort(messages)
+            raise
+    done = retry_on_conflict(commits.target, partial(_replay, commits, messages, common))
+    commits.abort(messages)
+    return done
+
+
+def _replay(
+    commits: TableCommit,
+    messages: Sequence[CommitMessage],
+    common: Callable[[Sequence[CommitMessage]], Snapshot | None],
+) -> Snapshot | None:
+    """Commit the rows of messages in the buckets to which their keys now belong."""
+    again = replay_messages(commits.target, messages)
+    try:
+        return common(again)
+    except Misplaced:
+        commits.abort(again)
+        raise
+
+
+def _commit(
+    commits: TableCommit,
+    identifier: int,
+    named: Mapping[str, str],
+    watermark: int | None,
+    repeats: bool,
+    premise: Premise | None,
+    check_new: bool,
+    messages: Sequence[CommitMessage],
+) -> Snapshot | None:
+    with clean_up_on_failure(commits, messages, identifier):
+        if repeats:
+            made = commits.filter_and_commit(
+                {identifier: messages}, watermark=watermark, properties=named, premise=premise
+            )
+            done = commits.latest_snapshot() if made and any(not m.is_empty for m in messages) else None
+        else:
+            if check_new or commits.target.store.is_local:  # skipped in a remote store to save a request
+                commits.check_first(messages)
+            done = commits.commit(
+                messages,
+                identifier=identifier,
+                watermark=watermark,
+                properties=named,
+                check_append_files=check_new and not commits.target.keyed,  # keyed rows are always checked
+                premise=premise,
+            )
+    return recompact_messages(commits, messages, done, identifier)
+
+
+def check_identifier(identifier: object) -> None:
+    """Raise `InvalidArgument` unless the argument is a commit identifier."""
+    if (
+        isinstance(identifier, bool)
+        or not isinstance(identifier, int)
+        or not 0 <= identifier <= BATCH_COMMIT_IDENTIFIER
+    ):
+        raise InvalidArgument(f"a commit identifier is an integer from 0 to 2**63 - 1, not {identifier!r}")
+
+
+@contextmanager
+def clean_up_on_failure(
+    commits: TableCommit, messages: Sequence[CommitMessage], identifier: int = BATCH_COMMIT_IDENTIFIER
+) -> Iterator[None]:
+    """Delete the files of messages if the commit within the block fails and certainly committed none of them.
+
+    Files are kept after `Misplaced`, since their rows may be written again.
+    """
+    before: Snapshot | None = None
+    try:
+        before = commits.known_snapshot()
+        yield
+    except (UnclearOutcome, AlreadyCommitted, Misplaced):
+        raise
+    except FileMissing:
+        raise  # the process that removed a file of the messages may have committed the others
+    except CommitConflict:
+        commits.abort(messages)
+        raise
+    except MorrowError:
+        if _is_not_committed(commits, 0 if before is None else before.id, identifier):
+            commits.abort(messages)
+        raise
+
+
+def _is_not_committed(commits: TableCommit, before: int, identifier: int) -> bool:
+    """Return whether no snapshot after `before` is this commit's: files must stay after its first snapshot."""
+    target = commits.target
+    try:
+        ids = [i for i in target.metadata.snapshot_ids() if i > before]
+        snapshots = [target.metadata.snapshot(i) for i in ids]
+    except MorrowError:
+        return False
+    return all(s.commit_user != target.commit_user or s.commit_identifier != identifier for s in snapshots)
+
+
+MAX_RECOMPACTION_TRIES = 20
+"""Maximum tries. Two are usually enough, since a faster compaction includes this commit's files of level 0."""
+
+log = get_logger(__name__)
+
+
+def recompact_messages(
+    commits: TableCommit,
+    messages: Sequence[CommitMessage],
+    done: Snapshot | None,
+    identifier: int,
+    *,
+    several: bool = False,
+) -> Snapshot | None:
+    """Compact the rows of these messages if readers only see compacted files; return the last snapshot.
+
+    Args:
+        done: the last snapshot of the commit of `messages`, None if there was nothing to commit.
+        several: whether there were several commits, of which `commits.uncompacted` covers only the last.
+
+    Raises: as commits, except for conflicts.
+    """
+    write = commits.target.write
+    if done is None or not LookupStrategy.of(commits.target).needed:
+        return done
+    compacted = [Placement.of(m) for m in messages if m.compact_before or m.compact_after]
+    wanted = compacted if several else list(commits.uncompacted)
+    if write.lookup_wait and not write.write_only:  # an overtaken writer has not compacted
+        left = (m for m in messages if m.new_files and not m.compact_before and m.bucket != POSTPONE_BUCKET)
+        wanted += [Placement.of(m) for m in left]
+    return recompact_buckets(commits, wanted, done, identifier) if wanted else done
+
+
+def recompact_buckets(
+    commits: TableCommit, wanted: Sequence[Placement], done: Snapshot, identifier: int = BATCH_COMMIT_IDENTIFIER
+) -> Snapshot | None:
+    """Compact level 0 of these buckets; return the last snapshot, or `done` if other commits were always faster.
+
+    Raises: as `recompact_messages`.
+    """
+    for tries in range(MAX_RECOMPACTION_TRIES):
+        missing: list[CommitMessage] = []
+        try:
+            missing = _compact_level_zero(commits, wanted)
+            if not missing:
+                return commits.latest_snapshot()
+            return commits.commit(missing, identifier=identifier)
+        except CommitConflict:
+            commits.abort(missing)
+            time.sleep(commits.target.write.commit_min_wait.total_seconds() * (1 + tries) * random.random())
+        except BaseException:
+            commits.abort(missing)
+            raise
+    log.warning("%s: other commits were always faster; rows wait for the next compaction", commits.target.where)
+    return done
+
+
+def _compact_level_zero(commits: TableCommit, places: Sequence[Placement]) -> list[CommitMessage]:
+    """Compact the buckets that have files in level 0."""
+    messages: list[CommitMessage] = []
+    base = commits.target.metadata.latest_snapshot()
+    try:
+        with guard_compaction(commits.target.metadata, base):
+            for place, state in restore_buckets(commits.target, base, places).items():
+                if any(file.level == 0 for file in state.files):
+                    messages.append(compact_bucket(commits.target, place, state, full=False))
+    except BaseException:
+        commits.abort(messages)  # including buckets before the one that failed
+        raise
+    return [message for message in messages if not message.is_empty]
+
+
+MAX_REPLAY_ROWS = 1 << 18
+"""Maximum rows per batch."""
+
+
+def can_replay(target: WriteTarget, messages: Sequence[CommitMessage]) -> bool:
+    """Return whether the rows can be written again. Not if keys moved, which also changed their old partitions."""
+    one_schema = len({file.schema_id for message in messages for file in message.new_files}) == 1
+    return target.keyed and determine_bucket_mode(target) is BucketMode.DYNAMIC and one_schema
+
+
+def replay_messages(target: WriteTarget, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
+    """Return messages of the same rows, written on top of the newest snapshot. The given messages keep their files.
+
+    Raises: as `TableWriter`, and `FileMissing` if an uncommitted file was removed.
+    """
+    (schema_id,) = {file.schema_id for message in messages for file in message.new_files}
+    writer = TableWriter(restore_written_schema(target, schema_id))
+    try:
+        for message in messages:
+            writer.write_frames(_read_rows(writer.target, message))
+        return writer.prepare_commit()
+    finally:
+        writer.close()
+
+
+def _read_rows(target: WriteTarget, message: CommitMessage) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a message in order. If there is an input changelog, these are all rows as written."""
+    place = Placement.of(message)
+    files = message.changelog_files or message.new_files
+    stored = StoredFiles(target, place, files)
+    for rows in stored.batches(files, MAX_REPLAY_ROWS):
+        yield rows.drop(SEQUENCE_NUMBER)
 
 
 class OvertakenError(CommitConflict):

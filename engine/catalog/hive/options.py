@@ -21,8 +21,7 @@ from morrow.engine.catalog.settings import (
     Settings,
 )
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.options.declarations import TUNING, declare_honoured, declare_idle
-from morrow.engine.options.kinds import BOOL, LONG, TEXT, make_choice
+from morrow.engine.options.declarations import BOOL, LONG, TEXT, TUNING, declare_honoured, declare_idle, make_choice
 
 METASTORE = "hive"
 SITE = "hive-site.xml"

@@ -28,8 +28,7 @@ from morrow.engine.format.types import from_json_field
 from morrow.engine.io.resolve import resolve, unescape_location
 from morrow.engine.io.store import FileStore
 from morrow.engine.io.temporary_credentials import make_renewed_store
-from morrow.engine.options.declarations import declare_honoured, declare_idle
-from morrow.engine.options.kinds import BOOL, TEXT
+from morrow.engine.options.declarations import BOOL, TEXT, declare_honoured, declare_idle
 from morrow.engine.plan.folder_table import FORMAT_TABLE, OBJECT_TABLE, FolderTable
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.redaction import register_secrets, suggest_name

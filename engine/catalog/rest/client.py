@@ -34,8 +34,7 @@ from urllib.parse import quote, quote_plus, unquote_plus, urlencode, urlsplit
 
 from morrow.engine.catalog.settings import URI, Settings
 from morrow.engine.errors import InvalidArgument, StorageError, UnclearOutcome, Unsupported
-from morrow.engine.options.declarations import declare_honoured
-from morrow.engine.options.kinds import TEXT, make_choice
+from morrow.engine.options.declarations import TEXT, declare_honoured, make_choice
 from morrow.engine.plugins import require_extra
 from morrow.engine.redaction import redact_text, register_secrets
 

@@ -5,16 +5,23 @@ from __future__ import annotations
 from datetime import timedelta
 
 from morrow.engine.options.declarations import (
+    BOOL,
+    DURATION,
     ENGINES,
     FLINK,
+    INT,
+    LONG,
+    MEMORY,
     METASTORE,
     PYPAIMON,
+    REAL,
     SPARK,
+    TEXT,
     declare_honoured,
     declare_idle,
     explain_dependency,
+    make_choice,
 )
-from morrow.engine.options.kinds import BOOL, DURATION, INT, LONG, MEMORY, REAL, TEXT, make_choice
 
 FORMAT_TABLE_IMPLEMENTATION = declare_idle(
     explain_dependency("type"),

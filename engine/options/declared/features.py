@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from morrow.engine.options.declarations import (
+    BOOL,
     ENGINES,
+    INT,
+    LONG,
+    MEMORY,
+    NAMES,
     NO_BLOBS,
     NO_INDEXES,
     NOT_WRITTEN,
     OTHER_ROWS,
+    REAL,
+    TEXT,
     UNSHREDDED,
     Stage,
     declare_idle,
     declare_refused,
     explain_dependency,
+    make_choice,
     refuse_unless,
 )
-from morrow.engine.options.kinds import BOOL, INT, LONG, MEMORY, NAMES, REAL, TEXT, make_choice
 
 BLOB_FIELD = declare_refused(
     refuse_unless(NOT_WRITTEN),

@@ -3,14 +3,6 @@
 from __future__ import annotations
 
 from morrow.engine.options.declarations import (
-    TUNING,
-    Stage,
-    declare_honoured,
-    declare_idle,
-    declare_refused,
-    refuse_unless,
-)
-from morrow.engine.options.kinds import (
     BOOL,
     INT,
     LEVELS,
@@ -21,8 +13,14 @@ from morrow.engine.options.kinds import (
     PREFIX,
     REAL,
     TEXT,
+    TUNING,
     WORD,
+    Stage,
+    declare_honoured,
+    declare_idle,
+    declare_refused,
     make_choice,
+    refuse_unless,
 )
 
 FILE_FORMAT = declare_honoured("file.format", WORD, "parquet", "Format of data files", rows=True)

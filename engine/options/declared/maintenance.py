@@ -5,32 +5,30 @@ from __future__ import annotations
 from datetime import timedelta
 
 from morrow.engine.options.declarations import (
-    JAVA_CLASSES,
-    OTHER_ROWS,
-    TUNING,
-    Stage,
-    declare_honoured,
-    declare_idle,
-    declare_refused,
-    explain_dependency,
-    refuse_unless,
-)
-from morrow.engine.options.kinds import (
     BOOL,
     DURATION,
     INT,
+    JAVA_CLASSES,
     LONG,
     MEMORY,
     NAMES,
+    OTHER_ROWS,
     REAL,
     TEXT,
+    TUNING,
     WORD,
     ExpireStrategy,
     Period,
     PeriodFormatter,
+    Stage,
     TagCreation,
+    declare_honoured,
+    declare_idle,
+    declare_refused,
+    explain_dependency,
     make_choice,
     make_enum_choice,
+    refuse_unless,
 )
 
 WRITE_ONLY = declare_honoured(

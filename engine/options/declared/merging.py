@@ -5,35 +5,33 @@ from __future__ import annotations
 from datetime import timedelta
 
 from morrow.engine.options.declarations import (
-    FLINK,
-    INTERNAL,
-    NOT_WRITTEN,
-    OTHER_ROWS,
-    TUNING,
-    ColumnOption,
-    Stage,
-    declare_honoured,
-    declare_idle,
-    declare_refused,
-    explain_dependency,
-    refuse_unless,
-)
-from morrow.engine.options.kinds import (
     BOOL,
     DURATION,
+    FLINK,
     INT,
+    INTERNAL,
     LONG,
     MAX_LONG,
     MEMORY,
     MERGE_ENGINE_NAME,
     NAMES,
+    NOT_WRITTEN,
+    OTHER_ROWS,
     REAL,
     TEXT,
+    TUNING,
     WORD,
     ChangelogProducer,
+    ColumnOption,
     LookupCompact,
+    Stage,
+    declare_honoured,
+    declare_idle,
+    declare_refused,
+    explain_dependency,
     make_choice,
     make_enum_choice,
+    refuse_unless,
 )
 
 MERGE_ENGINE = declare_honoured(

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from morrow.engine.options.declarations import (
     ALWAYS_RAISES,
+    BOOL,
     CHANGES,
+    DURATION,
     FLINK,
+    INT,
+    LONG,
+    MEMORY,
     OTHER_ROWS,
+    TEXT,
     TUNING,
     Stage,
     declare_honoured,
     declare_idle,
     declare_refused,
     explain_dependency,
+    make_choice,
     refuse_unless,
 )
-from morrow.engine.options.kinds import BOOL, DURATION, INT, LONG, MEMORY, TEXT, make_choice
 
 SCAN_MODE = declare_honoured(
     "scan.mode",

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from morrow.engine.options.declarations import (
     AUDIT,
+    BOOL,
+    DURATION,
+    INT,
+    LONG,
+    MEMORY,
+    NAMES,
     NOT_WRITTEN,
     OTHER_ROWS,
     OTHER_TABLE,
+    TEXT,
     TUNING,
     Stage,
     declare_honoured,
     declare_idle,
     declare_refused,
     explain_dependency,
+    make_choice,
     refuse_unless,
 )
-from morrow.engine.options.kinds import BOOL, DURATION, INT, LONG, MEMORY, NAMES, TEXT, make_choice
 
 PRIMARY_KEY = declare_honoured(
     "primary-key", NAMES, (), "Names the columns of the primary key when a table is created", immutable=True

@@ -26,7 +26,6 @@ import polars as pl
 
 from morrow.engine import polars_versions
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.polars_types import to_polars_schema
 from morrow.engine.format.types import (
     BooleanType,
     DataField,
@@ -37,6 +36,7 @@ from morrow.engine.format.types import (
     TimestampType,
     TimeType,
     to_arrow_time_unit,
+    to_polars_schema,
 )
 from morrow.engine.plan.filter.literals import (
     BINARY_TYPES,

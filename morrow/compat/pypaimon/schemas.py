@@ -14,9 +14,9 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD
 from morrow.engine.options import Options
+from morrow.engine.options.declarations import ChangelogProducer
 from morrow.engine.options.declared.merging import CHANGELOG_PRODUCER
 from morrow.engine.options.declared.table import PRIMARY_KEY_NULLABLE
-from morrow.engine.options.kinds import ChangelogProducer
 from morrow.engine.schema import schema_changes as changes
 from morrow.engine.schema.columns import assign_ids, read_type
 from morrow.engine.schema.sql_columns import Column

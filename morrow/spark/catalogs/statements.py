@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from morrow.engine.errors import AlreadyExists, InvalidArgument, Unsupported
+from morrow.engine.options.declarations import parse_names
 from morrow.engine.options.declared.table import PATH
-from morrow.engine.options.kinds import parse_names
 from morrow.procedures.procedure import Kind
 from morrow.procedures.registry import PROCEDURES, find_procedure
 from morrow.scans.arguments import check_columns

@@ -57,7 +57,6 @@ from morrow.writers.commit.premise import guard_compaction
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.data_files import Placement
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
-from morrow.writers.operations.commits import commit_once
 from morrow.writers.operations.compaction import (
     ChosenBuckets,
     check_buckets,
@@ -65,6 +64,7 @@ from morrow.writers.operations.compaction import (
     find_partitions,
     retry_compaction,
 )
+from morrow.writers.operations.write_session import commit_once
 from morrow.writers.target import WriteTarget, override_options
 
 if TYPE_CHECKING:

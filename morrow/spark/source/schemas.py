@@ -13,9 +13,8 @@ from morrow.engine.errors import AlreadyExists, InvalidArgument, Unsupported
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DataField
 from morrow.engine.io.resolve import resolve
-from morrow.engine.options.declarations import FIELDS
+from morrow.engine.options.declarations import FIELDS, parse_names
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
-from morrow.engine.options.kinds import parse_names
 from morrow.engine.options.registry import split_column_option
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import parse_travel

@@ -43,8 +43,8 @@ from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.data_files import Placement
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
-from morrow.writers.operations.commits import recompact_messages
 from morrow.writers.operations.table_writer import TableWriter
+from morrow.writers.operations.write_session import recompact_messages
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

@@ -35,7 +35,6 @@ from morrow.writers.append.row_level import RowChanges
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import ADVICE, Premise
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
-from morrow.writers.operations.commits import commit_once
 from morrow.writers.operations.delete import list_deletion_columns
 from morrow.writers.operations.isolation import (
     check_alone,
@@ -52,6 +51,7 @@ from morrow.writers.operations.update import (
     instead_of_update,
     make_partition_error,
 )
+from morrow.writers.operations.write_session import commit_once
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

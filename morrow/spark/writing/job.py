@@ -38,7 +38,7 @@ from morrow.spark.versions import spread_rows
 from morrow.spark.writing.tasks import NumberJob, WriteJob
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
 from morrow.writers.buckets.routers import FixedRouter, postpone_rows
-from morrow.writers.commit import tally
+from morrow.writers.commit import messages as tally
 from morrow.writers.commit.attempt_log import AttemptLog
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.committer import SnapshotLog
@@ -46,10 +46,14 @@ from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessag
 from morrow.writers.commit.premise import Premise
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.ingest.conversion import convert_rows
-from morrow.writers.operations.commits import check_identifier, clean_up_on_failure, commit_once
 from morrow.writers.operations.overwrite import build_key_premise, replace_matching
 from morrow.writers.operations.partition_filters import PartitionSpec, is_in_partition
-from morrow.writers.operations.write_session import is_full_compaction_due
+from morrow.writers.operations.write_session import (
+    check_identifier,
+    clean_up_on_failure,
+    commit_once,
+    is_full_compaction_due,
+)
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataType
 from morrow.engine.merge.spec import AggregateCall
-from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS
+from morrow.engine.options.declarations import AGGREGATE_FUNCTION_PLUGINS
 from morrow.engine.plugins import load_plugin
 from morrow.readers.merges.functions import bitmaps, collections, scalars, sketches
 from morrow.readers.merges.functions.base import VALUE, Aggregator, IgnoreRetract, Make, NoResult, State

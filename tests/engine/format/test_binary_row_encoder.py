@@ -12,7 +12,7 @@ import pytest
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row_encoder import encode_columns, encode_value_row
-from morrow.engine.format.polars_types import to_polars_dtype
+from morrow.engine.format.types import to_polars_dtype
 
 WIDE = [Decimal(f"{sign}{digits}.5") for sign in ("", "-") for digits in (0, 12, 13, 3276, 3277, 10**18, 10**36)]
 MOMENTS = [dt.datetime(1969, 12, 31, 23, 59, 59, 999_999), dt.datetime(2024, 2, 29, 1, 2, 3, 456_789)]

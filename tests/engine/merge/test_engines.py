@@ -12,7 +12,7 @@ from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.merge.engines import BUILT_IN, OVERWRITE_ADVICE
 from morrow.engine.merge.spec import AggregateCall, ColumnMerge, MergeSpec, OnDelete, Rule, SequenceGroup
-from morrow.engine.options.kinds import MERGE_ENGINES
+from morrow.engine.options.declarations import MERGE_ENGINES
 from tests.engine.merge.described import Columns, described, row
 
 ROOT = Path(__file__).parents[3]

@@ -44,7 +44,7 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Register:
         return EntryPoints(installed).select(**wanted)
 
     monkeypatch.setattr("morrow.engine.plugins.entry_points", entry_points)
-    monkeypatch.setattr("morrow.engine.options.kinds.entry_points", entry_points)
+    monkeypatch.setattr("morrow.engine.options.declarations.entry_points", entry_points)
     return lambda group, name, value: installed.append(EntryPoint(name, value, group))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.date_patterns import parse_date_pattern
-from morrow.engine.options.kinds import ExpireStrategy, Period, PeriodFormatter, TagCreation
+from morrow.engine.options.declarations import ExpireStrategy, Period, PeriodFormatter, TagCreation
 from morrow.engine.options.retention import (
     UNLIMITED,
     ExpireOptions,

@@ -9,7 +9,7 @@ import pytest
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options import Options
-from morrow.engine.options.kinds import ChangelogProducer, LookupCompact
+from morrow.engine.options.declarations import ChangelogProducer, LookupCompact
 from morrow.engine.options.write_options import APPEND_TARGET_FILE_SIZE, WriteOptions, parse_write_options
 from morrow.engine.structs import replace
 

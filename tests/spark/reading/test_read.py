@@ -23,7 +23,7 @@ from morrow.spark.job import execution, sections
 from morrow.spark.reading import choice, distributed, task_rows, tasks
 from morrow.spark.reading.distributed import to_dataframe
 from morrow.spark.reading.read import explain, read
-from tests.engine.plan.test_fallback_branch import Branched
+from tests.engine.plan.test_planner import Branched
 from tests.spark.conftest import settings
 from tests.support.spark_rows import assert_reads_alike
 from tests.support.table_factory import TableFactory

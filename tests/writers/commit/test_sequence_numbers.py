@@ -20,7 +20,7 @@ from morrow.writers.commit import sequence_numbers
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
-from morrow.writers.operations.commits import commit_once
+from morrow.writers.operations.write_session import commit_once
 from morrow.writers.target import WriteTarget
 
 SCHEMA = {"id": pl.Int32, "v": pl.String}

@@ -26,7 +26,7 @@ from morrow.engine.schema.sql_columns import parse_type
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_array, to_series
 from morrow.tables.format_table import FormatTable
-from morrow.writers.ingest.casts import cast_lossless
+from morrow.writers.ingest.conversion import cast_lossless
 from morrow.writers.ingest.sources import open_source
 from tests.support.raw_arrays import LAYOUTS, Layout, damaged, has_sound_buffers, sound
 from tests.support.written import new_table

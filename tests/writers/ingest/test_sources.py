@@ -17,7 +17,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import Unsupported
-from morrow.writers.files.formats.parquet_schema import merge_footers
+from morrow.writers.files.formats.parquet import merge_footers
 from morrow.writers.ingest.sources import to_exact_dataset
 from tests.support.written import new_table, rows
 

@@ -13,7 +13,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import MorrowError, StorageError
-from morrow.engine.io.system_errors import find_error_number, translate_system_errors
+from morrow.engine.io.store import find_error_number, translate_system_errors
 from tests.support.written import new_table
 
 NOBODY = 65_534

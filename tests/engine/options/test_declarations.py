@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.options import Options, kinds
-from morrow.engine.options.declarations import declare_honoured
-from morrow.engine.options.kinds import Kind, LookupCompact
+from morrow.engine.options import Options, declarations
+from morrow.engine.options.declarations import Kind, LookupCompact, declare_honoured
 
 
 def value(kind: Kind[Any], text: str) -> Any:
@@ -36,13 +35,13 @@ def value(kind: Kind[Any], text: str) -> Any:
     ],
 )
 def test_sizes(text: str, size: int) -> None:
-    assert value(kinds.MEMORY, text) == size
+    assert value(declarations.MEMORY, text) == size
 
 
 @pytest.mark.parametrize("text", ["", "mb", "1 byte", "1.5 mb", "-1", "1 mb 2", "1 xb", f"{2**63} b", "٣ mb"])
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(InvalidArgument, match=r"/t: the option 'x' .* it must be a size such as 128 mb"):
-        value(kinds.MEMORY, text)
+        value(declarations.MEMORY, text)
 
 
 @pytest.mark.parametrize(
@@ -62,13 +61,13 @@ def test_what_is_no_size(text: str) -> None:
     ],
 )
 def test_time_spans(text: str, span: timedelta) -> None:
-    assert value(kinds.DURATION, text) == span
+    assert value(declarations.DURATION, text) == span
 
 
 @pytest.mark.parametrize("text", ["", "d", "1 week", "-1 d", "1.5 h", "1 h 2 min", f"{2**63} ms"])
 def test_what_is_no_time_span(text: str) -> None:
     with pytest.raises(InvalidArgument, match=r"it must be a time span such as 10 s"):
-        value(kinds.DURATION, text)
+        value(declarations.DURATION, text)
 
 
 @pytest.mark.parametrize(
@@ -81,29 +80,29 @@ def test_what_is_no_time_span(text: str) -> None:
     ],
 )
 def test_pairs(text: str, pairs: dict[str, str]) -> None:
-    assert value(kinds.PAIRS, text) == pairs
+    assert value(declarations.PAIRS, text) == pairs
 
 
 @pytest.mark.parametrize("text", ["avro", "0:", ":avro", "0:avro,0:orc", "'0:avro'"])
 def test_what_are_no_pairs(text: str) -> None:
     with pytest.raises(InvalidArgument, match=r"it must be pairs such as 0:avro,1:parquet"):
-        value(kinds.PAIRS, text)
+        value(declarations.PAIRS, text)
 
 
 @pytest.mark.parametrize(
     ("kind", "text", "expected"),
     [
-        (kinds.BOOL, "TRUE", True),
-        (kinds.BOOL, " false ", False),
-        (kinds.INT, " -7 ", -7),
-        (kinds.INT, "+3", 3),
-        (kinds.REAL, "0.2", 0.2),
-        (kinds.REAL, "1e3", 1000.0),
-        (kinds.REAL, " 0.5f", 0.5),
-        (kinds.WORD, " ORC ", "orc"),
-        (kinds.NAMES, " a ,, b", ("a", "b")),
-        (kinds.LEVELS, "0:AVRO,5:orc", {0: "avro", 5: "orc"}),
-        (kinds.TEXT, " as it is ", " as it is "),
+        (declarations.BOOL, "TRUE", True),
+        (declarations.BOOL, " false ", False),
+        (declarations.INT, " -7 ", -7),
+        (declarations.INT, "+3", 3),
+        (declarations.REAL, "0.2", 0.2),
+        (declarations.REAL, "1e3", 1000.0),
+        (declarations.REAL, " 0.5f", 0.5),
+        (declarations.WORD, " ORC ", "orc"),
+        (declarations.NAMES, " a ,, b", ("a", "b")),
+        (declarations.LEVELS, "0:AVRO,5:orc", {0: "avro", 5: "orc"}),
+        (declarations.TEXT, " as it is ", " as it is "),
     ],
 )
 def test_words_and_numbers(kind: Kind[Any], text: str, expected: object) -> None:
@@ -113,16 +112,16 @@ def test_words_and_numbers(kind: Kind[Any], text: str, expected: object) -> None
 @pytest.mark.parametrize(
     ("kind", "text", "problem"),
     [
-        (kinds.BOOL, "yes", "it must be true or false"),
-        (kinds.INT, "1_000", "it must be a whole number of 32 bits"),
-        (kinds.INT, "1.0", "it must be a whole number"),
-        (kinds.INT, str(2**31), "it must be a whole number of 32 bits"),
-        (kinds.LONG, str(2**63), "it must be a whole number of 64 bits"),
-        (kinds.REAL, "many", "it must be a number"),
-        (kinds.REAL, "1_0.5", "it must be a number"),
-        (kinds.LEVELS, "top:avro", "it names the level 'top'"),
-        (kinds.PREFIX, "../../data-", "it must be a text without / and"),
-        (kinds.PREFIX, "data\\", "it must be a text without / and"),
+        (declarations.BOOL, "yes", "it must be true or false"),
+        (declarations.INT, "1_000", "it must be a whole number of 32 bits"),
+        (declarations.INT, "1.0", "it must be a whole number"),
+        (declarations.INT, str(2**31), "it must be a whole number of 32 bits"),
+        (declarations.LONG, str(2**63), "it must be a whole number of 64 bits"),
+        (declarations.REAL, "many", "it must be a number"),
+        (declarations.REAL, "1_0.5", "it must be a number"),
+        (declarations.LEVELS, "top:avro", "it names the level 'top'"),
+        (declarations.PREFIX, "../../data-", "it must be a text without / and"),
+        (declarations.PREFIX, "data\\", "it must be a text without / and"),
     ],
 )
 def test_what_is_neither(kind: Kind[Any], text: str, problem: str) -> None:
@@ -131,23 +130,23 @@ def test_what_is_neither(kind: Kind[Any], text: str, problem: str) -> None:
 
 
 def test_one_of_some_words_names_what_there_is() -> None:
-    assert value(kinds.make_choice("a", "b"), "B") == "b"
-    assert value(kinds.make_enum_choice(LookupCompact), "Gentle") is LookupCompact.GENTLE
+    assert value(declarations.make_choice("a", "b"), "B") == "b"
+    assert value(declarations.make_enum_choice(LookupCompact), "Gentle") is LookupCompact.GENTLE
     with pytest.raises(Unsupported, match="'x' = 'c' is not supported; known values: a, b"):
-        value(kinds.make_choice("a", "b"), "c")
+        value(declarations.make_choice("a", "b"), "c")
 
 
 def test_what_is_set_has_no_blanks_around_numbers_and_words() -> None:
-    assert kinds.INT.accepts("3") and not kinds.INT.accepts(" 3")
-    assert not kinds.BOOL.accepts("true ")
-    assert kinds.MEMORY.accepts(" 3 mb ")
+    assert declarations.INT.accepts("3") and not declarations.INT.accepts(" 3")
+    assert not declarations.BOOL.accepts("true ")
+    assert declarations.MEMORY.accepts(" 3 mb ")
 
 
-@given(st.integers(0, 2**63 - 1), st.sampled_from(sorted(kinds.MEMORY_UNITS)))
+@given(st.integers(0, 2**63 - 1), st.sampled_from(sorted(declarations.MEMORY_UNITS)))
 def test_a_size_is_its_number_times_its_unit(count: int, unit: str) -> None:
-    expected = count * kinds.MEMORY_UNITS[unit]
-    if expected <= kinds.MAX_LONG:
-        assert value(kinds.MEMORY, f"{count}{unit}") == expected
+    expected = count * declarations.MEMORY_UNITS[unit]
+    if expected <= declarations.MAX_LONG:
+        assert value(declarations.MEMORY, f"{count}{unit}") == expected
     else:
         with pytest.raises(InvalidArgument):
-            value(kinds.MEMORY, f"{count}{unit}")
+            value(declarations.MEMORY, f"{count}{unit}")

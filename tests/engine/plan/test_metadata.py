@@ -200,7 +200,7 @@ def test_branches_have_their_own_snapshots(table: TableFactory) -> None:
     with pytest.raises(BranchNotFound, match="no branch 'b2'; the branches are main, b1"):
         found.on_branch("b2")
     shutil.rmtree(branch / "schema")
-    with pytest.raises(BranchNotFound, match=r"branch 'b1' contains no schema; remove it by Table\.branches\.delete"):
+    with pytest.raises(BranchNotFound, match=r"branch 'b1' has no schema; .*table\.branches\.delete"):
         metadata(table).on_branch("b1")
 
 

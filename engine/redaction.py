@@ -196,7 +196,7 @@ def _hide_value(found: re.Match[str]) -> str:
 
 
 MONOSPACE = "font-family: monospace; white-space: pre; overflow-x: auto"
-"""The style of printed text in notebooks, some of which show `pre` in a proportional font."""
+"""The style of printed text in notebooks: some show `pre` in a proportional font."""
 
 
 class PrintedText(str):

@@ -350,7 +350,7 @@ class CatalogChanges(CatalogDatabases):
 
         Raises:
             InvalidArgument: files that cannot be read, differ, or contradict their folders; text that no type holds
-                without loss; keys or options other than those of an existing table; a file that has changed since it
+                without loss; keys or options that an existing table does not have; a file that has changed since it
                 was imported.
             Unsupported: a folder of Hudi, Paimon and the like, or a part of a table of Delta Lake or Iceberg, whose
                 files also hold removed rows; dates of the Julian calendar; a library that is not installed.

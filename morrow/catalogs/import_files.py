@@ -1,4 +1,4 @@
-"""The files of an import: those that a path, a pattern or a list names, and the values in the names of their folders.
+"""The files that a path, a pattern or a list names for an import, and the values in the names of their folders.
 
 Folders of tables of other formats (Delta Lake, Iceberg, Hudi, ...) also hold files with removed rows, so they are
 refused here; `morrow.catalogs.import_sources` opens some by their libraries.
@@ -121,7 +121,7 @@ class RowSource:
     """The columns; None for text files whose types are not needed, since the table exists."""
     partition_keys: tuple[str, ...] = ()
     version: str | None = None
-    """The version of a table of another format, all of whose parts belong to it."""
+    """The version of a table of another format; all parts belong to it."""
 
 
 def find_files(sources: Sequence[str], name: str, target: str) -> list[RowFile]:
@@ -218,7 +218,7 @@ def open_files(
     """Return the rows of files.
 
     Args:
-        form: the format of text files whose names do not tell it.
+        form: the format of text files whose names do not show it.
         csv: the form of CSV files.
         merge: take columns that only some files have. False: refuse files that differ.
         table: the columns of the table, if it exists.

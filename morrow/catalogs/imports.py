@@ -126,7 +126,7 @@ class ImportPlan:
     schema: pa.Schema
     """The columns of the table, as Arrow types."""
     files: tuple[str, ...]
-    """The files to import, those of earlier imports left out."""
+    """The files to import, without the files of earlier imports."""
     bytes: int
     """The size of these files; 0 if it is unknown."""
     imported_files: int

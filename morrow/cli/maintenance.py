@@ -96,7 +96,7 @@ def erase(
     """Write what holds the rows, ask, erase them, and write the receipt.
 
     Raises:
-        InvalidArgument: there is no terminal to ask on, and `yes` is not set.
+        InvalidArgument: without a terminal to ask on, `yes` is not set.
         typer.Exit: with code 1 if something still holds such rows.
     """
     table, age = open_table(path), _parse_age(older_than)

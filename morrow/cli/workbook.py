@@ -26,7 +26,7 @@ MAX_TEXT = 32_767
 EXACT_DIGITS = 15
 """Digits of a number that Excel keeps."""
 FIRST_DAY = "1900-03-01"
-"""The first day that Excel counts right: it takes 1900 for a leap year."""
+"""The first day that Excel counts right: for Excel, 1900 is a leap year."""
 OPTIONS = {"strings_to_urls": False, "strings_to_formulas": False, "strings_to_numbers": False}
 """Texts stay texts; of links, Excel would keep 65,530."""
 

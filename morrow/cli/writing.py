@@ -200,7 +200,7 @@ def print_snapshot(snapshot: Snapshot | None) -> None:
 
 
 FileOptions: TypeAlias = Mapping[str, Any]
-"""The options of commands that read files (`morrow.cli.arguments.FILE_OPTIONS`), without those that were not given."""
+"""The given options of commands that read files, of `morrow.cli.arguments.FILE_OPTIONS`."""
 CSV_OPTIONS = ("delimiter", "header", "null_values", "quote", "encoding")
 STDIN = "-"
 
@@ -234,7 +234,7 @@ def parse_schema_mode(text: str | None) -> SchemaMode:
 
 @contextmanager
 def _spool_stdin(sources: Sequence[str], options: FileOptions) -> Iterator[list[str]]:
-    """Yield the sources with a temporary file in place of ``-``, since formats are read more than once."""
+    """Yield the sources with a temporary file instead of ``-``, since formats are read several times."""
     if STDIN not in sources:
         yield list(sources)
         return

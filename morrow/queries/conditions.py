@@ -1,7 +1,7 @@
 """Conditions of a query that one of its tables can test before DuckDB does.
 
-DuckDB pushes comparisons of numbers and text into the scan of a table, but not those of floats, and no LIKE, function
-or list. The WHERE of a SELECT over one table is therefore parsed a second time, as a filter of the table. The scan
+DuckDB pushes comparisons of numbers and text into the scan of a table, but no comparison of floats, LIKE, function or
+list. The WHERE of a SELECT over one table is therefore parsed a second time, as a filter of the table. The scan
 gets the predicate that follows from it and drops most rows; DuckDB tests the whole condition on the others.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import duckdb
 
 OTHER_SOURCES = ("joins", "laterals", "sample", "pivots", "match", "connect", "prewhere")
-"""Clauses of a SELECT or a table after which the rows of WHERE are not those of the table alone."""
+"""Clauses of a SELECT or a table after which WHERE tests other rows than the rows of the table."""
 
 
 def find_condition(
@@ -80,7 +80,7 @@ def _write_condition(
 
 
 def _parse_predicate(text: str, fields: Sequence[DataField]) -> Iterator[Predicate]:
-    """Yield the predicate of a condition; none if it is no filter, which DuckDB then reports."""
+    """Yield the predicate of a condition; none if it is not a filter, which DuckDB then reports."""
     try:
         yield parse_filter(text, fields).predicate
     except MorrowError:

@@ -35,7 +35,7 @@ def split_nested_columns(columns: Sequence[str], schema: TableSchema) -> tuple[P
     """Return the path of each name.
 
     Raises:
-        ColumnNotFound: there is no such column or member. InvalidArgument: two members have the same name.
+        ColumnNotFound: the column or member does not exist. InvalidArgument: two members have the same name.
     """
     paths = tuple(_find_path(name, schema) for name in columns)
     by_name: dict[str, str] = {}

@@ -146,7 +146,7 @@ def _is_in(column: pl.Expr, literals: tuple[Any, ...], dtype: pl.DataType) -> pl
 
 def _is_in_bounds(column: pl.Expr, literals: tuple[Any, ...], dtype: pl.DataType) -> pl.Expr:
     """Return `_is_in` after comparisons with the least and the greatest value, by which Polars prunes row groups."""
-    if not literals or any(isinstance(each, (bool, float)) for each in literals):  # NaN has no place in Python's order
+    if not literals or any(isinstance(each, (bool, float)) for each in literals):  # Python does not order NaN
         return _is_in(column, literals, dtype)
     low, high = pl.lit(min(literals), dtype=dtype), pl.lit(max(literals), dtype=dtype)
     return (column >= low) & (column <= high) & _is_in(column, literals, dtype)

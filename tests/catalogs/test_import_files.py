@@ -1,4 +1,4 @@
-"""Files that are imported: those of a folder, their values in folder names, and tables of other formats."""
+"""Files that are imported from a folder, their values in folder names, and tables of other formats."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ LAYOUTS: dict[str, tuple[pa.DataType, list[Any]]] = {
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_files_of_polars_and_of_arrow_lie_in_one_folder(tmp_path: Path, layout: str) -> None:
-    """Layouts of memory, which writers note in the footer, are no difference of types."""
+    """Layouts of memory, which writers note in the footer, are not a difference of types."""
     kind, values = LAYOUTS[layout]
     old = tmp_path / "old"
     old.mkdir()

@@ -90,7 +90,7 @@ def import_all() -> None:
 
 
 def attend(connection: socket.socket) -> None:
-    """Fork the process that was asked for, and tell its exit code; end it if the one that asked has ended."""
+    """Fork the process that was asked for, and report its exit code; end it if the one that asked has ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     size, files, _, _ = socket.recv_fds(connection, 4, 3)
     told = b""

@@ -1,4 +1,4 @@
-"""Files of rows that are no data files of a table: their formats, columns and rows.
+"""Files of rows that are not data files of a table: their formats, columns and rows.
 
 Binary formats are known by their first bytes, text formats by the ending of the name. Files of Spark and Hive have
 endings such as ``.snappy.parquet`` and ``.csv.gz``, or none.
@@ -63,7 +63,7 @@ def detect_format(file: Path, given: str | None = None) -> str:
 
 
 def get_ending(file: Path) -> str:
-    """Return the ending of a file's name that tells its format, in lower case."""
+    """Return the ending of a file's name that shows its format, in lower case."""
     endings = [each.lower() for each in file.suffixes]
     if endings and endings[-1] in COMPRESSIONS:
         endings.pop()
@@ -226,7 +226,7 @@ def infer_text_schema(files: Sequence[Path], form: str, csv: CsvOptions, names: 
 
 
 def add_columns(source: Source, columns: Mapping[str, pa.Scalar]) -> Source:
-    """Return the rows with constant columns, except those that they have."""
+    """Return the rows with constant columns, except columns that they have."""
     new = {name: value for name, value in columns.items() if name not in source.names}
     return Source((*source.names, *new), map(partial(_append_columns, new), source.pieces)) if new else source
 

@@ -191,7 +191,7 @@ def recompact_messages(
 
     Args:
         done: the last snapshot of the commit of `messages`, None if there was nothing to commit.
-        several: whether there were several commits, of which `commits.uncompacted` covers only the last.
+        several: whether there were several commits, and `commits.uncompacted` covers only the last.
 
     Raises: as commits, except for conflicts.
     """

@@ -75,7 +75,7 @@ class Predicate:
         """Return the condition as a Polars expression, which Morrow's scans accept.
 
         Args:
-            columns: expressions of names that are no columns.
+            columns: expressions of names that are not columns.
 
         Raises:
             InvalidArgument: a method that pypaimon does not have.

@@ -63,7 +63,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class TableSource:
-    """The rows of a table, or those that it changed by `changes`; row ids are hidden columns, if it tracks them.
+    """The rows of a table, or the rows that it changed by `changes`; row ids are hidden columns, if it tracks them.
 
     `changes` are the options of a read between two snapshots, none for the rows of one snapshot.
     """
@@ -94,7 +94,7 @@ class TableSource:
         """Return the rows that the changes between two snapshots added, as a batch read of Paimon does.
 
         Raises:
-            Unsupported: a table with a primary key, of which Paimon merges the versions between the snapshots.
+            Unsupported: a table with a primary key: Paimon merges the versions between the snapshots.
         """
         if self.table.primary_keys:
             raise Unsupported(

@@ -166,7 +166,7 @@ class DataField:
 
 
 def to_morrow_type(kind: DataType) -> t.DataType:
-    """Convert a type. Raises `Unsupported` for a text that is no type."""
+    """Convert a type. Raises `Unsupported` for a text that is not a type."""
     if isinstance(kind, AtomicType):
         return t.parse_atomic(kind.type).with_nullable(kind.nullable)
     if isinstance(kind, RowType):
@@ -473,7 +473,7 @@ class Identifier:
 
     @classmethod
     def from_string(cls, full_name: str) -> Identifier:
-        """Parse ``database.table``, of which either part may stand in backticks.
+        """Parse ``database.table``, either part may be in backticks.
 
         Raises:
             InvalidArgument: no such name.

@@ -584,7 +584,7 @@ class SystemTable:
     def __init__(self, table: MorrowTable, identifier: Identifier) -> None:
         self.identifier = identifier
         self._source = SystemSource(table, identifier.get_system_table_name() or "")
-        _ = self._source.fields  # raises now if there is no such system table
+        _ = self._source.fields  # raises now if the system table does not exist
 
     @property
     def fields(self) -> list[DataField]:

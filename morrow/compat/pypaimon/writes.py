@@ -41,7 +41,7 @@ class TableWrite:
         )
 
     def write_arrow(self, data: pa.Table | pa.RecordBatch) -> None:
-        """Write an Arrow table, whose columns are those of the table, in any order.
+        """Write an Arrow table, which has the columns of the table, in any order.
 
         Raises:
             ColumnNotFound, InvalidArgument: other columns, or values that the column types cannot hold.
@@ -237,7 +237,7 @@ class BatchWriteBuilder(WriteBuilder):
     _replaced: Partition | None = None
 
     def overwrite(self, static_partition: Partition | None = None) -> BatchWriteBuilder:
-        """Replace rows: those of the partitions with these values, as `morrow.Table.overwrite` does."""
+        """Replace the rows of the partitions with these values, as `morrow.Table.overwrite` does."""
         self._replaced = static_partition or {}
         return self
 

@@ -44,7 +44,7 @@ def rename_package(text: str) -> str:
 
 
 def change_imports(text: str) -> str:
-    """Return the text of a test with imports of Morrow's module."""
+    """Return the text of a test that imports Morrow's module."""
     return NAME.sub("morrow.compat.pypaimon", rename_package(text))
 
 

@@ -99,7 +99,7 @@ def _depends_on_session(
         ["current_setting('default_collation') <> ''"] if any(isinstance(each, STRING_TYPES) for each in kinds) else []
     )
     if any(not isinstance(each, (exp.Connector, exp.Cast)) for each in where.find_all(exp.Func)):
-        checks.append("EXISTS (FROM duckdb_functions() WHERE NOT internal)")
+        checks.append("EXISTS (FROM duckdb_functions() WHERE function_type = 'macro' AND NOT internal)")
     if not checks:
         return False
     with connection.cursor() as cursor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,6 @@ def test_a_folder_of_parquet_files_is_cloned(spark: SparkSession, tmp_path: Path
     options = {"options": "file.format=orc", "options_map": {"bucket": "-1"}}
     assert called(spark, "migrate_table", tmp_path, **migrated, **options, delete_origin=False) == DONE
     made = morrow.Catalog(tmp_path).table("db.new")
-    assert (rows_of(made), made.partition_keys) == ([(1, "2024-01-01")], ("dt",))
+    assert (rows_of(made), made.partition_keys) == ([(1, dt.date(2024, 1, 1))], ("dt",))
     assert made.options["file.format"] == "orc"
     assert (folder / "part-0.parquet").exists()

@@ -7,7 +7,6 @@ programs read (JSON, CSV, Arrow, `Table.path`) stay exact.
 
 from __future__ import annotations
 
-import html
 import logging
 import os
 import re
@@ -205,6 +204,8 @@ class PrintedText(str):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
+        import html
+
         return f'<pre style="{MONOSPACE}">{html.escape(self)}</pre>'
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:

@@ -285,8 +285,8 @@ ADVICE = [
         lambda at: (at.bucket, fill(at.open("jdbc", **{"lock.enabled": "true"}))),
     ),
     Advice(
-        lambda at: at.open("jdbc", uri="jdbc:mysql://host/db"),
-        "Morrow knows jdbc:sqlite:FILE",
+        lambda at: at.open("jdbc", uri="jdbc:oracle:thin:@host/db"),
+        "write jdbc:sqlite:FILE",
         lambda at: at.filled("jdbc"),
     ),
     Advice(

@@ -172,7 +172,8 @@ def overwrite(
     table = open_table(path)
     what = "the whole table" if whole or not table.partition_keys else "the partitions that it has rows of"
     with _open_rows(table, sources, options, None) as rows:
-        if confirm(f"put the rows of {rows.title} in place of {what}, {table.name}", yes=yes, dry_run=dry_run):
+        named = sources[0] if len(sources) == 1 and sources[0] != STDIN else rows.title
+        if confirm(f"put the rows of {named} in place of {what}, {table.name}", yes=yes, dry_run=dry_run):
             print_snapshot(table.overwrite(join_rows(rows, table.schema), dynamic=False if whole else None))
 
 

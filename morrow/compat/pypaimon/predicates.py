@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.names import col
 
 Literals = Sequence[Any]
 NEVER = pl.lit(False)
@@ -86,7 +87,7 @@ class Predicate:
             parts: list[pl.Expr] = [each.to_polars(columns) for each in literals]
             return reduce(combine, parts)
         name = self.field or ""
-        column = columns.get(name, pl.col(name))
+        column = columns.get(name, col(name))
         if self.method in COMPARISONS:
             value = literals[0]
             return NEVER if value is None else COMPARISONS[self.method](column, value)

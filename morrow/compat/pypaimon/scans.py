@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,6 +21,7 @@ from morrow.compat.pypaimon.schemas import DataField, to_pypaimon_field
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import ROWKIND
+from morrow.engine.names import col, get_member
 from morrow.engine.options import Options
 from morrow.engine.options.declared.scans import SOURCE_SPLIT_OPEN_FILE_COST, SOURCE_SPLIT_TARGET_SIZE
 from morrow.engine.plan.filter import parse_filter
@@ -293,12 +294,14 @@ class OutputColumn:
     name: str
     path: tuple[str, ...]
 
-    @property
-    def expression(self) -> pl.Expr:
-        """The column as a Polars expression."""
-        import polars as pl
-
-        return reduce(lambda row, name: row.struct.field(name), self.path[1:], pl.col(self.path[0]))
+    def to_expression(self, columns: Mapping[str, t.DataField]) -> pl.Expr:
+        """Return the column as a Polars expression over the columns of a table."""
+        found, expression = columns[self.path[0]], col(self.path[0])
+        for name in self.path[1:]:
+            members = found.type.fields  # type: ignore[attr-defined]  # a path leads through rows
+            expression = get_member(expression, name, [each.name for each in members])
+            found = next(each for each in members if each.name == name)
+        return expression
 
     def extract(self, rows: pa.Table) -> pa.ChunkedArray:
         column = rows[self.path[0]]
@@ -391,8 +394,12 @@ class ReadBuilder:
     @property
     def _filter(self) -> pl.Expr | None:
         both = PredicateBuilder.and_predicates([each for each in self._filters.values() if each is not None])
-        members = {each.name: each.expression for each in self._output or () if len(each.path) > 1}
-        return None if both is None else both.to_polars(members)
+        if both is None:
+            return None
+        columns = {each.name: each for each in (*self._source.fields, *self._source.hidden)}
+        return both.to_polars(
+            {each.name: each.to_expression(columns) for each in self._output or () if len(each.path) > 1}
+        )
 
     def new_scan(self) -> TableScan:
         """Return a scan, which plans."""

@@ -117,7 +117,7 @@ def test_history_tells_what_was_done(tmp_path: Path) -> None:
     assert told == [
         ("APPEND", "WRITE", 5, 0, 5, 1, 0),
         ("APPEND", "WRITE", 1, 0, 1, 1, 0),
-        ("COMPACT", None, 0, 0, 0, 1, 2),
+        ("COMPACT", "COMPACT", 0, 0, 0, 1, 2),
         ("OVERWRITE", "OVERWRITE", None, None, 1, 1, 1),
     ]
     assert made.history(limit=1)["snapshot_id"].to_list() == [4]

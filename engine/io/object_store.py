@@ -545,9 +545,10 @@ class ConditionalPut:
             self._bucket.delete(key)
 
     def _failed(self, key: str, error: Exception) -> StorageError:
-        return StorageError(
-            f"{self._base_url}/{key}: {to_summary(error)}; check the address, the credentials and their permissions"
-        )
+        where = f"{self._base_url}/{key}"
+        known = explain_store_error(str(error), where)
+        advice = "check the address, the credentials and their permissions"
+        return StorageError(f"{where}: {known or f'{to_summary(error)}; {advice}'}")
 
     def _without_conditions(self, why: str) -> Unsupported:
         return Unsupported(

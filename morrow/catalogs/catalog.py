@@ -356,7 +356,6 @@ class Catalog(CatalogChanges, CatalogViews):
         return found
 
     def _begin_session(self) -> SqlSession:
-        from morrow.catalogs.profiles import open_with
         from morrow.statements.sessions import DEFAULT_CATALOG, SqlSession
         from morrow.statements.sources import CatalogSources
 
@@ -448,3 +447,16 @@ def sql(
     """Run SQL statements on a catalog, given as a `Catalog` or its warehouse folder; see `Catalog.sql`."""
     found = catalog if isinstance(catalog, Catalog) else Catalog(catalog)
     return found.sql(query, parameters, database=database, connection=connection)
+
+
+def open_with(
+    options: Mapping[str, object],
+    allowed_roots: tuple[str, ...] = (),
+    storage_options: Mapping[str, str] | None = None,
+    verify: Verify | None = None,
+) -> Catalog:
+    """Open a catalog by these options alone, without environment or profile. Raises as `open_catalog`."""
+    from morrow.engine.catalog.settings import Settings, open_catalog
+
+    settings = Settings.of(options, storage_options=storage_options, allowed_roots=allowed_roots, verify=verify)
+    return Catalog.over(open_catalog(settings))

@@ -26,11 +26,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from morrow.catalogs.catalog import Catalog
+from morrow.catalogs.catalog import Catalog, open_with
 from morrow.engine.arguments import check_mapping
-from morrow.engine.catalog import settings as catalog_settings
 from morrow.engine.catalog.filesystem import FilesystemCatalog
-from morrow.engine.catalog.settings import METASTORE, URI, WAREHOUSE, Settings
+from morrow.engine.catalog.settings import METASTORE, URI, WAREHOUSE
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.resolve import Roots, resolve_roots
 from morrow.session import Verify
@@ -79,17 +78,6 @@ def open_catalog(
     if not any(option.key in chosen for option in (METASTORE, URI, WAREHOUSE)):
         raise InvalidArgument("no catalog is named: give the options metastore, uri and warehouse, or a profile")
     return open_with(chosen, (*found.allowed_roots, *resolve_roots(allowed_roots)), storage_options, verify)
-
-
-def open_with(
-    options: Mapping[str, object],
-    allowed_roots: tuple[str, ...] = (),
-    storage_options: Mapping[str, str] | None = None,
-    verify: Verify | None = None,
-) -> Catalog:
-    """Open a catalog by these options alone, without environment or profile. Raises as `open_catalog`."""
-    settings = Settings.of(options, storage_options=storage_options, allowed_roots=allowed_roots, verify=verify)
-    return Catalog.over(catalog_settings.open_catalog(settings))
 
 
 def find_storage_options(catalog: Catalog) -> Mapping[str, str] | None:

@@ -14,7 +14,8 @@ from contextvars import ContextVar
 from types import MappingProxyType
 
 import morrow
-from morrow.catalogs.profiles import from_environment, load_profile, open_with
+from morrow.catalogs.catalog import open_with
+from morrow.catalogs.profiles import from_environment, load_profile
 from morrow.engine.catalog.names import parse_object_name
 from morrow.engine.catalog.settings import WAREHOUSE
 from morrow.engine.errors import InvalidArgument, TableNotFound, Unsupported

@@ -199,12 +199,16 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
         "writers.history.orphan_files": "MAX_DELETIONS_AT_ONCE MAX_MANIFEST_BYTES_AT_ONCE",
     },
     "years, times and characters": {
-        "engine.plan.pruning": "MAX_CODE_POINT",
+        "engine.plan.filter.implied": "MAX_YEAR",
+        "engine.plan.predicate": "MAX_CODE_POINT",
         "readers.casts.atomic": "MAX_ZONED_SECONDS",
         "readers.casts.java_strings": "MAX_PLAIN MAX_YEAR",
         "readers.casts.rules": "MAX_YEAR",
         "writers.history.tombstones": "MIN_ABANDONED_MILLIS",
         "writers.ingest.sources": "MAX_NANOS_MILLIS",
+    },
+    "text files to import, which their own tests read": {
+        "writers.ingest.text_files": "BLOCK_BYTES READ_ROWS",
     },
     "limits of others": {
         "engine.plan.filter.sql_parsing": "MAX_RECURSION STACK_BYTES",

@@ -120,8 +120,8 @@ def test_calls_that_are_wrong(
 
 
 def test_it_says_what_it_is(table: morrow.Table) -> None:
-    assert repr(table.alter) == f"Alteration({table.path})"
-    assert repr(table.alter()) == f"Alteration({table.path}, 0 changes pending)"
+    assert repr(table.alter).startswith(f"{table.path}: no schema change; call a method such as add_column")
+    assert repr(table.alter()) == f"{table.path}: 0 schema changes pending"
 
 
 def test_rows_there_are_are_read_with_the_new_schema(table: morrow.Table) -> None:

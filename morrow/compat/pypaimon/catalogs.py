@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from morrow.catalogs.profiles import open_with
+from morrow.catalogs.catalog import open_with
 from morrow.compat.pypaimon.schemas import Identifier, Schema
 from morrow.compat.pypaimon.tables import FileStoreTable, SystemTable, alter
 from morrow.engine import errors

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from morrow.catalogs.catalog import Catalog
-from morrow.catalogs.profiles import find_storage_options, open_with
+from morrow.catalogs.catalog import Catalog, open_with
+from morrow.catalogs.profiles import find_storage_options
 from morrow.engine.arguments import check_mapping
 from morrow.engine.catalog.settings import WAREHOUSE
 from morrow.engine.errors import (

@@ -11,9 +11,8 @@ from morrow.engine.io.resolve import Roots
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.time_travel import TravelArguments, parse_travel
 from morrow.scans.arguments import check_columns, expose_travel_arguments
-from morrow.scans.nested_columns import NestedScan
 from morrow.scans.system_tables import PackedScan, RowScan, SystemScan
-from morrow.scans.table_scan import Scan, plan_with_outlines
+from morrow.scans.table_scan import NestedScan, Scan, plan_with_outlines
 from morrow.session import Verify
 from morrow.session import open as open_table
 from morrow.spark import dataframes

@@ -253,7 +253,7 @@ def test_option_names_may_lack_their_prefix(storage_options: Mapping[str, str]) 
 def test_what_is_wrong_is_said_in_one_line(storage_options: Mapping[str, str]) -> None:
     with pytest.raises(TableNotFound, match=r"^s3://lake/wh/nope: the folder does not exist"):
         morrow.open("s3://lake/wh/nope", storage_options=storage_options)
-    with pytest.raises(StorageError, match=r"^s3://other/t/schema: .*404 Not Found.*") as caught:
+    with pytest.raises(StorageError, match=r"^s3://other/t/schema: there is no bucket 'other'") as caught:
         morrow.open("s3://other/t", storage_options=storage_options)
     assert "\n" not in str(caught.value)
     with pytest.raises(InvalidArgument, match=r"'nonsense' is not valid for store 'S3'.*leave the storage option out"):
@@ -295,11 +295,11 @@ def test_a_large_object_goes_up_in_parts(s3: Any, storage_options: Mapping[str, 
 def test_a_bucket_that_is_not_there_cannot_be_written(storage_options: Mapping[str, str]) -> None:
     store = ObjectStore.of_url("s3://other", storage_options)
 
-    with pytest.raises(StorageError, match=r"^s3://other/f: .*404 Not Found.*; make the bucket"):
+    with pytest.raises(StorageError, match=r"^s3://other/f: there is no bucket 'other'; create it"):
         store.write("f", b"")
-    with pytest.raises(StorageError, match=r"^s3://other/f: .*; make the bucket"), store.output("f"):
+    with pytest.raises(StorageError, match=r"^s3://other/f: there is no bucket 'other'"), store.output("f"):
         pass
-    with pytest.raises(StorageError, match=r"^s3://other/\..*404 Not Found.*; check the address"):
+    with pytest.raises(StorageError, match=r"there is no bucket 'other'; create it"):
         store.create("f", b"")
     store.discard(["f", "g"])
 

@@ -310,7 +310,7 @@ def make_relation(query: Prepared, connection: duckdb.DuckDBPyConnection) -> duc
     """Return the rows of a query as a relation, whose results raise `MorrowError`."""
     import duckdb
 
-    from morrow.readers.execution.duckdb_relation import to_typed_relation
+    from morrow.readers.execution.typed_relations import to_typed_relation
 
     arguments = {"params": dict(query.parameters)} if query.parameters else {}
     found = run_prepared(query, connection.sql, arguments)

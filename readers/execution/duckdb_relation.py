@@ -36,6 +36,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
+from morrow.engine.arrow_versions import CASTS_VIEWS
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.types import (
     BigIntType,
@@ -434,12 +435,16 @@ def is_reading_allowed(allowed: str) -> bool:
     return allowed == "true"
 
 
-VIEWS: dict[type[DataType], pa.DataType] = {
-    CharType: pa.string_view(),
-    VarCharType: pa.string_view(),
-    BinaryType: pa.binary_view(),
-    VarBinaryType: pa.binary_view(),
-}
+VIEWS: dict[type[DataType], pa.DataType] = (
+    {
+        CharType: pa.string_view(),
+        VarCharType: pa.string_view(),
+        BinaryType: pa.binary_view(),
+        VarBinaryType: pa.binary_view(),
+    }
+    if CASTS_VIEWS
+    else {}
+)
 """Types of columns that are passed as views; within nested types they have the plain layout."""
 
 NUMBERS = (

@@ -214,13 +214,13 @@ def _open_nothing(_: pa.Schema) -> object:
 def _split(parts: Sequence[Part]) -> Iterator[Sequence[Part]]:
     """Yield the parts of each commit."""
     batch: list[Part] = []
+    size = 0
     for part in parts:
-        if batch and (
-            sum(each.size for each in batch) + part.size > MAX_COMMIT_BYTES or len(batch) >= MAX_COMMIT_FILES
-        ):
+        if batch and (size + part.size > MAX_COMMIT_BYTES or len(batch) >= MAX_COMMIT_FILES):
             yield batch
-            batch = []
+            batch, size = [], 0
         batch.append(part)
+        size += part.size
     if batch:
         yield batch
 

@@ -340,13 +340,12 @@ class Metastore:
 
     def _open(self, transport: Any) -> None:
         """Open a transport. Raises `StorageError` if Kerberos refuses; others as thrift."""
+        if not self._wire.principal:
+            transport.open()
+            return
         try:
             transport.open()
-        except (_load_transport_error(), OSError):
-            raise
-        except Exception as error:
-            if not self._wire.principal or not type(error).__module__.startswith(("kerberos", "puresasl")):
-                raise
+        except _load_kerberos_errors() as error:
             hint = "run kinit, and check the option hive.metastore.kerberos.principal"
             raise StorageError(f"{self.where}: Kerberos refuses: {_shorten_error(error)}; {hint}") from None
 
@@ -413,6 +412,13 @@ def _load_transport_error() -> type[Exception]:
     from thrift.transport.TTransport import TTransportException
 
     return cast("type[Exception]", TTransportException)
+
+
+def _load_kerberos_errors() -> tuple[type[Exception], ...]:
+    from kerberos import KrbError
+    from puresasl import SASLError, SASLProtocolException
+
+    return KrbError, SASLError, SASLProtocolException
 
 
 def _load_thrift_error() -> type[Exception]:

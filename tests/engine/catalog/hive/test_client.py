@@ -146,7 +146,9 @@ TICKETS: list[bytes] = []
 def kerberos(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Install modules like pure-sasl and pykerberos; return the arguments of their clients."""
     made: list[dict[str, Any]] = []
-    refused = type("GSSError", (Exception,), {"__module__": "kerberos"})
+    problem = type("KrbError", (Exception,), {})
+    refused = type("GSSError", (problem,), {})
+    errors = {name: type(name, (Exception,), {}) for name in ("SASLError", "SASLProtocolException")}
 
     class SASLClient:
         def __init__(self, host: str, service: str, mechanism: str, **more: Any) -> None:
@@ -165,8 +167,8 @@ def kerberos(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     TICKETS.clear()
     for name, module in (
-        ("kerberos", SimpleNamespace()),
-        ("puresasl", SimpleNamespace(client=SimpleNamespace(SASLClient=SASLClient))),
+        ("kerberos", SimpleNamespace(KrbError=problem)),
+        ("puresasl", SimpleNamespace(client=SimpleNamespace(SASLClient=SASLClient), **errors)),
         ("puresasl.client", SimpleNamespace(SASLClient=SASLClient)),
     ):
         monkeypatch.setitem(sys.modules, name, module)

@@ -19,6 +19,7 @@ from morrow.engine.format.types import DataField, DateType, TimestampType
 from morrow.engine.plan.filter.literals import INTEGER_BITS, STRING_TYPES, build_comparison, build_membership
 from morrow.engine.plan.filter.residuals import MIRRORED, combine_all, combine_any
 from morrow.engine.plan.filter.sql_literals import NULL, Constant, Node, convert_constant, read_constant
+from morrow.engine.plan.filter.sql_parsing import COMPARISONS
 from morrow.engine.plan.predicate import ALWAYS, NEVER, Leaf, Op, Predicate
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ def _derive_connective(node: Node, translator: Translator) -> Predicate | None:
 
 
 def _derive_comparison(node: Node, translator: Translator) -> Predicate | None:
-    op = _COMPARISONS[type(node)]
+    op = COMPARISONS[type(node)]
+    if op is Op.NE:
+        return None
     return _invert(node.this, op, node.expression, translator) or _invert(
         node.expression, MIRRORED[op], node.this, translator
     )
@@ -87,15 +90,8 @@ _RULES: Mapping[type, Callable[[Node, Translator], Predicate | None]] = {
     exp.Between: _derive_between,
     exp.In: _derive_membership,
     exp.Like: _derive_like,
+    **dict.fromkeys(COMPARISONS, _derive_comparison),
 }
-_COMPARISONS: Mapping[type, Op] = {
-    exp.EQ: Op.EQ,
-    exp.LT: Op.LT,
-    exp.LTE: Op.LE,
-    exp.GT: Op.GT,
-    exp.GTE: Op.GE,
-}
-_RULES = {**_RULES, **dict.fromkeys(_COMPARISONS, _derive_comparison)}
 
 
 # Functions of one column, undone
@@ -157,57 +153,55 @@ def _is_integer(value: object) -> bool:
 
 
 def _compare_year(left: Node, op: Op, literal: Constant, translator: Translator) -> Predicate | None:
-    year = literal.value
+    """Undo ``year(day)`` and ``extract(year FROM day)``."""
+    operand, year = left.this, literal.value
     if isinstance(left, exp.Extract):
         if left.this.name.upper() != "YEAR":
             return None
-        left = left.expression
-    else:
-        left = left.this
+        operand = left.expression
     if not isinstance(year, int) or isinstance(year, bool) or not MIN_YEAR <= year <= MAX_YEAR:
         return None
-    return _compare_span(left, op, dt.date(year, 1, 1), dt.date(year + 1, 1, 1), translator)
+    return _compare_span(operand, op, dt.date(year, 1, 1), dt.date(year + 1, 1, 1), translator)
 
 
 def _compare_truncated(left: Node, op: Op, literal: Constant, translator: Translator) -> Predicate | None:
     """Undo ``date_trunc('month', day)`` and ``CAST(time AS DATE)``."""
-    column = translator.find_column(left.this)
-    unit = "DAY" if isinstance(left, exp.Cast) else left.args["unit"].name.upper()
-    if column is None or not isinstance(column.type, DAYS):
+    if isinstance(left, exp.Cast):
+        unit = "DAY" if left.args["to"].this.name == "DATE" and not isinstance(left, exp.TryCast) else ""
+    else:
+        unit = left.args["unit"].name.upper()
+    kind = DateType() if unit == "DAY" else TimestampType(precision=6)
+    given = convert_constant(literal, DataField(0, left.this.name, kind))
+    if unit not in _SPANS or not isinstance(given, dt.date) or not MIN_YEAR <= given.year < MAX_YEAR:
         return None
-    if isinstance(left, exp.Cast) and (left.args["to"].this.name != "DATE" or isinstance(left, exp.TryCast)):
-        return None
-    given = convert_constant(
-        literal, DataField(0, column.name, DateType() if unit == "DAY" else TimestampType(precision=6))
-    )
-    if not isinstance(given, dt.date):
-        return None
-    first = given.date() if isinstance(given, dt.datetime) else given
-    if not MIN_YEAR <= first.year < MAX_YEAR or unit not in ("YEAR", "MONTH", "DAY"):
-        return None
-    first = {"YEAR": first.replace(month=1, day=1), "MONTH": first.replace(day=1), "DAY": first}[unit]
-    after = first + dt.timedelta(days=1)
-    while unit != "DAY" and (after.day != 1 or (unit == "YEAR" and after.month != 1)):
-        after += dt.timedelta(days=1)
-    # A literal within its unit equals no truncated value, and is less than that of the next unit.
-    return _compare_span(left.this, op if op in (Op.EQ, Op.LT, Op.LE) else Op.GE, first, after, translator, loose=True)
+    first, after = _SPANS[unit](given.date() if isinstance(given, dt.datetime) else given)
+    moment = given.replace(tzinfo=None) if isinstance(given, dt.datetime) else dt.datetime.combine(given, dt.time())
+    if op is Op.LT and moment != dt.datetime.combine(first, dt.time()):
+        op = Op.LE  # a literal within its unit is above the beginning of the unit
+    return _compare_span(left.this, op, first, after, translator)
 
 
-def _compare_span(
-    node: Node, op: Op, first: dt.date, after: dt.date, translator: Translator, *, loose: bool = False
-) -> Predicate | None:
-    """Compare a column of days with the days from `first` to before `after`; `loose`: a time within them is meant."""
+_SPANS: Mapping[str, Callable[[dt.date], tuple[dt.date, dt.date]]] = {
+    "YEAR": lambda day: (day.replace(month=1, day=1), dt.date(day.year + 1, 1, 1)),
+    "MONTH": lambda day: (day.replace(day=1), (day.replace(day=28) + dt.timedelta(days=4)).replace(day=1)),
+    "DAY": lambda day: (day, day + dt.timedelta(days=1)),
+}
+"""Units of time -> the first day of a day's unit, and the first day after it."""
+
+
+def _compare_span(node: Node, op: Op, first: dt.date, after: dt.date, translator: Translator) -> Predicate | None:
+    """Compare the unit of a day with the unit of the days from `first` to before `after`."""
     column = translator.find_column(node)
     if column is None or not isinstance(column.type, DAYS):
         return None
     since, before = build_comparison(column, Op.GE, first), build_comparison(column, Op.LT, after)
     if op is Op.EQ:
         return combine_all([since, before])
-    if op is Op.LT:
-        return before if loose else build_comparison(column, Op.LT, first)
     if op is Op.LE:
         return before
-    return build_comparison(column, Op.GE, after) if op is Op.GT else since
+    if op is Op.GE:
+        return since
+    return build_comparison(column, Op.LT, first) if op is Op.LT else build_comparison(column, Op.GE, after)
 
 
 _INVERSES: Mapping[type, Callable[[Node, Op, Constant, Translator], Predicate | None]] = {

@@ -33,6 +33,7 @@ from morrow.engine.plan.filter.literals import (
     build_membership,
 )
 from morrow.engine.plan.filter.residuals import (
+    MIRRORED,
     Columns,
     Part,
     Residual,
@@ -44,6 +45,7 @@ from morrow.engine.plan.filter.residuals import (
 from morrow.engine.plan.filter.sql_literals import NULL, Constant, Node, convert_constant, read_constant
 from morrow.engine.plan.filter.sql_parsing import (
     CLOSING,
+    COMPARISONS,
     OPENING,
     Parser,
     check_calls,
@@ -216,9 +218,6 @@ def _is_wrapped(tokens: list[Token]) -> bool:
     return False
 
 
-MIRRORED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
-
-
 class Translator:
     """A translator of nodes to the rows for which they are true (or false); None without an exact predicate."""
 
@@ -372,15 +371,6 @@ def _is_plain(node: Node) -> bool:
     """Return whether the rules read all arguments of the node (not a column's table, a subquery of IN, an option)."""
     return all(name in KNOWN_ARGUMENTS or value in (None, False, []) for name, value in node.args.items())
 
-
-COMPARISONS: dict[type, Op] = {
-    exp.EQ: Op.EQ,
-    exp.NEQ: Op.NE,
-    exp.LT: Op.LT,
-    exp.LTE: Op.LE,
-    exp.GT: Op.GT,
-    exp.GTE: Op.GE,
-}
 
 MAX_SHORT_TEXT_LENGTH = 4096
 """The limit of characters of a text that is parsed without extracting lists."""

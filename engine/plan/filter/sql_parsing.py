@@ -22,6 +22,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.filter.sql_literals import Node
+from morrow.engine.plan.predicate import Op
 
 MAX_NESTING = 512
 """The maximum nesting depth of brackets, CASEs and prefixes."""
@@ -37,6 +38,16 @@ CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, 
 PREFIXES = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE})
 MARKS = ("(", "[", "{", "case", "not", "-", "+", "~")
 """The tokens that open a level, in lower case."""
+
+COMPARISONS: dict[type, Op] = {
+    exp.EQ: Op.EQ,
+    exp.NEQ: Op.NE,
+    exp.LT: Op.LT,
+    exp.LTE: Op.LE,
+    exp.GT: Op.GT,
+    exp.GTE: Op.GE,
+}
+"""Nodes of comparisons -> their operators."""
 
 JOINING = (exp.Paren, exp.Binary, exp.Not, exp.If, exp.Cast)
 

@@ -182,7 +182,7 @@ def erase_rows(
         return Erasure(text, history, dry_run, tuple(found))
     done = _Rewritten()
     for search in searches:
-        _rewrite_branch(search.target, search.filter, done)
+        _rewrite_branch(search, done)
     purged = _Purged()
     if history:
         for search in searches:
@@ -260,14 +260,15 @@ class _Rewritten:
     snapshots: dict[str, int] = field(default_factory=dict)
 
 
-def _rewrite_branch(target: WriteTarget, filter: Filter, done: _Rewritten) -> None:
+def _rewrite_branch(search: RowSearch, done: _Rewritten) -> None:
     """Rewrite the files of the newest snapshot of a branch that hold such rows, in one commit."""
+    target = search.target
     if target.options.bucket == POSTPONE_BUCKET:
         compact_table(target)  # postponed rows are not merged yet
 
     def once() -> tuple[Snapshot | None, _BranchRewrite]:
         tally.begin_tally()
-        snapshot, rewrite = target.metadata.latest_snapshot(), _BranchRewrite(target, filter)
+        snapshot, rewrite = target.metadata.latest_snapshot(), _BranchRewrite(search)
         if snapshot is None:
             return None, rewrite
         try:
@@ -291,17 +292,26 @@ def _rewrite_branch(target: WriteTarget, filter: Filter, done: _Rewritten) -> No
 
 @dataclass
 class _BranchRewrite:
-    """The rewrite of the buckets of a snapshot. `rows` counts the live rows that were left out."""
+    """The rewrite of the buckets of a snapshot. `rows` counts the live rows that were left out.
 
-    target: WriteTarget
-    filter: Filter
+    `search` knows the rows of the files that it has read; files do not change.
+    """
+
+    search: RowSearch
     rows: int = 0
     made: list[CommitMessage] = field(default_factory=list)
 
+    @property
+    def target(self) -> WriteTarget:
+        return self.search.target
+
+    @property
+    def filter(self) -> Filter:
+        return self.search.filter
+
     def messages(self, snapshot: Snapshot) -> list[CommitMessage]:
         """Write the files that replace files with such rows; return the messages. `made` has those made so far."""
-        search = RowSearch(self.target, self.filter)
-        held = set(search.match(read_live_entries(self.target.metadata, snapshot, self.target.schema, None)))
+        held = set(self.search.match(read_live_entries(self.target.metadata, snapshot, self.target.schema, None)))
         if not held and not merges_columns(self.target, self.filter):
             return []
         for place, state in restore_partitions(self.target, snapshot, None).items():

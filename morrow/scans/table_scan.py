@@ -479,10 +479,8 @@ def read_latest_files(metadata: TableMetadata) -> None:
 # Members of ROW columns as columns of a scan: ``scan(["info.name"])``.
 #
 # A member is named by its path; a column of that very name has precedence. The result's column is called like the
-# member
-# (``name``), as in Polars, DuckDB and Spark. The scan reads the whole column, and its rows are null where a ROW on
-# the
-# path is null.
+# member (``name``), as in Polars, DuckDB and Spark. The scan reads the whole column; a row is null if a ROW on the path
+# is null.
 
 Path = tuple[DataField, ...]
 """A column and the members down to the one that is returned; one field for a whole column."""
@@ -519,6 +517,30 @@ def _find_path(name: str, schema: TableSchema) -> Path:
     raise ColumnNotFound(f"there is no column {name!r}; {suggest_name(name, known)}{format_columns(known)}")
 
 
+def make_member_field(path: Path) -> DataField:
+    """Return the member as a column; a member of a nullable ROW is nullable."""
+    return replace(path[-1], type=path[-1].type.with_nullable(any(field.type.nullable for field in path)))
+
+
+def build_member(path: Path) -> pl.Expr:
+    """Return the member as an expression over the columns of a table."""
+    from morrow.engine.names import col, get_member
+
+    found = col(path[0].name)
+    for row, field in pairwise(path):
+        assert isinstance(row.type, RowType)  # only rows have members
+        found = get_member(found, field.name, [each.name for each in row.type.fields])
+    return found
+
+
+def read_member(rows: pa.RecordBatch | pa.Table, path: Path) -> pa.Array | pa.ChunkedArray:
+    """Return the values of the member in these rows of a table."""
+    import pyarrow.compute as pc
+
+    column = rows.column(path[0].name)
+    return reduce(lambda array, field: pc.struct_field(array, [field.name]), path[1:], column)
+
+
 class NestedScan(Scan):
     """A scan whose output has members of ROW columns, made from a scan of the whole columns."""
 
@@ -535,10 +557,7 @@ class NestedScan(Scan):
     @property
     def fields(self) -> tuple[DataField, ...]:
         """The columns of the rows, in their Paimon types; a member of a nullable ROW is nullable."""
-        return tuple(
-            replace(path[-1], type=path[-1].type.with_nullable(any(field.type.nullable for field in path)))
-            for path in self.paths
-        )
+        return tuple(map(make_member_field, self.paths))
 
     def to_arrow(self) -> pa.Table:
         """Return all rows as an Arrow table with exactly `schema`."""
@@ -558,13 +577,8 @@ class NestedScan(Scan):
 
     def _select(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        def read(path: Path) -> pa.Array:
-            column = batch.column(path[0].name)
-            return reduce(lambda array, field: pc.struct_field(array, [field.name]), path[1:], column)
-
-        return pa.RecordBatch.from_arrays([read(path) for path in self.paths], schema=self.schema)
+        return pa.RecordBatch.from_arrays([read_member(batch, path) for path in self.paths], schema=self.schema)
 
     def to_polars(self) -> pl.DataFrame:
         """Return all rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
@@ -575,16 +589,7 @@ class NestedScan(Scan):
         return self.inner.lazy().select(self._to_expressions())
 
     def _to_expressions(self) -> list[pl.Expr]:
-        from morrow.engine.names import col, get_member
-
-        def build(path: Path) -> pl.Expr:
-            found = col(path[0].name)
-            for row, field in pairwise(path):
-                assert isinstance(row.type, RowType)  # only rows have members
-                found = get_member(found, field.name, [each.name for each in row.type.fields])
-            return found.alias(path[-1].name)
-
-        return [build(path) for path in self.paths]
+        return [build_member(path).alias(path[-1].name) for path in self.paths]
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """Return a DuckDB relation on `connection` (DuckDB's default connection when None)."""

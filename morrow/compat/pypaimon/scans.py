@@ -20,8 +20,7 @@ from morrow.compat.pypaimon.predicates import Predicate, PredicateBuilder
 from morrow.compat.pypaimon.schemas import DataField, to_pypaimon_field
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.schema import ROWKIND
-from morrow.engine.names import col, get_member
+from morrow.engine.format.schema import ROWKIND, find_member
 from morrow.engine.options import Options
 from morrow.engine.options.declared.scans import SOURCE_SPLIT_OPEN_FILE_COST, SOURCE_SPLIT_TARGET_SIZE
 from morrow.engine.plan.filter import parse_filter
@@ -33,7 +32,7 @@ from morrow.queries.incremental import parse_change_options
 from morrow.readers.system.audit_log import ROW_TRACKING
 from morrow.scans.changes import Changes, ChangeStream
 from morrow.scans.result import Rows
-from morrow.scans.table_scan import Scan
+from morrow.scans.table_scan import Path, Scan, build_member, make_member_field, read_member
 
 if TYPE_CHECKING:
     import duckdb
@@ -292,41 +291,23 @@ class OutputColumn:
     """A column of the result: its name, and its path from a column of the table through rows."""
 
     name: str
-    path: tuple[str, ...]
+    path: Path
 
-    def to_expression(self, columns: Mapping[str, t.DataField]) -> pl.Expr:
-        """Return the column as a Polars expression over the columns of a table."""
-        found, expression = columns[self.path[0]], col(self.path[0])
-        for name in self.path[1:]:
-            members = found.type.fields  # type: ignore[attr-defined]  # a path leads through rows
-            expression = get_member(expression, name, [each.name for each in members])
-            found = next(each for each in members if each.name == name)
-        return expression
-
-    def extract(self, rows: pa.Table) -> pa.ChunkedArray:
-        column = rows[self.path[0]]
-        return column if len(self.path) == 1 else pc.struct_field(column, list(self.path[1:]))
-
-    def field(self, columns: Mapping[str, t.DataField]) -> t.DataField:
-        found = columns[self.path[0]]
-        nullable = found.type.nullable
-        for name in self.path[1:]:
-            found = next(each for each in found.type.fields if each.name == name)  # type: ignore[attr-defined]
-            nullable = nullable or found.type.nullable
-        return replace(found, name=self.name, type=found.type.with_nullable(nullable))
+    @property
+    def field(self) -> t.DataField:
+        """The column in its type of Paimon."""
+        return replace(make_member_field(self.path), name=self.name)
 
 
-def find_path(name: str, fields: Sequence[t.DataField]) -> tuple[str, ...]:
+def find_path(name: str, fields: Sequence[t.DataField]) -> Path:
     """Return the path of a column, or of a member of rows: ``a.b``.
 
     Raises:
         ColumnNotFound: neither is there. Unsupported: a key of a map, or a function of a VARIANT.
     """
-    for each in fields:
-        if each.name == name:
-            return (name,)
-        if isinstance(each.type, t.RowType) and name.startswith(f"{each.name}."):
-            return each.name, *find_path(name.removeprefix(f"{each.name}."), each.type.fields)
+    path = find_member(fields, name)
+    if path is not None:
+        return path
     if any(mark in name for mark in "[("):
         hint = "read the whole column, and select from it in Arrow, Polars or DuckDB"
         raise Unsupported(f"the projection {name!r}, a key of a map or a function,", hint=hint)
@@ -365,7 +346,7 @@ class ReadBuilder:
         named = projection.items() if isinstance(projection, Mapping) else [(None, each) for each in projection]
         known = (*self._source.fields, *self._source.hidden)
         paths = [(name, find_path(each, known)) for name, each in named]
-        self._output = [OutputColumn(name or "_".join(path), path) for name, path in paths]
+        self._output = [OutputColumn(name or "_".join(each.name for each in path), path) for name, path in paths]
         return self
 
     def with_read_type(self, read_type: Sequence[DataField]) -> ReadBuilder:
@@ -383,23 +364,18 @@ class ReadBuilder:
 
     def read_type(self) -> list[DataField]:
         """Return the columns that are read."""
-        columns = {each.name: each for each in (*self._source.fields, *self._source.hidden)}
-        return [to_pypaimon_field(each.field(columns)) for each in self._outputs()]
+        return [to_pypaimon_field(each.field) for each in self._outputs()]
 
     def _outputs(self) -> list[OutputColumn]:
         if self._output is None:
-            return [OutputColumn(each.name, (each.name,)) for each in self._source.fields]
+            return [OutputColumn(each.name, (each,)) for each in self._source.fields]
         return self._output
 
     @property
     def _filter(self) -> pl.Expr | None:
         both = PredicateBuilder.and_predicates([each for each in self._filters.values() if each is not None])
-        if both is None:
-            return None
-        columns = {each.name: each for each in (*self._source.fields, *self._source.hidden)}
-        return both.to_polars(
-            {each.name: each.to_expression(columns) for each in self._output or () if len(each.path) > 1}
-        )
+        members = {each.name: build_member(each.path) for each in self._output or () if len(each.path) > 1}
+        return None if both is None else both.to_polars(members)
 
     def new_scan(self) -> TableScan:
         """Return a scan, which plans."""
@@ -415,7 +391,7 @@ class ReadBuilder:
         Raises:
             Unsupported: a system table.
         """
-        rows = self._source.rows([each.path[0] for each in self._outputs()], self._filter, self._limit)
+        rows = self._source.rows([each.path[0].name for each in self._outputs()], self._filter, self._limit)
         if not isinstance(rows, Scan):
             raise Unsupported("explain of a system table or of changes")
         return rows.explain()
@@ -474,7 +450,7 @@ class TableRead:
 
     @cached_property
     def _columns(self) -> list[str]:
-        return list(dict.fromkeys(each.path[0] for each in self._output))
+        return list(dict.fromkeys(each.path[0].name for each in self._output))
 
     @cached_property
     def _rows(self) -> Rows | pa.Table:
@@ -487,8 +463,7 @@ class TableRead:
 
     @cached_property
     def _output_schema(self) -> pa.Schema:
-        columns = {each.name: each for each in (*self._source.fields, *self._source.hidden)}
-        return t.to_arrow_schema([each.field(columns) for each in self._output])
+        return t.to_arrow_schema([each.field for each in self._output])
 
     def to_arrow(self, splits: Sequence[AnySplit], *_: Any, **__: Any) -> pa.Table:
         """Read splits as one Arrow table. Options of parallelism are ignored: Morrow reads in parallel by itself."""
@@ -569,7 +544,7 @@ class TableRead:
 
     def _arrange(self, rows: pa.Table) -> pa.Table:
         """Return the output columns of rows."""
-        arrays = [each.extract(rows) for each in self._output]
+        arrays = [read_member(rows, each.path) for each in self._output]
         if self.include_row_kind:
             kinds = rows[ROWKIND] if ROWKIND in rows.column_names else pa.chunked_array([["+I"] * rows.num_rows])
             arrays.insert(0, kinds)
@@ -639,7 +614,7 @@ class StreamReadBuilder(ReadBuilder):
 
     def new_streaming_scan(self) -> StreamingTableScan:
         """Return a scan that follows the table."""
-        columns = list(dict.fromkeys(each.path[0] for each in self._outputs()))
+        columns = list(dict.fromkeys(each.path[0].name for each in self._outputs()))
         filter = self._filter
 
         def begin() -> ChangeStream:

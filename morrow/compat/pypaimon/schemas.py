@@ -61,8 +61,6 @@ class AtomicType(DataType):
     type: str
     nullable: bool = True
 
-    __str__ = DataType.__str__
-
     def _text(self) -> str:
         return self.type
 
@@ -73,8 +71,6 @@ class ArrayType(DataType):
 
     nullable: bool
     element: DataType
-
-    __str__ = DataType.__str__
 
     def _text(self) -> str:
         return f"ARRAY<{self.element}>"
@@ -87,8 +83,6 @@ class VectorType(DataType):
     nullable: bool
     element: DataType
     length: int
-
-    __str__ = DataType.__str__
 
     def __post_init__(self) -> None:
         """Check the type. Raises `InvalidArgument` for a vector of other elements than numbers and booleans."""
@@ -108,8 +102,6 @@ class MultisetType(DataType):
     nullable: bool
     element: DataType
 
-    __str__ = DataType.__str__
-
     def _text(self) -> str:
         return f"MULTISET<{self.element}>"
 
@@ -122,8 +114,6 @@ class MapType(DataType):
     key: DataType
     value: DataType
 
-    __str__ = DataType.__str__
-
     def _text(self) -> str:
         return f"MAP<{self.key}, {self.value}>"
 
@@ -134,8 +124,6 @@ class RowType(DataType):
 
     nullable: bool
     fields: tuple[DataField, ...]
-
-    __str__ = DataType.__str__
 
     def _text(self) -> str:
         comments = (f" COMMENT {each.description}" if each.description else "" for each in self.fields)

@@ -319,7 +319,7 @@ def _parse_address(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the host, port and database of an address, and the driver's properties under the names of `names`.
 
-    Properties come from the address and from the options ``jdbc.*``; the options of `idle` have no effect here.
+    Properties come from the address and from the options ``jdbc.*``; the options of `idle` do nothing here.
     """
     parts = urlsplit(uri.removeprefix("jdbc:"))
     given = dict(parse_qsl(parts.query, keep_blank_values=True))

@@ -76,7 +76,7 @@ class CacheFolder(msgspec.Struct, eq=False):
     """Bytes in the folder when it was last listed, plus the bytes written since."""
 
     def get(self, key: bytes) -> memoryview | None:
-        """Return the value of a key; None if there is no valid entry."""
+        """Return the value of a key; None without a valid entry."""
         place = self._place(key)
         try:
             if not self._is_own():

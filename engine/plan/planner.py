@@ -418,11 +418,9 @@ def _evaluate_masks(metadata: TableMetadata, request: ScanRequest, entries: pl.D
 # ``scan.fallback-branch`` and ``scan.primary-branch``: partitions that are read from another branch.
 #
 # With the first option, the other branch is read if main lacks the partition; with the second, main is read if the
-# other
-# branch lacks it. The other branch has its own schema versions, options and merge engine, but the same columns, up to
-# their nullability. Source: the option's description. Snapshot ids and tag names refer to main. With a past snapshot
-# of
-# main, the other branch is read as of the same time.
+# other branch lacks it. The other branch has its own schema versions, options and merge engine, but the same columns,
+# up to their nullability. Source: the option's description. Snapshot ids and tag names refer to main. With a past
+# snapshot of main, the other branch is read as of the same time.
 
 PLAN_BYTES, PLAN_BYTES_PER_FILE, PLAN_BYTES_PER_LITERAL = 4096, 512, 64
 """The size in bytes that a cached plan is estimated at."""

@@ -332,7 +332,7 @@ def _translate_query_errors(scheme: str, *errors: type[Exception]) -> Iterator[N
 def _open_rows(
     data: Any, wanted: Wanted, title: str = "", partition_keys: tuple[str, ...] = (), version: str | None = None
 ) -> RowSource:
-    """Return rows in memory or of a stream as one part; only those of a version of a table have a name."""
+    """Return rows in memory or of a stream as one part; only rows of a table's version have a name."""
     shown = title or f"a {type(data).__name__}"
     is_kept = isinstance(data, (*READ_AGAIN, pl.LazyFrame)) or is_of_pandas(data)
     if wanted.table is not None and not wanted.merge:

@@ -240,7 +240,7 @@ def append(
     primary_key: arg.ExpectedKey = None,
     partition_by: arg.ExpectedPartitions = None,
 ) -> None:
-    """Add the rows of files, in one commit; with a primary key, put them in place of those with the same key."""
+    """Add the rows of files, in one commit; with a primary key, they replace rows with the same key."""
     from morrow.cli import writing
 
     keys, partitions = parse_column_names(primary_key) or [], parse_column_names(partition_by) or []

@@ -365,7 +365,7 @@ Target = Annotated[
 def upsert(
     options: arg.FileOptions, path: arg.TablePath, files: arg.RowFiles, schema_mode: arg.SchemaMode = None
 ) -> None:
-    """Put the rows of files into a table with a primary key: in place of those with the same key, or beside them."""
+    """Put the rows of files into a table with a primary key; they replace rows with the same key, or are added."""
     from morrow.cli import writing
 
     writing.upsert(path, files, options, schema_mode)

@@ -606,7 +606,7 @@ class NestedScan(Scan):
         raise Unsupported("a dataset of members of columns", hint="use to_reader, lazy or to_duckdb")
 
     def narrowed(self, columns: object = None, filter: object = None) -> Scan:  # noqa: ARG002
-        """Raise `Unsupported`: the columns of this scan are not those of its files."""
+        """Raise `Unsupported`: this scan has other columns than its files."""
         raise Unsupported("narrowing a scan of members of columns", hint="scan again with these columns")
 
     def to_sql(self) -> str:

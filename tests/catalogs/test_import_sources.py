@@ -34,7 +34,7 @@ LIVE = [(2, "5", "a"), (3, None, "b"), (4, "9", "b")]
 
 
 def write_delta(folder: Path) -> Any:
-    """Write a table in two files, of which one row is deleted."""
+    """Write a table in two files, and delete a row of it."""
     deltalake = import_extra("deltalake", "delta")
     deltalake.write_deltalake(folder, ROWS, partition_by=["day"])
     table = deltalake.DeltaTable(folder)
@@ -43,7 +43,7 @@ def write_delta(folder: Path) -> Any:
 
 
 def write_iceberg(folder: Path) -> Any:
-    """Write a table in two files, of which one row is deleted."""
+    """Write a table in two files, and delete a row of it."""
     import_extra("pyiceberg", "iceberg")
     from pyiceberg.catalog.memory import InMemoryCatalog
 

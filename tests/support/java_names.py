@@ -1,7 +1,7 @@
 """A memory of the Java packages and classes that py4j has looked up.
 
 py4j asks the JVM for each step of `jvm.org.apache.spark.SparkEnv` each time, and the JVM searches its 250 jars for a
-class named `org`, then for `org.apache`, and so on. This took two fifths of the CPU of Spark's driver in the tests.
+class named `org`, then for `org.apache`, and so on. This took two fifths of the CPU of the Spark driver in the tests.
 """
 
 from __future__ import annotations

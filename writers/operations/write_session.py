@@ -40,10 +40,8 @@ from morrow.writers.target import WriteTarget, check_properties
 #
 # Tables in which batch reads only see compacted files (deletion vectors, first-row), and tables with the changelog
 # producer lookup, compact each commit at once. If another commit writes to the same bucket or compacts it meanwhile,
-# the
-# rows are committed without their compaction. The compaction is repeated on the newest snapshot, so that the next
-# read
-# sees the rows.
+# the rows are committed without their compaction. The compaction is repeated on the newest snapshot, so that the next
+# read sees the rows.
 
 
 def commit_once(

@@ -139,7 +139,7 @@ def make_sasl_frames() -> Any:
 
 SASL_OK, SASL_COMPLETE = 2, 5
 TICKETS: list[bytes] = []
-"""What the server has received before the first frame."""
+"""The messages that the server received before the first frame."""
 
 
 @pytest.fixture

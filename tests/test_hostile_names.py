@@ -18,7 +18,6 @@ from morrow.engine.names import col
 from morrow.tables.table import Table
 from tests.support.hostile_names import ENGINES as OF_ENGINES
 from tests.support.hostile_names import KEYWORDS, LETTERS, NAMES, OURS, PATTERNS, PUNCTUATED, TWINS, quoted
-from tests.support.profile import every
 from tests.support.table_factory import TableFactory
 from tests.support.written import renamed_by_others
 
@@ -79,7 +78,7 @@ def every_group() -> Iterator[Any]:
             yield pytest.param(kind, group, format, id=f"{kind}-{group}")
 
 
-@pytest.mark.parametrize(("kind", "group", "format"), every(2, every_group()))
+@pytest.mark.parametrize(("kind", "group", "format"), every_group())
 def test_all_names_of_a_group_in_one_table(tmp_path: Path, kind: str, group: str, format: str) -> None:
     names = GROUPS[group]
     table, expected = made(tmp_path, kind, names, format), rows(names)

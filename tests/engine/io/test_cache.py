@@ -160,10 +160,10 @@ def state(first, commits):
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096, sum(each.held for each in caches)
 
-(before, held_before), (after, held) = state(0, 20), state(20, 60)
+(before, held_before), (after, held) = state(0, 40), state(40, 100)
 print(after - before, held - held_before)
 """
-"""A script that prints by how many bytes a process grows in 60 commits, and how many its caches count."""
+"""A script that prints by how many bytes a process grows in 100 commits, and how many its caches count."""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

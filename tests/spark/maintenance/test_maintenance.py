@@ -32,7 +32,6 @@ from morrow.writers.append.sort_compaction import Sorter
 from morrow.writers.buckets.bucket_state import restore_partitions
 from morrow.writers.commit.attempt_log import AttemptLog
 from morrow.writers.target import WriteTarget
-from tests.support.profile import every
 from tests.support.s3_server import client_of, s3_server
 from tests.support.written import data_files, new_table
 from tests.support.written import rows as rows_of
@@ -92,7 +91,7 @@ def jobs(spark: SparkSession) -> int:
     return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
 
 
-@pytest.mark.parametrize("name", every(2, TABLES))
+@pytest.mark.parametrize("name", TABLES)
 def test_a_full_compaction_is_that_of_the_local_function(spark: SparkSession, tmp_path: Path, name: str) -> None:
     table = filled(tmp_path, name, **TABLES[name])
     local = copied(table)

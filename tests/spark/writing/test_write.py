@@ -31,7 +31,6 @@ from morrow.spark.writing import job
 from morrow.spark.writing.delete import delete
 from morrow.spark.writing.write import upsert, write
 from morrow.writers.target import WriteTarget
-from tests.support.profile import every
 from tests.support.written import data_files, new_table, renamed_by_others
 from tests.support.written import rows as rows_of
 
@@ -88,7 +87,7 @@ def leftovers(table: morrow.Table) -> list[str]:
     return [path.name for path in Path(table.path).iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.parametrize("kind", every(2, TABLES))
+@pytest.mark.parametrize("kind", TABLES)
 def test_tables_hold_what_the_local_writer_puts_there(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     ours = new_table(tmp_path, SCHEMA, name="ours", **TABLES[kind])
     theirs = new_table(tmp_path, SCHEMA, name="theirs", **TABLES[kind])

@@ -236,6 +236,8 @@ def open_files(
             f"{other} is a file of the format {forms[other]}, {first} of {forms[first]}; "
             "import one format at a time, by a pattern such as '*.parquet'"
         )
+    if csv != CsvOptions() and forms[first] != CSV:
+        raise InvalidArgument(f"{first} is a file of the format {forms[first]}; options of CSV files are for CSV alone")
     if csv.delimiter is None and get_ending(first) == TAB_ENDING:
         csv = replace(csv, delimiter="\t")
     keys = tuple(files[0].values)

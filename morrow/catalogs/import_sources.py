@@ -81,16 +81,25 @@ class Wanted:
 def open_import_source(source: object, wanted: Wanted) -> RowSource:
     """Return the rows of any source. Raises as `Catalog.import_table`."""
     if wanted.query is not None:
+        check_no_files(wanted)
         return _open_query(source, wanted)
     library = type(source).__module__.partition(".")[0]
     if library in LIBRARIES:
+        check_no_files(wanted)
         with translate_errors(library, f"a table of {library}"):
             return LIBRARIES[library](source, wanted)
     if isinstance(source, (str, os.PathLike)):
         return _open_path(to_location(source, "source"), wanted)
     if isinstance(source, Sequence) and source and all(isinstance(each, (str, os.PathLike)) for each in source):
         return _open_paths([to_location(each, "source") for each in source], wanted)
+    check_no_files(wanted)
     return _open_rows(source.scan() if isinstance(source, FormatTable) else source, wanted)
+
+
+def check_no_files(wanted: Wanted) -> None:
+    """Raise `InvalidArgument` if the format of files is given for a source that is not files."""
+    if wanted.form is not None or wanted.csv != CsvOptions():
+        raise InvalidArgument("format= and csv= describe files, and the source is not files; leave them out")
 
 
 def _open_path(location: str, wanted: Wanted) -> RowSource:
@@ -99,6 +108,7 @@ def _open_path(location: str, wanted: Wanted) -> RowSource:
         raise InvalidArgument(f'a database of {scheme}: give a query, such as query="SELECT * FROM orders"')
     folder = Path(location.removeprefix("file://")).expanduser()
     if holds_delta_log(folder):
+        check_no_files(wanted)
         with (
             require_extra("a table of Delta Lake", "deltalake", "delta"),
             translate_errors("deltalake", location),
@@ -108,6 +118,7 @@ def _open_path(location: str, wanted: Wanted) -> RowSource:
             return _open_delta(DeltaTable(str(folder)), wanted)
     metadata = _find_iceberg_metadata(folder)
     if metadata is not None:
+        check_no_files(wanted)
         with (
             require_extra("a table of Iceberg", "pyiceberg", "iceberg"),
             translate_errors("pyiceberg", location),

@@ -306,7 +306,7 @@ def plan_import(
             catalog, name, found, keys, found.partition_keys if partition_keys is None else partitions, options, comment
         )
     else:
-        check_existing(table, keys, partitions, options)
+        check_existing(table, keys, partitions, options, comment)
         if found.version is not None and found.title not in record.begun:
             record.holds(Part(_open_nothing, found.title, found.version))
     made = _Import(catalog, name, found, first, record, schema_mode == "merge")
@@ -349,8 +349,9 @@ def check_existing(
     primary_keys: Sequence[str],
     partition_keys: Sequence[str],
     options: Mapping[str, object] | None = None,
+    comment: str | None = None,
 ) -> None:
-    """Raise `InvalidArgument` for keys or options that the existing table does not have."""
+    """Raise `InvalidArgument` for keys, options or a comment that the existing table does not have."""
     for what, given, there in (
         ("primary keys", primary_keys, table.primary_keys),
         ("partition columns", partition_keys, table.partition_keys),
@@ -360,8 +361,9 @@ def check_existing(
                 f"{table.name} exists, with other {what}: {', '.join(there) or 'none'}, not {', '.join(given)}; "
                 "leave them out; nothing was written"
             )
-    if options:
-        raise InvalidArgument(f"{table.name} exists; change its options by Table.alter; nothing was written")
+    for what, value in (("options", options), ("comment", comment)):
+        if value:
+            raise InvalidArgument(f"{table.name} exists; change its {what} by Table.alter; nothing was written")
 
 
 def clone_parquet(

@@ -277,10 +277,23 @@ def test_what_is_refused(
 def test_keys_and_options_of_an_existing_table(catalog: morrow.Catalog, tmp_path: Path) -> None:
     root = write_files(tmp_path, {"a.csv": "n,m\n1,1\n"})
     catalog.create_table("db.t", "n INT, m STRING", primary_keys="n", options={"bucket": 1})
-    for arguments in ({"primary_keys": "m"}, {"partition_keys": "m"}, {"options": {"bucket": 2}}):
+    for arguments in ({"primary_keys": "m"}, {"partition_keys": "m"}, {"options": {"bucket": 2}}, {"comment": "x"}):
         with pytest.raises(InvalidArgument, match="t exists"):
             catalog.import_table(root / "a.csv", "db.t", **arguments)  # type: ignore[call-overload]
     assert rows(catalog.import_table(root / "a.csv", "db.t", primary_keys="n")) == [(1, "1")]
+
+
+def test_arguments_that_have_no_effect_are_refused(catalog: morrow.Catalog, tmp_path: Path) -> None:
+    """The form of CSV files for other files, and the format of files for other sources."""
+    pq.write_table(pa.table({"n": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(InvalidArgument, match="options of CSV files are for CSV alone"):
+        catalog.import_table(tmp_path / "a.parquet", "db.t", csv={"delimiter": ";"})
+    arguments: list[dict[str, Any]] = [{"format": "csv"}, {"csv": {"header": False}}]
+    for given in arguments:
+        for source, more in (({"n": [1]}, {}), (duckdb.connect(), {"query": "SELECT 1 AS n"})):
+            with pytest.raises(InvalidArgument, match="describe files"):
+                catalog.import_table(source, "db.t", **given, **more)
+    assert catalog.tables() == []
 
 
 def test_a_file_of_the_table_itself_is_refused(catalog: morrow.Catalog) -> None:

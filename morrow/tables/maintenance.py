@@ -320,6 +320,8 @@ class Maintenance(Expiring):
         for name, value in {"history": history, "dry_run": dry_run}.items():
             if not isinstance(value, bool):
                 raise InvalidArgument(f"{name} is True or False, not {value!r}; nothing was erased")
+        if older_than is not None and not history:
+            raise InvalidArgument("older_than counts only with history=True; nothing was erased")
         return erase_rows(
             self._metadata,
             condition,

@@ -246,6 +246,8 @@ def test_refusals(tmp_path: Path) -> None:
         table.erase("nme = 'x'")
     with pytest.raises(ColumnNotFound, match="branch 'old'"):
         table.erase("name = 'x'")
+    with pytest.raises(InvalidArgument, match="older_than counts only with history=True"):
+        table.erase("id = 7", older_than=NOW)
     with pytest.raises(InvalidArgument, match="history is True or False"):
         table.erase("id = 7", history=1)  # type: ignore[arg-type]
     assert rows(table) == [(7, None)]

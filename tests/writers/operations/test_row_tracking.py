@@ -1,0 +1,138 @@
+"""Rows of tables with row tracking keep their ids, whatever rewrites their files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import morrow
+from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.writers.target import WriteTarget
+
+TRACKING = {"row-tracking.enabled": "true"}
+EVOLUTION = {**TRACKING, "data-evolution.enabled": "true"}
+KINDS = (TRACKING, EVOLUTION)
+COLUMNS = {"id": "BIGINT", "v": "STRING", "p": "INT"}
+
+
+def tracked(
+    path: Path, options: Mapping[str, str] = TRACKING, partition_keys: Sequence[str] = (), **more: str
+) -> morrow.Table:
+    catalog = morrow.Catalog(path)
+    catalog.create_database("db", ignore_if_exists=True)
+    named = {key.replace("_", "-"): value for key, value in more.items()}
+    return catalog.create_table("db.t", COLUMNS, partition_keys=partition_keys, options={**options, **named})
+
+
+def make_rows(*ids: int, v: str | None = "a") -> pl.DataFrame:
+    frame = pl.DataFrame({"id": ids}, schema={"id": pl.Int64})
+    return frame.with_columns(v=pl.lit(v, pl.String), p=(pl.col("id") % 2).cast(pl.Int32))
+
+
+def read(table: morrow.Table) -> list[tuple[int, str, int, int]]:
+    """Return the rows in the order of their ids: id, v, ``_ROW_ID`` and ``_SEQUENCE_NUMBER``."""
+    return table.to_polars(["id", "v", "_ROW_ID", "_SEQUENCE_NUMBER"]).sort("_ROW_ID").rows()
+
+
+@pytest.mark.parametrize("options", KINDS)
+def test_appended_rows_have_ids_and_the_number_of_their_snapshot(tmp_path: Path, options: Mapping[str, str]) -> None:
+    table = tracked(tmp_path, options)
+    table.append(make_rows(7, 8))
+    table.append(make_rows(9))
+
+    assert read(table) == [(7, "a", 0, 1), (8, "a", 1, 1), (9, "a", 2, 2)]
+    assert table.to_polars(filter="_ROW_ID >= 1 AND _SEQUENCE_NUMBER = 1")["id"].to_list() == [8]
+    assert table.scan(filter="_ROW_ID IN (0, 2)").count() == 2
+    assert table.scan().schema.names == list(COLUMNS)
+
+
+@pytest.mark.parametrize("options", KINDS)
+def test_every_file_of_an_append_has_the_number_of_the_snapshot(tmp_path: Path, options: Mapping[str, str]) -> None:
+    table = tracked(tmp_path, options, target_file_size="1 b", file_block_size="1 kb")
+    table.append([make_rows(*range(start, start + 100)) for start in (0, 100, 200)])
+
+    assert table.system("files").to_polars().height > 1
+    assert set(table.to_polars(["_SEQUENCE_NUMBER"])["_SEQUENCE_NUMBER"]) == {1}
+    assert table.to_polars(["id"], filter="_ROW_ID = 250")["id"].to_list() == [250]
+
+
+@pytest.mark.parametrize("grouped", ["true", "false"])
+def test_rows_of_a_partition_have_consecutive_ids(tmp_path: Path, grouped: str) -> None:
+    table = tracked(tmp_path, partition_keys=["p"], **{"row-tracking.partition-group-on-commit": grouped})
+    with table.writer() as writer:
+        writer.write(make_rows(3, 2))
+        writer.write(make_rows(1, 0))
+        writer.commit()
+
+    found = table.to_polars(["p", "_ROW_ID"]).group_by("p").agg(pl.col("_ROW_ID").sort().diff().drop_nulls())
+    assert found["_ROW_ID"].to_list() == [[1], [1]]
+
+
+@pytest.mark.parametrize("options", KINDS)
+def test_ids_are_never_given_twice(tmp_path: Path, options: Mapping[str, str]) -> None:
+    table = tracked(tmp_path, options, ["p"])
+    table.append(make_rows(0, 1))
+    table.overwrite(make_rows(3), partition={"p": 1})
+    assert [(id, row_id) for id, _, row_id, _ in read(table)] == [(0, 0), (3, 2)]
+
+    table.truncate()
+    table.compact_manifests()
+    table.analyze()
+    table.append(make_rows(4))
+    assert [(id, row_id) for id, _, row_id, _ in read(table)] == [(4, 3)]
+
+
+def test_row_ids_in_lazy_frames_and_duckdb(tmp_path: Path) -> None:
+    table = tracked(tmp_path)
+    table.append(make_rows(5, 6, 7))
+
+    lazy = table.scan(["id", "_ROW_ID"]).lazy().filter(pl.col("_ROW_ID") > 0)
+    assert lazy.select("id").collect()["id"].to_list() == [6, 7]
+    relation = table.scan(["id", "_ROW_ID"]).to_duckdb()
+    assert relation.filter("_ROW_ID = 2").aggregate("max(id), min(_ROW_ID)").fetchall() == [(7, 2)]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT * FROM db.t WHERE _ROW_ID = 1", [(6, "a", 0)]),
+        ("SELECT _row_id, id FROM db.t WHERE _ROW_ID > 1", [(2, 7)]),
+        ("SELECT t.*, _SEQUENCE_NUMBER FROM db.t t WHERE id = 5", [(5, "a", 1, 1)]),
+        ("SELECT * EXCLUDE (v, p) FROM db.t WHERE _ROW_ID = 0", [(5,)]),
+        ("SELECT a.id, b._ROW_ID FROM db.t a JOIN db.t b USING (_ROW_ID) WHERE b.id = 6", [(6, 1)]),
+        ("WITH c AS (SELECT id, _ROW_ID AS r FROM db.t) SELECT * FROM c WHERE r = 2", [(7, 2)]),
+        ("SELECT * FROM (SELECT id, _ROW_ID FROM db.t) WHERE _ROW_ID = 2", [(7, 2)]),
+        ("SELECT max(_ROW_ID), count(*) FROM db.t", [(2, 3)]),
+        ('SELECT _ROW_ID FROM db."t$row_tracking" WHERE id = 7', [(2,)]),
+        ('SELECT * FROM db."t$row_tracking" WHERE _ROW_ID = 2', [(7, "a", 1, 2, 1)]),
+    ],
+)
+def test_queries_name_row_ids(tmp_path: Path, query: str, expected: Sequence[object]) -> None:
+    tracked(tmp_path).append(make_rows(5, 6, 7))
+    assert morrow.Catalog(tmp_path).sql(query).fetchall() == expected
+
+
+def test_tables_without_row_tracking_have_no_row_ids(tmp_path: Path) -> None:
+    table = tracked(tmp_path, {})
+    table.append(make_rows(1))
+    with pytest.raises(ColumnNotFound, match="_ROW_ID"):
+        table.scan(["_ROW_ID"])
+    with pytest.raises(InvalidArgument, match="_ROW_ID"):
+        morrow.Catalog(tmp_path).sql("SELECT _ROW_ID FROM db.t")
+
+
+@pytest.mark.parametrize("options", KINDS)
+def test_columns_of_tracked_tables_change(tmp_path: Path, options: Mapping[str, str]) -> None:
+    table = tracked(tmp_path, options)
+    table.append(make_rows(1))
+    table.alter.add_column("n", "INT")
+    table.alter.rename_column("v", "w")
+    table.alter.set_type("p", "BIGINT")
+    table.alter.set_options({"write-only": "true"})
+    table.append([{"id": 2, "w": "b", "p": 0, "n": 3}])
+
+    assert table.to_polars(["w", "n", "_ROW_ID"]).sort("_ROW_ID").rows() == [("a", None, 0), ("b", 3, 1)]
+    assert WriteTarget.of(table._metadata).options.row_tracking

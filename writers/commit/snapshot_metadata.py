@@ -114,6 +114,7 @@ class Preparer:
             overwrite=request.kind == OVERWRITE,
             base_index=read_index_entries(self._target.metadata, latest) if watched else None,
             delta_index=index_frame(changes.index) if watched else None,
+            next_row_id=None if request.kind == COMPACT else latest.next_row_id,
         )
         check_lookup_files(self._target, self._base.at(latest, changes.partitions), changes.looked_at)
         check_numbers(self._target, self._base.at(latest, changes.partitions), changes.numbered_from)

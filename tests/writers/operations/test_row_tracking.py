@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import morrow
-from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
+from morrow.writers.append import row_level
 from morrow.writers.target import WriteTarget
 
 TRACKING = {"row-tracking.enabled": "true"}
@@ -136,3 +138,157 @@ def test_columns_of_tracked_tables_change(tmp_path: Path, options: Mapping[str, 
 
     assert table.to_polars(["w", "n", "_ROW_ID"]).sort("_ROW_ID").rows() == [("a", None, 0), ("b", 3, 1)]
     assert WriteTarget.of(table._metadata).options.row_tracking
+
+
+# --- changes of rows ---
+
+VECTORS = {"deletion-vectors.enabled": "true"}
+CHANGED = (TRACKING, {**TRACKING, **VECTORS}, {**EVOLUTION, **VECTORS})
+
+
+@pytest.fixture(params=CHANGED, ids=("tracking", "tracking with vectors", "evolution"))
+def five(tmp_path: Path, request: pytest.FixtureRequest) -> morrow.Table:
+    """Return a table of rows 1 to 5, whose row ids are one less, in two files."""
+    table = tracked(tmp_path, request.param)
+    table.append(make_rows(1, 2, 3))
+    table.append(make_rows(4, 5))
+    return table
+
+
+def list_ids(table: morrow.Table) -> dict[int, int]:
+    return {id: row_id for id, _, row_id, _ in read(table)}
+
+
+def test_updated_rows_keep_their_ids(five: morrow.Table) -> None:
+    five.update({"v": "v || _ROW_ID"}, "id IN (2, 4)")
+    assert [(id, v, row_id) for id, v, row_id, _ in read(five)] == [
+        *[(1, "a", 0), (2, "a1", 1), (3, "a", 2), (4, "a3", 3), (5, "a", 4)]
+    ]
+    assert dict(five.to_polars(["id", "_SEQUENCE_NUMBER"]).rows())[2] == 3
+
+
+def test_only_changed_rows_get_the_number_of_the_snapshot(tmp_path: Path) -> None:
+    """With data evolution, all rows of a changed file do."""
+    table = tracked(tmp_path)
+    table.append(make_rows(1, 2, 3))
+    table.update({"v": "'b'"}, "id = 2")
+    assert read(table) == [(1, "a", 0, 1), (2, "b", 1, 2), (3, "a", 2, 1)]
+    table.append(make_rows(4))
+    table.delete("id = 3")
+    assert read(table) == [(1, "a", 0, 1), (2, "b", 1, 2), (4, "a", 3, 3)]
+
+
+def test_rows_beside_deleted_ones_keep_their_ids(five: morrow.Table) -> None:
+    five.delete("id = 2 OR _ROW_ID = 4")
+    assert list_ids(five) == {1: 0, 3: 2, 4: 3}
+    five.update({"p": "7"}, "id > 2")
+    five.delete("id = 3")
+    assert five.to_polars(["id", "p", "_ROW_ID"]).sort("id").rows() == [(1, 1, 0), (4, 7, 3)]
+
+
+def test_a_merge_updates_deletes_and_inserts(five: morrow.Table) -> None:
+    source = [{"id": 1, "v": "x"}, {"id": 4, "v": None}, {"id": 9, "v": "new"}]
+    (
+        five.merge(source, on="id")
+        .when_matched_delete("source.v IS NULL")
+        .when_matched_update({"v": "source.v"})
+        .when_not_matched_insert({"id": "source.id", "v": "source.v", "p": "0"})
+        .execute()
+    )
+    assert [(id, v, row_id) for id, v, row_id, _ in read(five)] == [
+        *[(1, "x", 0), (2, "a", 1), (3, "a", 2), (5, "a", 4), (9, "new", 5)]
+    ]
+
+
+def test_a_merge_on_row_ids(five: morrow.Table) -> None:
+    five.merge([{"_ROW_ID": 1, "v": "x"}, {"_ROW_ID": 77, "v": "y"}], on="_ROW_ID").when_matched_update().execute()
+    assert [v for _, v, _, _ in read(five)] == ["a", "x", "a", "a", "a"]
+
+
+@pytest.mark.parametrize("options", CHANGED[:2])
+def test_compacted_and_sorted_rows_keep_ids_and_numbers(tmp_path: Path, options: Mapping[str, str]) -> None:
+    table = tracked(tmp_path, options)
+    for number in range(1, 4):
+        table.append(make_rows(number, 10 - number))
+    table.update({"v": "'b'"}, "id = 2")
+    table.delete("id = 9")
+    before = read(table)
+
+    assert table.compact(full=True) is not None
+    assert read(table) == before
+    table.compact(order_by="id")
+    assert read(table) == before
+    table.append(make_rows(99))
+    assert read(table) == [*before, (99, "a", 6, table.latest_snapshot().id)]
+
+
+def test_columns_of_rows_are_files_of_their_own(tmp_path: Path) -> None:
+    """An update of a column writes this column of all rows of the file, and nothing else."""
+    table = tracked(tmp_path, EVOLUTION, ["p"])
+    table.append(make_rows(1, 2, 3))
+    table.update({"v": "'b'"}, "id = 3")
+    files = table.system("files").to_polars().sort("min_sequence_number", "first_row_id")
+
+    assert files.select("record_count", "first_row_id", pl.col("write_cols").list.join(",")).rows() == [
+        *[(1, 0, None), (2, 1, None), (2, 1, "v")]
+    ]
+    assert table.latest_snapshot().commit_kind == "APPEND"
+    table.alter.add_column("n", "INT")
+    table.update({"n": "id + 1"}, "id <> 1")
+    assert table.to_polars(["id", "v", "n"]).sort("id").rows() == [(1, "a", None), (2, "a", 3), (3, "b", 4)]
+
+
+def test_changes_that_data_evolution_refuses(tmp_path: Path) -> None:
+    table = tracked(tmp_path, EVOLUTION, ["p"])
+    table.append(make_rows(1, 2))
+    with pytest.raises(Unsupported, match=r"'deletion-vectors\.enabled' = true first"):
+        table.delete("id = 1")
+    with pytest.raises(Unsupported, match=r"the partition column 'p' with data evolution"):
+        table.update({"p": "5"})
+    table.delete("p = 1")
+    assert list_ids(table) == {2: 0}
+
+
+def test_writers_of_different_columns_all_succeed(tmp_path: Path) -> None:
+    columns = {"id": "BIGINT", **{f"c{i}": "INT" for i in range(4)}}
+    table = morrow.Catalog(tmp_path).create_table("db.t", columns, options=EVOLUTION)
+    table.append([{"id": i} for i in range(100)])
+    with ThreadPoolExecutor(4) as pool:
+        done = [pool.submit(morrow.open(table.path).update, {f"c{i}": f"id + {i}"}) for i in range(4)]
+        for each in done:
+            each.result()
+
+    rows = table.to_polars()
+    assert all((rows[f"c{i}"] == rows["id"] + i).all() for i in range(4))
+
+
+@pytest.mark.parametrize(
+    ("set", "condition", "is_repeated"),
+    [
+        ({"p": "p + 1"}, "id > 0", False),
+        ({"v": "'c'"}, "id > 0", True),
+        ({"p": "length(v)"}, "id > 0", True),
+        ({"p": "p + 1"}, "v = 'b'", True),
+        ({"p": pl.all().exclude("v").sum()}, "id > 0", True),
+    ],
+)
+def test_an_update_is_repeated_if_its_columns_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set: Mapping[str, object], condition: str, is_repeated: bool
+) -> None:
+    """Another writer sets v of all rows after the update has read them."""
+    table = tracked(tmp_path, EVOLUTION)
+    table.append(make_rows(1, 2))
+    calls: list[int] = []
+    prepare = row_level.RowChanges.messages
+
+    def overtaken(self: row_level.RowChanges) -> object:
+        calls.append(1)
+        if len(calls) == 1:
+            morrow.open(table.path).update({"v": "'b'"})
+        return prepare(self)
+
+    monkeypatch.setattr(row_level.RowChanges, "messages", overtaken)
+    table.update(set, condition)
+    assert len(calls) - 1 == 1 + is_repeated
+    if "v" not in set:
+        assert {v for _, v, _, _ in read(table)} == {"b"}

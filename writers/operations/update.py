@@ -67,13 +67,13 @@ def list_read_columns(expressions: Mapping[str, Expression]) -> frozenset[str] |
 
 def _replace_rows(target: WriteTarget, expressions: Mapping[str, Expression], premise: Premise) -> Snapshot | None:
     tally.count(updated=0)
+    named = frozenset[str]().union(*(expression.columns or () for expression in expressions.values()))
+    tracked = [field for field in list_tracked_fields(target.schema, target.options) if field.name in named]
 
     def assign(rows: pl.DataFrame) -> pl.DataFrame:
 
         tally.count(updated=rows.height)
-        tracked = list_tracked_fields(target.schema, target.options)
-        old = to_arrow_table(rows, (*target.schema.fields, *tracked))
-        new = assign_values(target, expressions, old)
+        new = assign_values(target, expressions, to_arrow_table(rows, (*target.schema.fields, *tracked)))
         return checked_rows(target, new.drop_columns([field.name for field in tracked]))
 
     from morrow.writers.append.row_level import update_where

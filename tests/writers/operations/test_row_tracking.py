@@ -20,13 +20,10 @@ KINDS = (TRACKING, EVOLUTION)
 COLUMNS = {"id": "BIGINT", "v": "STRING", "p": "INT"}
 
 
-def tracked(
-    path: Path, options: Mapping[str, str] = TRACKING, partition_keys: Sequence[str] = (), **more: str
-) -> morrow.Table:
+def tracked(path: Path, options: Mapping[str, str] = TRACKING, partition_keys: Sequence[str] = ()) -> morrow.Table:
     catalog = morrow.Catalog(path)
     catalog.create_database("db", ignore_if_exists=True)
-    named = {key.replace("_", "-"): value for key, value in more.items()}
-    return catalog.create_table("db.t", COLUMNS, partition_keys=partition_keys, options={**options, **named})
+    return catalog.create_table("db.t", COLUMNS, partition_keys=partition_keys, options=options)
 
 
 def make_rows(*ids: int, v: str | None = "a") -> pl.DataFrame:
@@ -53,17 +50,17 @@ def test_appended_rows_have_ids_and_the_number_of_their_snapshot(tmp_path: Path,
 
 @pytest.mark.parametrize("options", KINDS)
 def test_every_file_of_an_append_has_the_number_of_the_snapshot(tmp_path: Path, options: Mapping[str, str]) -> None:
-    table = tracked(tmp_path, options, target_file_size="1 b", file_block_size="1 kb")
-    table.append([make_rows(*range(start, start + 100)) for start in (0, 100, 200)])
+    table = tracked(tmp_path, {**options, "target-file-size": "1 b", "file.block-size": "1 kb"})
+    table.append(make_rows(*range(5000)))
 
     assert table.system("files").to_polars().height > 1
     assert set(table.to_polars(["_SEQUENCE_NUMBER"])["_SEQUENCE_NUMBER"]) == {1}
-    assert table.to_polars(["id"], filter="_ROW_ID = 250")["id"].to_list() == [250]
+    assert table.to_polars(["id"], filter="_ROW_ID = 4250")["id"].to_list() == [4250]
 
 
 @pytest.mark.parametrize("grouped", ["true", "false"])
 def test_rows_of_a_partition_have_consecutive_ids(tmp_path: Path, grouped: str) -> None:
-    table = tracked(tmp_path, partition_keys=["p"], **{"row-tracking.partition-group-on-commit": grouped})
+    table = tracked(tmp_path, {**TRACKING, "row-tracking.partition-group-on-commit": grouped}, ["p"])
     with table.writer() as writer:
         writer.write(make_rows(3, 2))
         writer.write(make_rows(1, 0))
@@ -219,7 +216,7 @@ def test_compacted_and_sorted_rows_keep_ids_and_numbers(tmp_path: Path, options:
     table.compact(order_by="id")
     assert read(table) == before
     table.append(make_rows(99))
-    assert read(table) == [*before, (99, "a", 6, table.latest_snapshot().id)]
+    assert read(table) == [*before, (99, "a", 6, table.snapshots()[-1].id)]
 
 
 def test_columns_of_rows_are_files_of_their_own(tmp_path: Path) -> None:
@@ -232,7 +229,7 @@ def test_columns_of_rows_are_files_of_their_own(tmp_path: Path) -> None:
     assert files.select("record_count", "first_row_id", pl.col("write_cols").list.join(",")).rows() == [
         *[(1, 0, None), (2, 1, None), (2, 1, "v")]
     ]
-    assert table.latest_snapshot().commit_kind == "APPEND"
+    assert table.snapshots()[-1].commit_kind == "APPEND"
     table.alter.add_column("n", "INT")
     table.update({"n": "id + 1"}, "id <> 1")
     assert table.to_polars(["id", "v", "n"]).sort("id").rows() == [(1, "a", None), (2, "a", 3), (3, "b", 4)]
@@ -268,8 +265,8 @@ def test_writers_of_different_columns_all_succeed(tmp_path: Path) -> None:
         ({"p": "p + 1"}, "id > 0", False),
         ({"v": "'c'"}, "id > 0", True),
         ({"p": "length(v)"}, "id > 0", True),
-        ({"p": "p + 1"}, "v = 'b'", True),
-        ({"p": pl.all().exclude("v").sum()}, "id > 0", True),
+        ({"p": "p + 1"}, "v IN ('a', 'b')", True),
+        ({"p": pl.max_horizontal(pl.all().exclude("v")).cast(pl.Int32)}, "id > 0", True),
     ],
 )
 def test_an_update_is_repeated_if_its_columns_changed(

@@ -103,6 +103,7 @@ class FileKind:
         writer, format_ = find_file_writer(name, where), get_format(name, where)
         codec = (changelog and write.changelog_compression) or write.compression_of(level)
         mode = (changelog and write.changelog_stats_mode) or write.stats_mode_per_level.get(level, write.stats_mode)
+        held = {column.name for column in layout.columns}
         named_codec = f".{codec}" if write.suffix_includes_compression else ""
         return cls(
             layout,
@@ -111,7 +112,7 @@ class FileKind:
             writer.encoder(layout, EncoderOptions(codec, write, where)),
             choose_stats_modes(layout, write, mode, cuts_system_columns=format_.cuts_system_columns, where=where),
             write.stats_dense_store,
-            find_requested_indexes(write.raw, layout.columns),
+            tuple(index for index in find_requested_indexes(write.raw, target.schema.fields) if index.column in held),
             prefix or (write.changelog_file_prefix if changelog else write.data_file_prefix),
             f"{named_codec}.{name}",
             min(_choose_block_size(write, writer) or MAX_BLOCK_BYTES, write.target_file_size, MAX_BLOCK_BYTES),
@@ -327,14 +328,12 @@ def write_blocks(
     sequences: tuple[int, int] | None = None,
 ) -> list[DataFileMeta]:
     """Write blocks that `kind` makes, as `write_files`. Errors from the iterator are raised too."""
-    if target.options.row_tracking:
-        sequences = sequences or (0, 0)
     unique, numbers = uuid.uuid4(), count()
     files: list[DataFileMeta] = []
     try:
         for first in blocks:
             name = f"{kind.prefix}{unique}-{next(numbers)}{kind.suffix}"
-            numbers_of_file = sequences or (first_sequence, None)
+            numbers_of_file = sequences or number_rows(target, first_sequence)
             files.append(_write_file(target, place, kind, name, chain([first], blocks), source, numbers_of_file))
             first_sequence += files[-1].row_count
     except BaseException:
@@ -342,6 +341,14 @@ def write_blocks(
             delete_files(target, place, files)
         raise
     return files
+
+
+def number_rows(target: WriteTarget, first: int) -> tuple[int, int | None]:
+    """Return the sequence numbers of a new file, for `FileKind.metadata`; `first` is that of its first row.
+
+    With row tracking, the commit replaces 0 by the id of its snapshot.
+    """
+    return (0, 0) if target.options.row_tracking else (first, None)
 
 
 def _write_file(

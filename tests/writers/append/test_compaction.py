@@ -186,12 +186,10 @@ def test_an_error_leaves_no_new_files(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_tables_that_are_not_compacted(tmp_path: Path) -> None:
     target = append_table(tmp_path)
-    evolving = replace(target, options=replace(target.options, data_evolution=True))
     clustered = replace(target, write=replace(target.write, incremental_clustering=True))
 
-    for refused in (evolving, clustered):
-        with pytest.raises(Unsupported):
-            compact(refused)
+    with pytest.raises(Unsupported):
+        compact(clustered)
 
 
 def test_small_files_beyond_the_limit_of_a_compaction(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -242,6 +242,8 @@ def test_changes_that_data_evolution_refuses(tmp_path: Path) -> None:
         table.delete("id = 1")
     with pytest.raises(Unsupported, match=r"the partition column 'p' with data evolution"):
         table.update({"p": "5"})
+    with pytest.raises(Unsupported, match="rewriting files of a table with data evolution"):
+        table.compact(order_by="v")
     table.delete("p = 1")
     assert list_ids(table) == {2: 0}
 
@@ -289,3 +291,86 @@ def test_an_update_is_repeated_if_its_columns_changed(
     assert len(calls) - 1 == 1 + is_repeated
     if "v" not in set:
         assert {v for _, v, _, _ in read(table)} == {"b"}
+
+
+def describe_files(table: morrow.Table) -> list[tuple[int, int, int, int, str | None]]:
+    """Return first row id, rows, sequence numbers and columns of each file."""
+    files = table.system("files").to_polars().sort("first_row_id", "max_sequence_number")
+    names = ("first_row_id", "record_count", "min_sequence_number", "max_sequence_number")
+    return files.select(*names, pl.col("write_cols").list.join(",")).rows()
+
+
+def test_a_compaction_joins_columns_and_neighbours(tmp_path: Path) -> None:
+    """Deleted rows stay in the file, since positions are row ids, and their vector moves."""
+    table = tracked(tmp_path, {**EVOLUTION, **VECTORS})
+    table.append(make_rows(1, 2))
+    table.append(make_rows(3, 4))
+    table.update({"v": "'b'"}, "id < 4")
+    table.delete("id IN (2, 3)")
+    before = [row[:3] for row in read(table)]
+
+    assert table.compact(full=True).commit_kind == "COMPACT"
+    assert [row[:3] for row in read(table)] == before == [(1, "b", 0), (4, "a", 3)]
+    assert describe_files(table) == [(0, 4, 1, 3, None)]
+    table.delete("id = 4")
+    table.update({"v": "'c'"})
+    assert [row[:3] for row in read(table)] == [(1, "c", 0)]
+    assert table.scan().verify() == 2
+    assert table.compact(full=True) is not None
+    assert table.compact(full=True) is None
+
+
+def test_a_compaction_keeps_apart_what_is_apart(tmp_path: Path) -> None:
+    """Row ids of a partition with a gap, and columns that no file holds, do not become one file's."""
+    table = tracked(tmp_path, EVOLUTION, ["p"])
+    for number in range(3):
+        table.append(make_rows(number))
+    table.alter.add_column("n", "INT")
+    table.update({"v": "'b'"}, "id = 0")
+    table.compact(full=True)
+    assert describe_files(table) == [(0, 1, 1, 4, "id,v,p"), (1, 1, 2, 2, None), (2, 1, 3, 3, None)]
+    table.update({"n": "id"})
+    table.compact(full=True)
+    assert table.to_polars(["v", "n", "_ROW_ID"]).sort("_ROW_ID").rows() == [("b", 0, 0), ("a", 1, 1), ("a", 2, 2)]
+
+
+def test_small_groups_wait_for_enough_files(tmp_path: Path) -> None:
+    table = tracked(tmp_path, {**EVOLUTION, "compaction.min.file-num": "3"})
+    table.append(make_rows(1))
+    table.append(make_rows(2))
+    assert table.compact() is None
+    table.append(make_rows(3))
+    assert table.compact() is not None
+    assert describe_files(table) == [(0, 3, 1, 3, None)]
+
+
+def test_an_update_does_not_survive_a_compaction_that_it_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of columns has the row ids of a group that is gone; so the update runs again."""
+    table = tracked(tmp_path, EVOLUTION)
+    table.append(make_rows(1))
+    table.append(make_rows(2))
+    calls: list[int] = []
+    prepare = row_level.RowChanges.messages
+
+    def overtaken(self: row_level.RowChanges) -> object:
+        calls.append(1)
+        if len(calls) == 1:
+            morrow.open(table.path).compact(full=True)
+        return prepare(self)
+
+    monkeypatch.setattr(row_level.RowChanges, "messages", overtaken)
+    table.update({"v": "'b'"}, "id = 2")
+    assert [row[:3] for row in read(table)] == [(1, "a", 0), (2, "b", 1)]
+    assert len(calls) == 2
+
+
+def test_indexes_of_files_of_columns(tmp_path: Path) -> None:
+    """Only columns that a file holds are indexed."""
+    table = tracked(tmp_path, {**EVOLUTION, "file-index.bloom-filter.columns": "v"})
+    table.append(make_rows(1, 2))
+    table.update({"p": "5"})
+    table.update({"v": "'b'"}, "id = 2")
+    table.compact(full=True)
+    assert table.to_polars(["id"], filter="v = 'b'")["id"].to_list() == [2]

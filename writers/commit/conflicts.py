@@ -21,13 +21,13 @@ any other (global indexes)                  the files that the commit deletes by
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from morrow.engine.errors import CommitConflict, InvalidArgument
+from morrow.engine.errors import CommitConflict, InvalidArgument, Unsupported
 from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.file_formats import is_dedicated_file
 from morrow.engine.format.manifest_entries import (
@@ -35,10 +35,15 @@ from morrow.engine.format.manifest_entries import (
     DELETE,
     DELETION_VECTORS_INDEX,
     HASH_INDEX,
+    DataFileMeta,
     IndexEntry,
+    index_entries_of,
     index_frame,
 )
+from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import ADDS, ALONE, BASE, CHANGED, DELETED_FIRST, DELETES, KIND, VECTOR
+from morrow.engine.options.declared.features import GLOBAL_INDEX_COLUMN_UPDATE_ACTION
+from morrow.engine.plan.manifests import read_index_entries
 from morrow.engine.plan.sections import number_buckets, rank_keys
 from morrow.writers.commit.base_entries import IDENTITY
 from morrow.writers.commit.messages import FirstSequenceNumber, LookupFiles
@@ -46,6 +51,7 @@ from morrow.writers.commit.premise import Misplaced
 from morrow.writers.target import WriteTarget
 
 ADVICE = "somebody else committed to the same files first: read the table again and retry"
+THROW_ERROR, IGNORE = "throw_error", "ignore"
 LEVEL = ["_PARTITION", "_BUCKET", "_LEVEL"]
 
 
@@ -250,6 +256,44 @@ def _find_overlap(target: WriteTarget, living: pl.DataFrame) -> tuple[dict[str, 
         return None
     at = int(np.argmax(meet))
     return living.row(int(order[at]), named=True), living.row(int(order[at + 1]), named=True)
+
+
+# --- global indexes ---
+
+
+def find_stale_indexes(
+    target: WriteTarget, snapshot: Snapshot | None, changed: Iterable[tuple[bytes, DataFileMeta]]
+) -> list[IndexEntry]:
+    """Return the global indexes of `snapshot` on columns that files of columns change in their partition.
+
+    Args:
+        changed: partitions with files of columns of older rows.
+
+    Raises:
+        Unsupported: there are any, unless ``global-index.column-update-action`` says otherwise.
+    """
+    action = target.write.given.get(GLOBAL_INDEX_COLUMN_UPDATE_ACTION)
+    index = None if snapshot is None else read_index_entries(target.metadata, snapshot)
+    if index is None or action == IGNORE or not index["_GLOBAL_INDEX"].is_not_null().any():
+        return []
+    ids: dict[bytes, set[int]] = {}
+    for partition, file in changed:
+        fields = target.metadata.schema(file.schema_id).fields
+        written = (field.id for field in fields if file.write_cols is None or field.name in file.write_cols)
+        ids.setdefault(partition, set()).update(written)
+    kept = index.filter(index["_GLOBAL_INDEX"].is_not_null())
+    columns = kept["_GLOBAL_INDEX"].struct
+    extra = (each or [] for each in columns.field("_EXTRA_FIELD_IDS").to_list())
+    indexed = zip(kept["_PARTITION"].to_list(), columns.field("_INDEX_FIELD_ID").to_list(), extra)
+    stale = [not ids.get(partition, set()).isdisjoint((one, *others)) for partition, one, others in indexed]
+    found = index_entries_of(kept.filter(pl.Series(stale, dtype=pl.Boolean)))
+    if found and action == THROW_ERROR:
+        raise Unsupported(
+            "an update of a column with a global index, which would be wrong then,",
+            where=target.where,
+            hint=f"drop the index first, or set {GLOBAL_INDEX_COLUMN_UPDATE_ACTION} = drop_partition_index",
+        )
+    return found
 
 
 # --- deletion vectors of tables without buckets ---

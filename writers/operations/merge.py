@@ -302,7 +302,7 @@ def compile_merge(
     """Check a merge and compile its clauses; raise as `Merge.execute`."""
     if not clauses:
         raise InvalidArgument("merge: say what to do: when_matched_update, when_not_matched_insert and so on")
-    source = _read_source(target, given)
+    source = read_source(target, given)
     fields = {
         field.name: field for field in (*target.schema.fields, *list_tracked_fields(target.schema, target.options))
     }
@@ -325,7 +325,7 @@ def compile_merge(
     return CompiledMerge(target, source, on, steps, read)
 
 
-def _read_source(target: WriteTarget, data: object) -> pa.Table:
+def read_source(target: WriteTarget, data: object) -> pa.Table:
     # In pandas, floats may be integers with nulls, and timestamps may be dates, as the table's columns say.
     source = open_source(data, target.schema.fields if is_of_pandas(data) else ())
     pieces = [piece if isinstance(piece, pa.Table) else export_frame(piece) for piece in source.pieces]

@@ -40,6 +40,7 @@ from morrow.queries.dialect import (
     select_parameters,
 )
 from morrow.queries.incremental import has_change_options
+from morrow.queries.variants import put_variant_functions, write_paths
 from morrow.readers.execution.duckdb_relation import make_variable
 from morrow.readers.expressions.duckdb_queries import check_duckdb, to_morrow_error
 from morrow.readers.expressions.sql import name_type
@@ -130,7 +131,7 @@ def prepare_query(
         InvalidArgument: not a query, a parameter without a value. Others as opening and planning.
     """
     check_duckdb()
-    tree = parse_query(query)
+    tree = parse_query(write_paths(query))
     given = parameters or {}
     bound = literals and tree.find(exp.Placeholder) is not None
     if bound:
@@ -167,6 +168,7 @@ def prepare_query(
         named.add((*catalog, (table.db or database or "").lower(), table.name.lower()))
         _replace(table, name)
     changed = put_functions(tree, sources.catalog_function) | _replace_calls(tree, sources, database, given)
+    changed |= put_variant_functions(tree, connection)
     used = select_parameters(tree, given)
     if not (variables or changed or used or bound or viewed):
         return Prepared(query, {}, {})

@@ -2,7 +2,8 @@
 
 A variant is a struct of two blobs in DuckDB. The functions are replaced with functions of Morrow, which DuckDB calls
 with Arrow arrays, and with casts. A path is a name, a colon and a name without blanks in between. DuckDB's
-``name: value`` and ``{name: value}`` are left alone. ``to_duckdb_variant`` gives DuckDB's own VARIANT, from version 2 on.
+``name: value`` and ``{name: value}`` are left alone. ``to_duckdb_variant`` gives DuckDB's own VARIANT, which version 2
+has.
 """
 
 from __future__ import annotations

@@ -180,6 +180,7 @@ def test_only_changed_rows_get_the_number_of_the_snapshot(tmp_path: Path) -> Non
     table.append(make_rows(1, 2, 3))
     table.update({"v": "'b'"}, "id = 2")
     assert read(table) == [(1, "a", 0, 1), (2, "b", 1, 2), (3, "a", 2, 1)]
+    assert table.scan().verify() == 1
     table.append(make_rows(4))
     table.delete("id = 3")
     assert read(table) == [(1, "a", 0, 1), (2, "b", 1, 2), (4, "a", 3, 3)]

@@ -221,7 +221,9 @@ def list_written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]
     # If writers record the columns of a keyed table's file, they leave out the columns of the merge.
     merged = [field for field in fields if field.id >= SYSTEM_FIELD_ID_START]
     return tuple(
-        field for field in dict.fromkeys((*fields, *STORED_TRACKED)) if field.name in file.write_columns or field in merged
+        field
+        for field in dict.fromkeys((*fields, *STORED_TRACKED))
+        if field.name in file.write_columns or field in merged
     )
 
 

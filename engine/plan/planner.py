@@ -309,7 +309,7 @@ def _find_newest_holders(
     metadata: TableMetadata, schema: TableSchema, columns: Collection[str], frame: pl.DataFrame
 ) -> pl.DataFrame:
     """Return, of each section, the newest file that holds these columns, if it is one data file for all of them."""
-    if not columns or not columns <= schema.by_name.keys():
+    if not columns or any(name not in schema.by_name for name in columns):
         return frame.clear()
     numbered = frame.with_row_index(ROW)
     whole = pl.Series([not is_dedicated_file(name) for name in frame["_FILE_NAME"]], dtype=pl.Boolean)

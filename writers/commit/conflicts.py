@@ -21,13 +21,13 @@ any other (global indexes)                  the files that the commit deletes by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from morrow.engine.errors import CommitConflict, InvalidArgument, Unsupported
+from morrow.engine.errors import CommitConflict, InvalidArgument, NotFound, Unsupported
 from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.file_formats import is_dedicated_file
 from morrow.engine.format.manifest_entries import (
@@ -39,11 +39,12 @@ from morrow.engine.format.manifest_entries import (
     IndexEntry,
     index_entries_of,
     index_frame,
+    to_data_files,
 )
-from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.snapshot import COMPACT, Snapshot
 from morrow.engine.names import ADDS, ALONE, BASE, CHANGED, DELETED_FIRST, DELETES, KIND, VECTOR
 from morrow.engine.options.declared.features import GLOBAL_INDEX_COLUMN_UPDATE_ACTION
-from morrow.engine.plan.manifests import read_index_entries
+from morrow.engine.plan.manifests import list_delta_manifests, read_index_entries, read_manifest_entries
 from morrow.engine.plan.sections import number_buckets, rank_keys
 from morrow.writers.commit.base_entries import IDENTITY
 from morrow.writers.commit.messages import FirstSequenceNumber, LookupFiles
@@ -258,6 +259,45 @@ def _find_overlap(target: WriteTarget, living: pl.DataFrame) -> tuple[dict[str, 
     return living.row(int(order[at]), named=True), living.row(int(order[at + 1]), named=True)
 
 
+def check_columns(
+    target: WriteTarget, latest: Snapshot, planned_on: int, added: Iterable[tuple[bytes, DataFileMeta]]
+) -> None:
+    """Check that nobody has written the same columns of the same rows since the snapshot `planned_on`, as Java does.
+
+    Args:
+        added: partitions with files of columns of older rows.
+
+    Raises:
+        CommitConflict: another commit has, or snapshots in between have expired.
+    """
+    metadata = target.metadata
+    own = [(file.first_row_id or 0, file.row_count, set(_list_written_ids(target, file))) for _, file in added]
+    try:
+        end = metadata.snapshot(planned_on).next_row_id or 0
+        later = [metadata.snapshot(number) for number in range(planned_on + 1, latest.id + 1)] if own else []
+    except NotFound as error:
+        raise CommitConflict(f"{target.where}: snapshots expired while rows were read ({error}); {ADVICE}") from error
+    for snapshot in later:
+        if snapshot.commit_kind == COMPACT:
+            continue
+        for frame in read_manifest_entries(metadata, list_delta_manifests(metadata, snapshot)):
+            older = frame.filter(pl.col("_FIRST_ROW_ID") < end)
+            for first, rows, ids in own if older.height else ():
+                begins, ends = pl.col("_FIRST_ROW_ID") < first + rows, pl.col("_FIRST_ROW_ID") + pl.col("_ROW_COUNT")
+                met = to_data_files(older.filter(begins, ends > first))
+                if any(not ids.isdisjoint(_list_written_ids(target, file)) for file in met):
+                    raise CommitConflict(
+                        f"{target.where}: snapshot {snapshot.id} wrote the same columns of the row ids {first} to "
+                        f"{first + rows - 1}; {ADVICE}"
+                    )
+
+
+def _list_written_ids(target: WriteTarget, file: DataFileMeta) -> Iterator[int]:
+    """Yield the ids of the columns that a file holds."""
+    fields = target.metadata.schema(file.schema_id).fields
+    return (field.id for field in fields if file.write_cols is None or field.name in file.write_cols)
+
+
 # --- global indexes ---
 
 
@@ -278,9 +318,7 @@ def find_stale_indexes(
         return []
     ids: dict[bytes, set[int]] = {}
     for partition, file in changed:
-        fields = target.metadata.schema(file.schema_id).fields
-        written = (field.id for field in fields if file.write_cols is None or field.name in file.write_cols)
-        ids.setdefault(partition, set()).update(written)
+        ids.setdefault(partition, set()).update(_list_written_ids(target, file))
     kept = index.filter(index["_GLOBAL_INDEX"].is_not_null())
     columns = kept["_GLOBAL_INDEX"].struct
     extra = (each or [] for each in columns.field("_EXTRA_FIELD_IDS").to_list())

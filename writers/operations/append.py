@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow as pa
 from morrow.engine.arguments import check_texts
 from morrow.engine.errors import AlreadyExists, ColumnNotFound, CommitConflict, InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.names import SOURCE, col
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.polars_versions import export_frame, import_array
 from morrow.engine.schema.columns import read_columns
@@ -29,6 +30,9 @@ from morrow.writers.ingest.conversion import NULL, Kinds, Missing
 from morrow.writers.ingest.sources import Piece, Source, open_source
 from morrow.writers.operations.write_session import OvertakenError, WriteSession
 from morrow.writers.target import WriteTarget
+
+if TYPE_CHECKING:
+    from morrow.writers.operations.merge import Merge
 
 
 @record_operation(Operation.WRITE)
@@ -136,11 +140,16 @@ def _upsert_by_columns(
     target: WriteTarget, data: object, kinds: Kinds, key: Sequence[str], schema_mode: SchemaMode
 ) -> Snapshot | None:
     """Update the rows that are equal in these columns, and insert the others; of equal rows of `data`, the last."""
-    from morrow.writers.operations.merge import Merge, read_source
-
     if kinds is not None:
         raise InvalidArgument(f"{target.where}: upsert: kinds go with a primary key only; use Table.merge")
     target, data = add_missing_columns(target, data, kinds, schema_mode)
+    return make_upsert(target, data, key).execute()
+
+
+def make_upsert(target: WriteTarget, data: object, key: Sequence[str], set: Sequence[str] | None = None) -> Merge:
+    """Return the merge that upserts rows by columns; `set` are the columns that matched rows get, None: all."""
+    from morrow.writers.operations.merge import Merge, read_source
+
     source = read_source(target, data)
     for name in key:
         target.schema.column(name)
@@ -150,9 +159,10 @@ def _upsert_by_columns(
     alone = pl.any_horizontal(pl.col(numbers.columns).is_null()) | pl.struct(numbers.columns).is_last_distinct()
     last = numbers.with_row_index("row").filter(alone)["row"]
     merge = Merge(target, source.take(last.to_arrow()), key)
-    if set(source.column_names) > set(key):
-        merge = merge.when_matched_update()
-    return merge.when_not_matched_insert().execute()
+    changed = [name for name in (source.column_names if set is None else set) if name not in key]
+    if changed:
+        merge = merge.when_matched_update({name: col(f"{SOURCE}.{name}") for name in changed})
+    return merge.when_not_matched_insert()
 
 
 SchemaMode: TypeAlias = Literal["merge"] | None

@@ -21,7 +21,7 @@ from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFoun
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.redaction import clean_text, hide_secrets
 from morrow.queries.query import Prepared, make_relation, prepare_query, run_prepared
-from morrow.statements import ddl, dml, insert, sessions
+from morrow.statements import copy_into, ddl, dml, insert, sessions
 from morrow.statements import statement as st
 from morrow.statements.context import Context, DependsOnRows, Warehouse
 from morrow.statements.dml import build_condition
@@ -493,6 +493,8 @@ RUNNERS: Mapping[type[st.Statement], Callable[[Context, Any], Any]] = {
     st.Query: _run_query,
     st.Explain: explain,
     st.CopyTo: _run_copy,
+    st.CopyInto: copy_into.copy_into,
+    st.CopyIntoLocation: copy_into.copy_into_location,
     st.Use: sessions.use,
     st.SetOption: sessions.set_option,
     st.ResetOption: sessions.reset_option,

@@ -157,6 +157,47 @@ class CopyTo(Statement):
 
 
 @dataclass(frozen=True)
+class CopyFormat:
+    """FILE_FORMAT of COPY INTO: the type and the other options by upper-case name, each with its texts."""
+
+    type: str
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CopyInto(Statement):
+    """COPY INTO a table: the files of a folder are loaded; `columns` is None for all columns."""
+
+    kind: ClassVar[str] = "COPY INTO"
+    table: Name
+    source: str
+    """A folder, or one file."""
+    format: CopyFormat
+    columns: tuple[str, ...] | None = None
+    pattern: str | None = None
+    """A regular expression that is searched in the names of the files."""
+    force: bool = False
+    """Files that are loaded already are loaded again."""
+    on_error: str = "ABORT_STATEMENT"
+
+
+@dataclass(frozen=True)
+class CopyIntoLocation(Statement):
+    """COPY INTO a folder: the rows of a table or of a query are written to files."""
+
+    kind: ClassVar[str] = "COPY INTO"
+    target: str
+    format: CopyFormat
+    table: Name = ()
+    query: str | None = None
+    overwrite: bool = False
+
+    @property
+    def loss(self) -> str | None:
+        return f"replace the files of {self.target}" if self.overwrite else None
+
+
+@dataclass(frozen=True)
 class Insert(Statement):
     """INSERT INTO or OVERWRITE; `columns` is None for all columns in order."""
 

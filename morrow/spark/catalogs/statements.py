@@ -12,6 +12,7 @@ from morrow.procedures.procedure import Kind
 from morrow.procedures.registry import PROCEDURES, find_procedure
 from morrow.scans.arguments import check_columns
 from morrow.spark.catalogs import syntax
+from morrow.spark.catalogs.copy_into import copy_into, copy_into_location
 from morrow.spark.catalogs.ddl import IGNORED, PROVIDERS, check_database
 from morrow.spark.catalogs.questions import Place, Question, build_full_name
 from morrow.spark.catalogs.syntax import resolve_name, unpack_statement
@@ -22,6 +23,8 @@ from morrow.statements.ddl import check_statement
 from morrow.statements.statement import (
     Analyze,
     AnalyzeTables,
+    CopyInto,
+    CopyIntoLocation,
     CreateTableLike,
     CreateTag,
     DeleteTags,
@@ -49,6 +52,8 @@ def run_statement(place: Place, statement: Statement, name: str) -> DataFrame:
     if isinstance(statement, Show):
         tags = sorted(place.table(name).tags.names)
         return place.spark.createDataFrame([(tag,) for tag in tags], "tag STRING NOT NULL")
+    if isinstance(statement, (CopyInto, CopyIntoLocation)):
+        return COPIES[type(statement)](place, name, statement)
     EXECUTORS[type(statement)](place, name, statement)
     return place.spark.range(1).limit(0).select()
 
@@ -133,6 +138,12 @@ EXECUTORS: Mapping[type[Statement], Callable[[Place, str, Any], None]] = {
     AnalyzeTables: _analyze_all,
 }
 """Class of a statement that Spark's parser does not know -> the function that executes it."""
+
+COPIES: Mapping[type[Statement], Callable[[Place, str, Any], DataFrame]] = {
+    CopyInto: copy_into,
+    CopyIntoLocation: copy_into_location,
+}
+"""Class of a statement that returns rows -> the function that executes it."""
 
 NAMESPACE = "sys"
 DEFAULT = "default"

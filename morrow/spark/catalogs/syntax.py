@@ -22,7 +22,7 @@ from morrow.spark.jvm.classes import get_class_name
 from morrow.spark.source.refusals import check_ignored, is_view_of_table, make_ignored_error, strip_literals
 from morrow.statements.ddl_parser import TAG_WORDS
 from morrow.statements.parser import parse_statement, parse_statements
-from morrow.statements.statement import AnalyzeTables, CreateTableLike, Name, Statement
+from morrow.statements.statement import AnalyzeTables, CopyIntoLocation, CreateTableLike, Name, Statement
 from morrow.statements.tokens import Syntax, Words, read_words, split
 
 if TYPE_CHECKING:
@@ -46,8 +46,11 @@ def rewrite_statement(spark: SparkSession, text: str) -> str | None:
     if found is None:
         return None
     words, path = found
-    whose = resolve_database if words.comes("ANALYZE", "TABLES") else resolve_name
-    catalog, name = whose(spark, path)
+    if words.comes("COPY"):
+        catalog, name = resolve_copy(spark, path)
+    else:
+        whose = resolve_database if words.comes("ANALYZE", "TABLES") else resolve_name
+        catalog, name = whose(spark, path)
     if not _is_ours(spark, catalog):
         return None
     statement, source = parse_statement(words), tuple[str, ...]()
@@ -87,6 +90,15 @@ def resolve_database(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, 
         return resolve_name(spark, parts)
     manager = cast("Any", spark)._jsparkSession.sessionState().catalogManager()
     return str(manager.currentCatalog().name()), parts or tuple(manager.currentNamespace())
+
+
+def resolve_copy(spark: SparkSession, path: tuple[str, ...]) -> tuple[str, Name]:
+    """Resolve the table that COPY INTO fills; for a location return any catalog of Morrow, which executes it."""
+    if path:
+        return resolve_name(spark, path)
+    current, _ = resolve_database(spark, ())
+    names = (row[0].removeprefix(CATALOG_SETTING) for row in spark.sql("SET").collect())
+    return next((name for name in (current, *names) if "." not in name and _is_ours(spark, name)), current), ()
 
 
 def _is_ours(spark: SparkSession, catalog: str) -> bool:
@@ -140,6 +152,8 @@ def find_statement(text: str) -> tuple[Words, Name] | None:
 
 def _find_name(words: Words) -> Name | None:
     """Return the name that follows the first words of a statement of Paimon; None for other statements."""
+    if words.has("COPY", "INTO"):
+        return () if words.takes(TokenType.STRING) else words.path()
     if words.has("ANALYZE", "TABLES"):
         return words.path() if words.one_of("IN", "FROM") else ()
     if words.has("ANALYZE", "TABLE"):
@@ -170,8 +184,10 @@ def unpack_statement(packed: str) -> tuple[Statement, str]:
     Raises `TableNotFound`, `DatabaseNotFound`.
     """
     told = json.loads(base64.b64decode(packed))
-    *namespace, name = told["table"]
     (statement,) = parse_statements(told["text"], SPARK_SYNTAX)
+    if isinstance(statement, CopyIntoLocation):
+        return statement, ""
+    *namespace, name = told["table"]
     if isinstance(statement, CreateTableLike):
         statement = replace(statement, source=tuple(told["source"]))
     if not isinstance(statement, AnalyzeTables):

@@ -7,15 +7,15 @@ Before other characters a backslash stays.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.redaction import suggest_name
 from morrow.statements.statement import CopyFormat, CopyInto, CopyIntoLocation, Name, Statement
-from morrow.statements.tokens import Words
+from morrow.statements.tokens import Syntax, Words, read_tokens
 
 CSV, JSON, PARQUET = "CSV", "JSON", "PARQUET"
 COMPRESSION, NULL_IF, EMPTY_FIELD_AS_NULL = "COMPRESSION", "NULL_IF", "EMPTY_FIELD_AS_NULL"
@@ -97,12 +97,22 @@ def _parse_query(words: Words) -> str:
         raise InvalidArgument(f"{words}: COPY INTO <location> FROM (<query>) requires a non-empty query")
     start = words.at
     query = words.until()
-    taken = [token.text.upper() for token in words.tokens[start : words.at]]
-    first = next(text for text in taken if text != "(")
-    if first not in READING or any(pair in INSERTS for pair in pairwise(taken)):
+    if not _is_reading(words.tokens[start : words.at]):
         raise InvalidArgument(f"{words}: COPY INTO <location> FROM (<query>) only supports read-only queries: {query}")
     words.needs(TokenType.R_PAREN, ")")
     return query
+
+
+def _is_reading(tokens: Sequence[Token]) -> bool:
+    taken = [token.text.upper() for token in tokens]
+    first = next((text for text in taken if text != "("), "")
+    return first in READING and not any(pair in INSERTS for pair in pairwise(taken))
+
+
+def check_reading(query: str, syntax: Syntax) -> None:
+    """Raise `InvalidArgument` unless the text is a query, which changes nothing."""
+    if not _is_reading(read_tokens(query, syntax)):
+        raise InvalidArgument(f"{query!r} is no query; write SELECT, VALUES, WITH, FROM or TABLE")
 
 
 INSERTS = (("INSERT", "INTO"), ("INSERT", "OVERWRITE"))

@@ -237,7 +237,6 @@ BEGINNINGS: Sequence[tuple[tuple[str, ...], Parse]] = (*DDL_PARSERS, *DML_PARSER
 """The first words of statements, and the parsers of the rest. Longer sequences precede their prefixes."""
 
 REFUSED: Sequence[tuple[tuple[str, ...], str | None]] = (
-    (("CREATE", "OR", "REPLACE", "VIEW"), "drop the view first"),
     (("CREATE", "OR", "REPLACE", "TEMPORARY", "VIEW"), "make a view of DuckDB's by its connection"),
     (("CREATE", "OR", "REPLACE", "TEMP", "VIEW"), "make a view of DuckDB's by its connection"),
     (("CREATE", "TEMPORARY"), "make it by DuckDB's connection"),
@@ -247,7 +246,6 @@ REFUSED: Sequence[tuple[tuple[str, ...], str | None]] = (
     (("CREATE", "OR", "REPLACE", "FUNCTION"), "the catalog has no functions"),
     (("CREATE", "INDEX"), "set the options file-index.*"),
     (("DROP", "FUNCTION"), "the catalog has no functions"),
-    (("ALTER", "VIEW"), "drop the view and create it again"),
     (("MSCK",), "partitions are there when they have rows"),
     (("INSERT", "OR"), "an INSERT into a table with a primary key is an upsert; MERGE INTO does the rest"),
     (("UPSERT",), "an INSERT into a table with a primary key is an upsert"),

@@ -352,6 +352,26 @@ class CreateView(Statement):
     query: str
     comment: str | None = None
     if_not_exists: bool = False
+    replace: bool = False
+    columns: tuple[tuple[str, str | None], ...] = ()
+    """The names of the columns, each with a comment or None; empty: the names of the query."""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def loss(self) -> str | None:
+        return f"replace the view {format_name(self.view)}" if self.replace else None
+
+
+@dataclass(frozen=True)
+class AlterView(Statement):
+    """ALTER VIEW: another query or name, or options that are set or removed."""
+
+    kind: ClassVar[str] = "ALTER VIEW"
+    view: Name
+    query: str | None = None
+    to: Name = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

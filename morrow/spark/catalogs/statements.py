@@ -16,18 +16,22 @@ from morrow.spark.catalogs.copy_into import copy_into, copy_into_location
 from morrow.spark.catalogs.ddl import IGNORED, PROVIDERS, check_database
 from morrow.spark.catalogs.questions import Place, Question, build_full_name
 from morrow.spark.catalogs.syntax import resolve_name, unpack_statement
+from morrow.spark.catalogs.view_statements import alter_view, create_view, drop_view, show_views
 from morrow.spark.expressions import parse_value, quote_name
 from morrow.spark.maintenance.commands import analyze_by_job
 from morrow.spark.procedures import call
 from morrow.statements.ddl import check_statement
 from morrow.statements.statement import (
+    AlterView,
     Analyze,
     AnalyzeTables,
     CopyInto,
     CopyIntoLocation,
     CreateTableLike,
     CreateTag,
+    CreateView,
     DeleteTags,
+    DropView,
     RenameTag,
     Show,
     Statement,
@@ -49,6 +53,8 @@ def run_statement(place: Place, statement: Statement, name: str) -> DataFrame:
 
     Raises as the methods of `Table.tags` and `Catalog.create_table`.
     """
+    if isinstance(statement, Show) and statement.what == "views":
+        return show_views(place, name, statement)
     if isinstance(statement, Show):
         tags = sorted(place.table(name).tags.names)
         return place.spark.createDataFrame([(tag,) for tag in tags], "tag STRING NOT NULL")
@@ -136,6 +142,9 @@ EXECUTORS: Mapping[type[Statement], Callable[[Place, str, Any], None]] = {
     CreateTableLike: _create_like,
     Analyze: _analyze,
     AnalyzeTables: _analyze_all,
+    CreateView: create_view,
+    AlterView: alter_view,
+    DropView: drop_view,
 }
 """Class of a statement that Spark's parser does not know -> the function that executes it."""
 

@@ -22,7 +22,7 @@ from morrow.spark.jvm.classes import get_class_name
 from morrow.spark.source.refusals import check_ignored, is_view_of_table, make_ignored_error, strip_literals
 from morrow.statements.ddl_parser import TAG_WORDS
 from morrow.statements.parser import parse_statement, parse_statements
-from morrow.statements.statement import AnalyzeTables, CopyIntoLocation, CreateTableLike, Name, Statement
+from morrow.statements.statement import AnalyzeTables, CopyIntoLocation, CreateTableLike, Name, Show, Statement
 from morrow.statements.tokens import Syntax, Words, read_words, split
 
 if TYPE_CHECKING:
@@ -49,9 +49,12 @@ def rewrite_statement(spark: SparkSession, text: str) -> str | None:
     if words.comes("COPY"):
         catalog, name = resolve_copy(spark, path)
     else:
-        whose = resolve_database if words.comes("ANALYZE", "TABLES") else resolve_name
-        catalog, name = whose(spark, path)
+        is_of_database = words.comes("ANALYZE", "TABLES") or words.comes("SHOW", "VIEWS")
+        catalog, name = (resolve_database if is_of_database else resolve_name)(spark, path)
     if not _is_ours(spark, catalog):
+        return None
+    changes_view = words.comes("DROP", "VIEW") or words.comes("ALTER", "VIEW")
+    if changes_view and _is_temporary(spark, ".".join(map(quote_name, path))):
         return None
     statement, source = parse_statement(words), tuple[str, ...]()
     if isinstance(statement, CreateTableLike):
@@ -152,6 +155,12 @@ def find_statement(text: str) -> tuple[Words, Name] | None:
 
 def _find_name(words: Words) -> Name | None:
     """Return the name that follows the first words of a statement of Paimon; None for other statements."""
+    if words.has("SHOW", "VIEWS"):
+        return words.path() if words.one_of("IN", "FROM") else ()
+    for begin in VIEW_WORDS:
+        if words.has(*begin):
+            _ = words.has("IF", "NOT", "EXISTS") or words.has("IF", "EXISTS")
+            return words.path()
     if words.has("COPY", "INTO"):
         return () if words.takes(TokenType.STRING) else words.path()
     if words.has("ANALYZE", "TABLES"):
@@ -168,6 +177,7 @@ def _find_name(words: Words) -> Name | None:
     return None
 
 
+VIEW_WORDS = (("CREATE", "VIEW"), ("CREATE", "OR", "REPLACE", "VIEW"), ("ALTER", "VIEW"), ("DROP", "VIEW"))
 CONSTRAINT_WORDS = (("ADD", "CONSTRAINT"), ("DROP", "CONSTRAINT"))
 """Changes of a table that Spark parses and Paimon does not support."""
 
@@ -190,7 +200,8 @@ def unpack_statement(packed: str) -> tuple[Statement, str]:
     *namespace, name = told["table"]
     if isinstance(statement, CreateTableLike):
         statement = replace(statement, source=tuple(told["source"]))
-    if not isinstance(statement, AnalyzeTables):
+    is_of_database = isinstance(statement, AnalyzeTables) or (isinstance(statement, Show) and statement.what == "views")
+    if not is_of_database:
         return statement, build_full_name(namespace, name)
     if namespace:
         raise DatabaseNotFound(f"there is no database {'.'.join(told['table'])}")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from morrow.engine.format.schema import TableSchema
     from morrow.engine.plan.consumers import Consumers
-    from morrow.readers.execution.duckdb_relation import PaimonDataset
+    from morrow.readers.execution.datasets import PaimonDataset
     from morrow.scans.changes import Changes, ChangeStream, Mode, Start, StreamMode
     from morrow.scans.system_tables import SystemScan
     from morrow.tables.alteration import Alteration
@@ -323,7 +323,8 @@ class Table(RowOperations, Maintenance, Following):
 
         Args:
             columns: output columns in order; None for all. ``info.name`` is a member of the ROW column ``info``, and
-                becomes a column ``name``.
+                becomes a column ``name``. Tables with row tracking also have ``_ROW_ID`` and ``_SEQUENCE_NUMBER``, the
+                snapshot that last wrote the row.
             filter: a SQL condition (``"amount > 10 AND dt = '2024-05-14'"``), or a pyarrow or Polars expression.
             limit: maximum number of rows; reading stops there.
             engine: ``duckdb``: DuckDB reads the rows by the SQL of `Scan.to_sql`, and spills to disk if memory is

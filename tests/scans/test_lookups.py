@@ -144,7 +144,7 @@ def test_columns_that_were_renamed_added_and_widened(tmp_path: Path) -> None:
     table = new_table(tmp_path, "id INT, v INT", keys=["id"], options={"bucket": "1", "write-only": "true"})
     table.upsert({"id": [1, 2, 3], "v": [10, 20, 30]})
     table.alter.rename_column("v", "w")
-    table.alter.change_type("w", "BIGINT")
+    table.alter.set_type("w", "BIGINT")
     table.alter.add_column("x", "STRING")
     table.upsert({"id": [2], "w": [2**40], "x": ["new"]})
     assert [table.get(i) for i in (1, 2)] == [{"id": 1, "w": 10, "x": None}, {"id": 2, "w": 2**40, "x": "new"}]
@@ -153,10 +153,10 @@ def test_columns_that_were_renamed_added_and_widened(tmp_path: Path) -> None:
 
 
 def test_rows_that_wait_for_their_bucket_are_not_found(tmp_path: Path) -> None:
-    table = new_table(tmp_path, "id INT, v INT", keys=["id"], options={"bucket": "-2"})
+    table = new_table(tmp_path, "id INT, v INT", keys=["id"], options={"bucket": "-2", "write-only": "true"})
     table.upsert({"id": [1], "v": [1]})
     assert table.get(1) is None
-    table.compact()
+    table.with_options({"write-only": "false"}).compact()
     assert table.get(1) == {"id": 1, "v": 1}
 
 
@@ -190,7 +190,7 @@ def test_a_lookup_is_one_way_among_others(tmp_path: Path, monkeypatch: pytest.Mo
     for start in (0, 50):
         table.upsert({"id": range(start, 100), "v": range(start, 100)})
     morrow.clear_caches()
-    many = table.scan(filter=f"id IN ({', '.join(map(str, range(10)))})")
+    many = table.scan(filter=f"id IN ({', '.join(map(str, range(45, 55)))})")
     assert "merge section looked up: the filter gives 10 values of the first key column" in str(many.explain())
     assert "scanned: rows are filtered" in str(table.scan(filter="id > 3").explain())
     monkeypatch.setattr(strategy, "MAX_FEW_KEYS", 1)

@@ -19,13 +19,14 @@ from morrow.tables.maintenance import Maintenance
 from morrow.tables.row_operations import RowOperations
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pandas as pd
     import polars as pl
     import pyarrow as pa
 
     from morrow.engine.format.schema import TableSchema
     from morrow.engine.plan.consumers import Consumers
-    from morrow.readers.execution.duckdb_relation import PaimonDataset
+    from morrow.readers.execution.datasets import PaimonDataset
     from morrow.scans.changes import Changes, ChangeStream, Mode, Start, StreamMode
     from morrow.scans.lookups import MissingRows
     from morrow.scans.system_tables import SystemScan
@@ -323,7 +324,8 @@ class Table(RowOperations, Maintenance, Following):
 
         Args:
             columns: output columns in order; None for all. ``info.name`` is a member of the ROW column ``info``, and
-                becomes a column ``name``.
+                becomes a column ``name``. Tables with row tracking also have ``_ROW_ID`` and ``_SEQUENCE_NUMBER``, the
+                snapshot that last wrote the row.
             filter: a SQL condition (``"amount > 10 AND dt = '2024-05-14'"``), or a pyarrow or Polars expression.
             limit: maximum number of rows; reading stops there.
             engine: ``duckdb``: DuckDB reads the rows by the SQL of `Scan.to_sql`, and spills to disk if memory is
@@ -439,6 +441,43 @@ class Table(RowOperations, Maintenance, Following):
         from morrow.scans.lookups import get_rows
 
         return get_rows(self._metadata, keys, columns, missing, parse_travel(**at))
+
+    @expose_travel_arguments
+    def search(
+        self,
+        column: str,
+        query: Sequence[float] | npt.NDArray[Any],
+        k: int,
+        *,
+        filter: FilterLike | None = None,
+        metric: str = "l2",
+        columns: Sequence[str] | None = None,
+        **at: Unpack[TravelArguments],
+    ) -> pl.DataFrame:
+        """Return the `k` rows whose vectors are nearest to a query vector, best first.
+
+        The search is exact: it reads and scores all vectors that the filter keeps. Rows without a vector are left out.
+        Of rows with equal scores, those that a scan returns first win.
+
+        Args:
+            column: a VECTOR, or an ARRAY of numbers whose arrays have the length of the query.
+            query: a list, numpy array or series of numbers.
+            k: the maximum number of rows.
+            filter: only rows that fulfil it are searched, as for `scan`.
+            metric: ``l2``, ``cosine`` or ``inner_product``.
+            columns: output columns in order; None for all.
+
+        Returns: the columns, then ``__paimon_search_score`` (Float64), higher for nearer rows: 1 / (1 + squared
+            distance), the cosine, or the inner product.
+
+        Raises:
+            InvalidArgument: the query, metric or column does not fit. Others as of `scan`.
+        """
+        from morrow.scans.vector_search import search_table
+
+        return search_table(
+            self._metadata, column, query, k, filter=filter, metric=metric, columns=columns, travel=parse_travel(**at)
+        )
 
     @expose_travel_arguments
     def dataset(self, **at: Unpack[TravelArguments]) -> PaimonDataset:

@@ -153,10 +153,12 @@ def test_columns_that_were_renamed_added_and_widened(tmp_path: Path) -> None:
 
 
 def test_rows_that_wait_for_their_bucket_are_not_found(tmp_path: Path) -> None:
-    table = new_table(tmp_path, "id INT, v INT", keys=["id"], options={"bucket": "-2", "write-only": "true"})
+    table = new_table(
+        tmp_path, "id INT, v INT", keys=["id"], options={"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
+    )
     table.upsert({"id": [1], "v": [1]})
     assert table.get(1) is None
-    table.with_options({"write-only": "false"}).compact()
+    table.compact()
     assert table.get(1) == {"id": 1, "v": 1}
 
 

@@ -66,6 +66,30 @@ class Rewriting:
             self._target(properties), full=full, partition=partition, where=where, order_by=order_by, strategy=strategy
         )
 
+    @track_calls("compacting")
+    def materialize_deletion_vectors(
+        self,
+        *,
+        partition: Mapping[str, object] | None = None,
+        where: FilterLike | None = None,
+        properties: Properties = None,
+    ) -> Snapshot | None:
+        """Remove deleted rows from the files of a table with data evolution, in one commit.
+
+        The rows beside them get new ids, and global indexes of their partitions are dropped.
+
+        Args:
+            partition, where, properties: as for `compact`.
+
+        Returns: the snapshot, None if no rows are deleted.
+
+        Raises:
+            Unsupported: another kind of table, or such rows have files of BLOBs or vectors. Others as `compact`.
+        """
+        from morrow.writers.operations.compaction import materialize_vectors
+
+        return materialize_vectors(self._target(properties), partition, where)
+
     @track_calls("rescaling")
     def rescale(
         self,

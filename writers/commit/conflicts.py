@@ -37,6 +37,7 @@ from morrow.engine.format.manifest_entries import (
     HASH_INDEX,
     DataFileMeta,
     IndexEntry,
+    IndexFileMeta,
     index_entries_of,
     index_frame,
     to_data_files,
@@ -210,11 +211,11 @@ def _check_row_ids(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame,
 
     With `next_row_id`, files for older rows must belong to files of `base` with exactly these rows.
     """
-    added = delta.filter((delta["_KIND"] == ADD) & delta["_FIRST_ROW_ID"].is_not_null())
-    if not added.height:
-        return
-    gone = delta.filter(delta["_KIND"] == DELETE)["_FILE_NAME"]
     columns = ["_FILE_NAME", "_PARTITION", "_BUCKET", "_FIRST_ROW_ID", "_ROW_COUNT"]
+    named = delta.filter(delta["_FIRST_ROW_ID"].is_not_null())
+    added, gone = named.filter(named["_KIND"] == ADD), named.filter(named["_KIND"] == DELETE)["_FILE_NAME"]
+    if not named.height:
+        return
     kept = base.filter(base["_FIRST_ROW_ID"].is_not_null() & ~base["_FILE_NAME"].is_in(gone.implode()))
     living = pl.concat([kept.select(columns), added.select(columns)]).sort("_FIRST_ROW_ID", "_ROW_COUNT")
     dedicated = pl.Series(map(is_dedicated_file, living["_FILE_NAME"]), dtype=pl.Boolean)
@@ -225,8 +226,13 @@ def _check_row_ids(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame,
     meets = (first[1:] <= np.maximum.accumulate(last)[:-1]) & ~same
     if meets.any():
         raise _make_row_error(target, whole.row(int(np.argmax(meets)) + 1, named=True), "overlap those of other files")
+    ranges = ["_PARTITION", "_BUCKET", "_FIRST_ROW_ID", "_ROW_COUNT"]
+    deleted = named.filter(named["_KIND"] == DELETE).select(ranges).unique()
+    left = kept.join(deleted.join(added, on=ranges, how="anti"), on=ranges, how="semi")
+    left = left.filter(~pl.Series(map(is_dedicated_file, left["_FILE_NAME"]), dtype=pl.Boolean))
+    if left.height:
+        raise _make_row_error(target, left.row(0, named=True), "lose the files of their other columns")
     if next_row_id is not None:
-        ranges = ["_PARTITION", "_BUCKET", "_FIRST_ROW_ID", "_ROW_COUNT"]
         normal = added.filter(~pl.Series(map(is_dedicated_file, added["_FILE_NAME"]), dtype=pl.Boolean))
         older = normal.filter(normal["_FIRST_ROW_ID"] < next_row_id)
         alone = older.join(kept.select(ranges), on=ranges, how="anti")
@@ -299,6 +305,15 @@ def _list_written_ids(target: WriteTarget, file: DataFileMeta) -> Iterator[int]:
 
 
 # --- global indexes ---
+
+
+def list_global_indexes(target: WriteTarget, snapshot: Snapshot | None, partition: bytes) -> list[IndexFileMeta]:
+    """Return the global indexes of a partition."""
+    index = None if snapshot is None else read_index_entries(target.metadata, snapshot)
+    if index is None:
+        return []
+    own = index["_GLOBAL_INDEX"].is_not_null() & (index["_PARTITION"] == pl.lit(partition, pl.Binary))
+    return [entry.file for entry in index_entries_of(index.filter(own))]
 
 
 def find_stale_indexes(

@@ -72,8 +72,7 @@ class TableWrite:
 
     def write_row(self, row: Any) -> None:
         """Write one row: a dict by column, or values in the order of the columns."""
-        named = row if isinstance(row, Mapping) else dict(zip(self._table.schema.names, getattr(row, "values", row)))
-        self.write_arrow(pa.Table.from_pylist([dict(named)], self._table.schema))
+        self.write_arrow(pa.Table.from_pylist([_name_values(row, self._table.schema.names)], self._table.schema))
 
     def with_write_type(self, write_cols: Sequence[str]) -> TableWrite:
         """Raise `Unsupported`, except for all columns."""
@@ -243,13 +242,11 @@ class TableUpdate:
     def upsert_by_key(self, rows: Any, upsert_keys: Sequence[str], commit_identifier: int = 0) -> list[CommitMessage]:
         """Upsert rows: dicts, or rows whose values are in the order of the columns."""
         several = rows if isinstance(rows, (list, tuple)) else [rows]
-        names = self._table.schema.names
-        named = [dict(row if isinstance(row, Mapping) else zip(names, getattr(row, "values", row))) for row in several]
+        named = [_name_values(row, self._table.schema.names) for row in several]
         if not named:
             raise InvalidArgument("rows must not be empty")
-        return self.upsert_by_arrow_with_key(
-            pa.Table.from_pylist(named, self._table.schema), upsert_keys, commit_identifier
-        )
+        data = pa.Table.from_pylist(named, self._table.schema)
+        return self.upsert_by_arrow_with_key(data, upsert_keys, commit_identifier)
 
     def update_by_predicate(
         self,
@@ -326,6 +323,11 @@ class TableUpdate:
             raise Unsupported(f"pypaimon's {name}", where=self._table.path, hint=UPDATES[name])
 
         return refuse
+
+
+def _name_values(row: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return a row, a mapping or values in the order of the columns, as a dict."""
+    return dict(row) if isinstance(row, Mapping) else dict(zip(names, getattr(row, "values", row)))
 
 
 def _plan(messages: Sequence[CommitMessage], snapshot: Snapshot | None) -> list[CommitMessage]:

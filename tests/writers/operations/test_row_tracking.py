@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -21,6 +22,7 @@ from morrow.engine.format.manifest_entries import (
 )
 from morrow.writers.append import row_level
 from morrow.writers.commit import conflicts
+from morrow.writers.operations import compaction
 from morrow.writers.target import WriteTarget
 from tests.support.commits import data_file
 
@@ -519,3 +521,74 @@ def test_erased_rows_leave_ids_to_the_others(tmp_path: Path) -> None:
     before = read(table)
     table.erase("id = 1")
     assert read(table) == before[1:]
+
+
+# --- deleted rows leave the files ---
+
+
+def test_materialized_vectors_give_rows_new_ids(tmp_path: Path) -> None:
+    """Groups without deleted rows stay as they are."""
+    table = tracked(tmp_path, {**EVOLUTION, **VECTORS})
+    table.append(make_rows(1, 2, 3))
+    table.append(make_rows(4))
+    table.update({"v": "'b'"}, "id > 1")
+    table.delete("id = 2")
+
+    assert table.materialize_deletion_vectors().commit_kind == "COMPACT"
+    assert [row[:3] for row in read(table)] == [(4, "b", 3), (1, "a", 4), (3, "b", 5)]
+    assert table.system("table_indexes").to_polars().height == 0
+    assert table.materialize_deletion_vectors() is None
+    table.append(make_rows(5))
+    assert list_ids(table)[5] == 6
+
+
+def test_columns_are_not_lost_to_a_materialization_that_missed_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of columns was added to the group meanwhile, so the rows are read again."""
+    table = tracked(tmp_path, {**EVOLUTION, **VECTORS})
+    table.append(make_rows(1, 2))
+    table.delete("id = 2")
+    calls: list[int] = []
+    materialize = compaction.materialize_append
+
+    def overtaken(*args: Any) -> object:
+        calls.append(1)
+        found = materialize(*args)
+        if len(calls) == 1:
+            morrow.open(table.path).update({"v": "'b'"})
+        return found
+
+    monkeypatch.setattr(compaction, "materialize_append", overtaken)
+    table.materialize_deletion_vectors()
+    assert [row[:2] for row in read(table)] == [(1, "b")]
+    assert len(calls) == 2
+
+
+def test_other_tables_have_no_vectors_to_materialize(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match=r"Table\.compact removes deleted rows"):
+        tracked(tmp_path, {**TRACKING, **VECTORS}).materialize_deletion_vectors()
+
+
+@pytest.mark.parametrize(
+    ("statement", "values"),
+    [
+        ("UPDATE db.t SET v = 'b' WHERE _ROW_ID = 1", ["a", "b", "a"]),
+        ("UPDATE db.t SET v = v || _ROW_ID WHERE id > 1", ["a", "a1", "a2"]),
+        ("DELETE FROM db.t WHERE _ROW_ID IN (0, 2)", ["a"]),
+        (
+            "MERGE INTO db.t USING (SELECT 2 AS r) s ON _ROW_ID = s.r WHEN MATCHED THEN UPDATE SET v = 'm'",
+            ["a", "a", "m"],
+        ),
+        (
+            "MERGE INTO db.t t USING (SELECT _ROW_ID, 'm' AS v FROM db.t WHERE id = 1) s ON t._ROW_ID = s._ROW_ID "
+            "WHEN MATCHED AND t._SEQUENCE_NUMBER = 1 THEN UPDATE SET v = s.v",
+            ["m", "a", "a"],
+        ),
+    ],
+)
+def test_statements_name_row_ids(tmp_path: Path, statement: str, values: Sequence[str]) -> None:
+    table = tracked(tmp_path, {**EVOLUTION, **VECTORS})
+    table.append(make_rows(1, 2, 3))
+    morrow.Catalog(tmp_path).sql(statement)
+    assert [v for _, v, _, _ in read(table)] == values

@@ -276,8 +276,9 @@ class Divisible(Rows):
         ``multiprocessing_context="forkserver"`` or ``"spawn"``: a forked process cannot read.
 
         Args:
-            batch_rows: yield batches of this number of rows, as dicts of columns: numbers, booleans and lists of equal length as
-                tensors, others as lists. Then pass ``batch_size=None`` to the `DataLoader`. None: yield dicts of rows.
+            batch_rows: yield batches of this number of rows, as dicts of columns: numbers, booleans and lists of equal
+                length as tensors, others as lists. Then pass ``batch_size=None`` to the `DataLoader`. None: yield dicts
+                of rows.
             seed: shuffles chunks of neighbouring rows, and the rows of chunks that are read together. `set_epoch`
                 chooses another order. None keeps the order of the scan.
             chunk_rows: approximate stored rows per chunk. Smaller chunks are shuffled better and read slower.

@@ -311,7 +311,7 @@ def _find_newest_holders(
     metadata: TableMetadata, schema: TableSchema, columns: Collection[str], frame: pl.DataFrame
 ) -> pl.DataFrame:
     """Return, of each section, the newest file that holds these columns, if it is one data file for all of them."""
-    if not columns or any(name not in schema.by_name for name in columns):
+    if not frame.height or not columns or any(name not in schema.by_name for name in columns):
         return frame.clear()
     numbered = frame.with_row_index(ROW)
     whole = pl.Series([not is_dedicated_file(name) for name in frame["_FILE_NAME"]], dtype=pl.Boolean)
@@ -329,7 +329,7 @@ def _holds_column(metadata: TableMetadata, field_id: int, frame: pl.DataFrame) -
     """Return for each file whether it holds the column with this id."""
     names = pl.Series("schema", find_schema_ids(frame), dtype=pl.Int64)
     of_schema = [next((f.name for f in metadata.schema(i).fields if f.id == field_id), None) for i in names]
-    name = frame["_SCHEMA_ID"].cast(pl.Int64).replace_strict(names, pl.Series(of_schema, dtype=pl.String))
+    name = frame["_SCHEMA_ID"].cast(pl.Int64).replace_strict(names, pl.Series(of_schema), return_dtype=pl.String)
     written = frame["_WRITE_COLS"]
     return name.is_not_null() & (written.is_null() | written.list.contains(name).fill_null(False))
 

@@ -450,6 +450,7 @@ def test_upserts_by_columns(tmp_path: Path, options: Mapping[str, str]) -> None:
     [
         ("v = 'b'", 2),
         ("v = 'c'", 0),
+        ("v = 'c' AND p = 1 AND id = 1", 0),
         ("p > 100", 2),
         ("p = 7", 1),
         ("p < 5", 2),

@@ -42,7 +42,7 @@ def test_a_client_of_jdbc_writes_and_reads(spark: SparkSession, tmp_path: Path) 
             "SELECT * FROM pm.db.t VERSION AS OF 'may' WHERE id = 2",
         )
         run = [each for text in statements for each in ("-e", text)]
-        command = [str(find_java().program), *BEELINE, "-u", server.url, *run]
+        command = [str(find_java().home / "bin/java"), *BEELINE, "-u", server.url, *run]
         done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=True)
         with pytest.raises(InvalidArgument, match="cannot listen there"):
             servers.start_thrift_server(spark, port=int(server.url.rpartition(":")[2]))

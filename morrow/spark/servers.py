@@ -28,7 +28,7 @@ HIVE_HOST, HIVE_PORT = "hive.server2.thrift.bind.host", "hive.server2.thrift.por
 
 def open_session(warehouse: Catalog, name: str, conf: Mapping[str, str]) -> SparkSession:
     """Start a session with a catalog that a Thrift server can share. Raises as `session` and `catalog`."""
-    spark = session("morrow", **{SINGLE: True, **conf})
+    spark = session("morrow", None, **{SINGLE: True, **conf})
     catalog(spark, name, warehouse=warehouse)
     return spark
 

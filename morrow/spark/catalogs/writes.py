@@ -21,8 +21,10 @@ from morrow.spark.catalogs.questions import Place, Question, TableOpener
 from morrow.spark.catalogs.reads import format_table, is_of_folder
 from morrow.spark.expressions import parse_column, parse_partition_value, parse_predicates
 from morrow.spark.format_tables import write as write_folder
+from morrow.spark.types import to_paimon_fields
 from morrow.spark.writing.changes import change, insert
-from morrow.spark.writing.write import name_by_position
+from morrow.spark.writing.schema_evolution import Evolution, extend_schema, find_changes
+from morrow.spark.writing.write import is_case_sensitive, match_case, name_by_position
 from morrow.spark.writing.write import write as write_rows
 from morrow.tables.format_table import WITHOUT_SNAPSHOTS
 from morrow.writers.commit.commit_lock import retry_on_conflict
@@ -116,7 +118,25 @@ def truncate_table(place: TableOpener, question: Question, _rows: DataFrame | No
     place.table(question["table"]).truncate()
 
 
-WRITE_ANSWERS = {"write": _write, "truncate": _truncate}
+def _evolve(place: TableOpener, question: Question, _rows: DataFrame | None) -> None:
+    """Change the table's columns to fit those that a MERGE assigns, as session settings allow.
+
+    Raises:
+        Unsupported: the statement is only explained, and would change columns. Others: as `extend_schema`.
+    """
+    from pyspark.sql.types import StructType
+
+    table = place.table(question["table"])
+    columns = StructType.fromJson(json.loads(question["columns"]))
+    if not is_case_sensitive(place.spark):
+        columns = match_case(columns, table._newest)
+    fields, how = to_paimon_fields(columns), parse_sink(place, question).evolution or Evolution()
+    if question["explained"] and find_changes(table._metadata, fields, how):
+        raise Unsupported("EXPLAIN of a MERGE that would change the table's columns", where=table.path, hint="run it")
+    extend_schema(table._metadata, fields, how)
+
+
+WRITE_ANSWERS = {"write": _write, "truncate": _truncate, "evolve": _evolve}
 
 
 def _change(place: TableOpener, question: Question, rows: Derivation | None) -> None:

@@ -42,13 +42,7 @@ def extend_schema(metadata: TableMetadata, columns: Sequence[t.DataField], how: 
             `Alteration`.
     """
     for _ in range(MAX_TRIES):
-        known = metadata.latest_schema().by_name
-        changes: list[SchemaChange] = []
-        for column in drop_not_null(columns):
-            if column.name in known:
-                changes += _merge_types((column.name,), known[column.name].type, column.type, how, metadata.where)
-            else:
-                changes.append(AddColumn((column.name,), column.type, column.description))
+        changes = find_changes(metadata, columns, how)
         try:
             if changes:
                 Alteration(metadata)(*changes)
@@ -56,6 +50,18 @@ def extend_schema(metadata: TableMetadata, columns: Sequence[t.DataField], how: 
         except AlreadyExists:  # another process has added the column meanwhile
             continue
     raise CommitConflict(f"{metadata.where}: others change the schema all the time; try again later")
+
+
+def find_changes(metadata: TableMetadata, columns: Sequence[t.DataField], how: Evolution) -> list[SchemaChange]:
+    """Return the schema changes that `extend_schema` would make. Raises as `extend_schema`."""
+    known = metadata.latest_schema().by_name
+    changes: list[SchemaChange] = []
+    for column in drop_not_null(columns):
+        if column.name in known:
+            changes += _merge_types((column.name,), known[column.name].type, column.type, how, metadata.where)
+        else:
+            changes.append(AddColumn((column.name,), column.type, column.description))
+    return changes
 
 
 def _merge_types(

@@ -76,7 +76,8 @@ def _create(place: Place, question: Question, _rows: DataFrame | None) -> dict[s
     return load_table(place, question)
 
 
-def _make_table(place: Place, question: Question, name: str) -> None:
+def _make_table(place: Place, question: Question, name: str, make: Callable[..., Table] | None = None) -> Table | None:
+    """Create a table with `make` (None: `Catalog.create_table`); return it unless it is a format table."""
     from pyspark.sql.types import StructType
 
     full = build_full_name(question["namespace"], name)
@@ -103,8 +104,8 @@ def _make_table(place: Place, question: Question, name: str) -> None:
             options={key: value for key, value in own.items() if key != TYPE.key},
             comment=properties.get("comment"),
         )
-        return
-    place.catalog.create_table(
+        return None
+    return (make or place.catalog.create_table)(
         full,
         schema=fields,
         defaults=parse_defaults(place.spark, schema, {field.name: field for field in fields}),
@@ -184,19 +185,31 @@ def _rename(place: Place, question: Question, _rows: DataFrame | None) -> str:
 
 
 def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
-    """Create a table for a query to fill: under its own name, or under a temporary name if it will replace another."""
-    if question["how"] == "create":
-        _make_table(place, question, question["name"])
+    """Create a table for a query to fill: under its own name, or as a branch of the table that it replaces.
+
+    If the partition keys differ, it is created under a temporary name, and the history of the old table is lost.
+    """
+    name = question["name"]
+    full = build_full_name(question["namespace"], name)
+    if question["how"] == "create" or not place.catalog._catalog.has_table(full):
+        _make_table(place, question, name)
         made = load_table(place, question)
         _check_order(place, question, made)
         return {**made, "staged": {"how": "create"}}
     if _is_of_files(question["properties"]):
         raise Unsupported("REPLACE TABLE by a format table", hint="drop the table, and create it")
-    place.catalog.check_replaceable()
-    beside = f"{question['name']}-staged-{uuid.uuid4().hex[:12]}"
-    _make_table(place, question, beside)
-    staged = {"how": "replace", "name": build_full_name(question["namespace"], question["name"])}
-    return {**load_table(place, {**question, "name": beside}), "staged": staged}
+    try:
+        branch = _make_table(place, question, name, place.catalog.begin_replacement)
+    except Unsupported:
+        place.catalog.check_replaceable()
+        beside = f"{name}-staged-{uuid.uuid4().hex[:12]}"
+        _make_table(place, question, beside)
+        return {**load_table(place, {**question, "name": beside}), "staged": {"how": "rename", "name": full}}
+    assert branch is not None
+    beside = f"{name}$branch_{branch._metadata.branch}"
+    made = load_table(place, {**question, "name": beside})
+    _check_order(place, {**question, "name": beside}, made)
+    return {**made, "staged": {"how": "replace", "name": full, "branch": branch._metadata.branch}}
 
 
 def _check_order(place: Place, question: Question, made: dict[str, object]) -> None:
@@ -207,21 +220,30 @@ def _check_order(place: Place, question: Question, made: dict[str, object]) -> N
     """
     asked, there = ([field["name"] for field in json.loads(str(each["schema"]))["fields"]] for each in (question, made))
     if asked != there:
-        place.catalog.drop_table(build_full_name(question["namespace"], question["name"]))
+        _discard_table(place, build_full_name(question["namespace"], question["name"]))
         hint = f"select them as {', '.join(there)}"
         raise Unsupported(f"CREATE TABLE AS with the columns in the order {', '.join(asked)}", hint=hint)
 
 
 def _publish(place: Place, question: Question, _rows: DataFrame | None) -> None:
-    """Give a filled table its final name after dropping the table that had it. Between both steps neither exists."""
+    """Give a filled table its final name. If it was renamed, neither table exists for a moment."""
     staged = question["staged"]
-    if staged["how"] == "create":
-        return
-    place.catalog.replace_table(staged["name"], question["table"])
+    if staged["how"] == "replace":
+        place.catalog.publish_replacement(staged["name"], staged["branch"])
+    elif staged["how"] == "rename":
+        place.catalog.replace_table(staged["name"], question["table"])
 
 
 def _discard(place: Place, question: Question, _rows: DataFrame | None) -> None:
-    place.catalog.drop_table(question["table"], ignore_if_not_exists=True)
+    _discard_table(place, question["table"])
+
+
+def _discard_table(place: Place, name: str) -> None:
+    parts = parse_name(name)
+    if parts.branch is None:
+        place.catalog.drop_table(name, ignore_if_not_exists=True)
+    else:
+        place.catalog.table(parts.table).branches.delete(parts.branch)
 
 
 # Tables whose rows are overwritten

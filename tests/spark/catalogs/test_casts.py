@@ -110,10 +110,9 @@ def test_merge_under_merge_schema(sql: Sql, spark: SparkSession) -> None:
         source = (
             "(SELECT id, named_struct('d', 9) AS s, 8 AS n, 1 AS more, 2 AS unused FROM VALUES (1), (3) AS s (id)) src"
         )
-        clauses = (
-            "WHEN MATCHED THEN UPDATE SET s = src.s, more = src.more WHEN NOT MATCHED THEN INSERT (id, n) VALUES (id, n)"
-        )
-        sql(f"MERGE INTO t AS target USING {source} ON target.id = src.id {clauses}")
+        update, insert = "UPDATE SET s = src.s, more = src.more", "INSERT (id, n) VALUES (id, n)"
+        on = "ON target.id = src.id WHEN MATCHED THEN"
+        sql(f"MERGE INTO t AS target USING {source} {on} {update} WHEN NOT MATCHED THEN {insert}")
         assert sorted(sql("SELECT id, n, s, more FROM t"))[::2] == [
             (1, 2, (None, None, None, 9), 1),
             (3, 8, None, None),

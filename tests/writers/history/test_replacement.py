@@ -51,7 +51,7 @@ def test_a_crash_before_the_schema_leaves_the_new_table(
         catalog.publish_replacement("db.t", branch._metadata.branch)
     table = catalog.table("db.t")
     if reading == "append":
-        with pytest.raises(MorrowError, match="was replaced while rows were written|rescale it first"):
+        with pytest.raises(MorrowError, match=r"was replaced while rows were written|rescale it first"):
             table.append({"id": [3], "v": ["c"]})
     assert table.scan().to_polars().rows() == [("x", 7)]
     assert sorted(table.scan(snapshot=1).to_polars().rows()) == [(1, "a"), (2, "b")]

@@ -30,8 +30,10 @@ from morrow.tables.format_table import WITHOUT_SNAPSHOTS
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.premise import ADVICE, Premise
 from morrow.writers.operations.delete import delete_matching, is_of_partitions
+from morrow.writers.operations.erasure import delete_by_rewriting
 from morrow.writers.operations.format_table import Replacement, delete_partition_files, plan_replace
 from morrow.writers.operations.isolation import find_readable_snapshot
+from morrow.writers.operations.update import needs_rewriting
 from morrow.writers.target import WriteTarget, override_options
 
 if TYPE_CHECKING:
@@ -163,6 +165,7 @@ def _is_deletable(place: TableOpener, question: Question, _rows: DataFrame | Non
     return (
         predicate == ALWAYS
         or not target.keyed
+        or needs_rewriting(target)
         or is_of_partitions(target, parse_filter(predicate, target.schema.fields))
     )
 
@@ -182,7 +185,11 @@ def _delete(place: TableOpener, question: Question, _rows: DataFrame | None) -> 
     predicate = _combine_filters(target, question["filters"])
     if predicate is None:
         raise CommitConflict(f"{target.where}: its schema was changed after the statement was planned; {ADVICE}")
-    delete_matching(target, predicate)
+    filter = parse_filter(predicate, target.schema.fields)
+    if needs_rewriting(target) and not is_of_partitions(target, filter):
+        delete_by_rewriting(target, filter)
+    else:
+        delete_matching(target, predicate)
 
 
 CHANGE_ANSWERS: Mapping[str, Callable[[TableOpener, Question, Any], object]] = {

@@ -16,7 +16,7 @@ from posixpath import basename
 import polars as pl
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.file_formats import BLOB, VECTOR_INFIX
+from morrow.engine.format.file_formats import is_dedicated_file
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField
@@ -217,9 +217,15 @@ def _find_holders(plan: ScanPlan, newest_first: Sequence[DataFile], field: DataF
     return [file for file in newest_first if field.id in _list_field_ids(plan, file)]
 
 
+def find_anchor(section: Section) -> DataFile:
+    """Return the oldest data file of a STITCH section, whose deletion vector holds the deleted rows of the section."""
+    normal = [file for file in section.files if not _is_dedicated(file)] or list(section.files)
+    return min(normal, key=lambda file: (file.max_sequence, basename(file.path)))
+
+
 def _is_dedicated(file: DataFile) -> bool:
     """Return whether a file holds a column of BLOBs, or the vectors alone."""
-    return file.format == BLOB or VECTOR_INFIX in basename(file.path)
+    return is_dedicated_file(basename(file.path))
 
 
 def _find_row_range(section: Section) -> tuple[int, int]:

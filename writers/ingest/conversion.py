@@ -21,6 +21,8 @@ from morrow.engine.format.arrow_buffers import read_validity
 from morrow.engine.format.row_kinds import DELETE, INSERT, RETRACT_BIT, UPDATE_AFTER, UPDATE_BEFORE
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import to_polars_dtype
+from morrow.engine.format.variant_building import encode_arrow
+from morrow.engine.format.variant_json import encode_json_column
 from morrow.engine.names import clear_pattern_name
 from morrow.engine.polars_threads import check_process
 from morrow.engine.polars_versions import export_series, import_array
@@ -37,6 +39,7 @@ from morrow.writers.ingest.validation import (
     is_text,
     narrow_type,
     show_value,
+    to_plain,
 )
 from morrow.writers.target import WriteTarget
 
@@ -322,8 +325,10 @@ def _cast_nested(array: pa.Array, kind: t.DataType, name: str, present: pa.Array
 def _cast_variant(array: pa.Array, kind: t.DataType) -> pa.Array:
     wanted = kind.arrow()
     names = {array.type.field(i).name for i in range(array.type.num_fields)} if kinds.is_struct(array.type) else set()
-    if names != {"value", "metadata"}:
-        raise Misfit("give structs of the Parquet variant encoding (value, metadata)")
+    if is_text(array.type):
+        return encode_json_column(array)
+    if names != {"value", "metadata"} or not all(_is_bytes(member.type) for member in array.type):
+        return encode_arrow(to_plain(array))
     members = [array.field(f.name).cast(pa.binary()) for f in wanted]
     return pa.StructArray.from_arrays(members, fields=list(wanted), mask=make_null_mask(array))
 

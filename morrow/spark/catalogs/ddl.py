@@ -26,7 +26,7 @@ from morrow.engine.options.declared.table import TYPE
 from morrow.engine.options.registry import OPTIONS, find_present_key
 from morrow.engine.plan.folder_table import FORMAT_TABLE, FORMATS
 from morrow.engine.redaction import hide_secrets
-from morrow.engine.schema.defaults import check_default, format_default
+from morrow.engine.schema.defaults import NESTED, check_default, format_default
 from morrow.engine.schema.schema_changes import (
     AddColumn,
     DropColumn,
@@ -454,6 +454,8 @@ CURRENT = "CURRENT_DEFAULT"
 """The metadata key in which Spark keeps the default value of a column, as SQL."""
 WRAPPERS = (exp.Cast, exp.Neg, exp.Paren)
 CONSTANTS = (exp.Literal, exp.Boolean, exp.Null)
+CONTAINERS = (exp.Array, exp.Map, exp.VarMap, exp.Struct)
+"""Arrays, maps and structs, whose parts are checked when their text is parsed."""
 
 
 def parse_defaults(spark: SparkSession, schema: StructType, fields: Mapping[str, t.DataField]) -> dict[str, str]:
@@ -473,12 +475,12 @@ def parse_default(spark: SparkSession, sql: str, kind: t.DataType, column: str) 
     from morrow.spark.types import to_spark_type
 
     if not _is_literal(sql):
-        raise Unsupported(f"the default value {sql} of the column {column!r}", hint="give a literal")
+        raise Unsupported(f"Unsupported default value `{sql}` of the column {column!r}: it", hint="give a literal")
     type_name = to_spark_type(kind, column).simpleString()
     value = spark.sql(f"SELECT CAST(({sql}) AS {type_name})").collect()[0][0]
     if value is None:
         return None
-    text = _format_value(value, kind, column)
+    text = sql.strip() if type(kind) in NESTED else _format_value(value, kind, column)
     return check_default(kind, text, column)
 
 
@@ -487,7 +489,7 @@ def _format_value(value: Any, kind: t.DataType, column: str) -> str:
         return f"'{value}'"  # Java readers remove the quotes
     if isinstance(kind, t.LocalZonedTimestampType) and isinstance(value, dt.datetime):
         return format_default(value.astimezone(dt.UTC), column)  # PySpark returns it in the time zone of this process
-    if isinstance(value, (bytes, bytearray, list, dict, tuple)):
+    if isinstance(value, (bytes, bytearray)):
         raise Unsupported(f"a default value of the type {kind.text()}", where=f"the column {column!r}")
     return format_default(value, column)
 
@@ -499,4 +501,4 @@ def _is_literal(sql: str) -> bool:
         return False
     while isinstance(found, WRAPPERS):
         found = found.this
-    return isinstance(found, CONSTANTS)
+    return isinstance(found, (*CONSTANTS, *CONTAINERS))

@@ -210,6 +210,8 @@ def _format_member(field: t.DataField) -> str:
 
 def _format_default(field: t.DataField) -> str:
     found = format_spark_default(field, to_spark_type(field.type, field.name))
+    if not found.startswith("CAST('"):
+        return found
     literal = found.removeprefix("CAST(").rpartition(" AS ")[0]
     if isinstance(field.type, BARE):
         return literal.strip("'")

@@ -428,6 +428,26 @@ def convert_rows(
     return _convert_pieces(target, source, fields, row_kinds, stored)
 
 
+def convert_columns(data: object, fields: Sequence[t.DataField], where: str) -> pl.DataFrame:
+    """Return these columns of the data, which may contain nulls; other columns are ignored.
+
+    Raises:
+        InvalidArgument: a column is missing, or a value does not fit its type. Other errors as `open_source`.
+    """
+    source = open_source(data, fields)
+    absent = [field.name for field in fields if field.name not in source.names]
+    if absent and source.names:
+        raise InvalidArgument(
+            f"{where}: the data lacks the column {absent[0]!r}; it must have {', '.join(each.name for each in fields)}"
+        )
+    pieces, row = [pl.DataFrame(schema={field.name: dtypes_to_polars_dtype(field.type) for field in fields})], 0
+    for piece in source.pieces:
+        if source.names:
+            pieces.append(pl.DataFrame([_cast_column(piece, field, row, False) for field in fields]))
+        row += len(piece)
+    return pl.concat(pieces)
+
+
 def _check_names(
     target: WriteTarget,
     source: Source,

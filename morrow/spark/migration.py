@@ -6,7 +6,7 @@ every format that Spark reads can be migrated. Then the source is dropped, or em
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -159,7 +159,7 @@ def _migrate_database(
     return [(f"migrate database is finished, success cnt: {done} , failed cnt: {failed}",)]
 
 
-RUNS = {
+RUNS: Mapping[str, Callable[..., Rows]] = {
     MIGRATE_TABLE.name: _migrate_table,
     MIGRATE_FILE.name: _migrate_file,
     MIGRATE_DATABASE.name: _migrate_database,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -322,7 +322,7 @@ def call(
         found = WITH_JOBS.get(found.name, found)
     elif distributed:
         raise Unsupported("jobs of Spark on tables of this catalog", where=catalog.warehouse, hint="leave them out")
-    run = migration.RUNS.get(found.name, found.run)
+    run: Callable[..., Rows] = migration.RUNS.get(found.name, found.run)
     place = warehouse.warehouse if isinstance(warehouse, Catalog) else warehouse
     if distributed is not None and not found.jobs:
         raise InvalidArgument(f"{found.name} runs no jobs: it has no argument 'distributed'")

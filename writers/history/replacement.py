@@ -18,6 +18,7 @@ from morrow.engine.errors import CommitConflict, Unsupported
 from morrow.engine.format.manifest_entries import ManifestEntry, index_entries_of, to_entries
 from morrow.engine.format.schema import TableSchema, format_schema
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.options import parse_write_options
 from morrow.engine.plan.manifests import read_index_entries
 from morrow.engine.plan.metadata import REPLACING_SCHEMA, TableMetadata
 from morrow.engine.plan.owner import Owned
@@ -30,7 +31,7 @@ from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.history.branches import delete_branch
 from morrow.writers.history.rollback import rollback_table
-from morrow.writers.target import WriteTarget, parse_write_options
+from morrow.writers.target import WriteTarget
 
 BRANCH = "replacing-"
 """The beginning of the names of branches with the rows of a replacement."""

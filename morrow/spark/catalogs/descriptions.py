@@ -139,14 +139,13 @@ def collect_properties(table: Table) -> dict[str, str]:
 
 
 def _to_shown_type(field: t.DataField) -> SparkType:
-    """Return the type that statements show.
-
-    CHAR appears as VARCHAR: Spark would pad CHAR values in reads and writes.
-    """
-    from pyspark.sql.types import VarcharType
+    """Return the type that statements show. Spark itself pads CHAR values, in reads, writes and comparisons."""
+    from pyspark.sql.types import CharType, VarcharType
 
     kind = field.type
-    if isinstance(kind, (t.CharType, t.VarCharType)) and kind.length < t.VarCharType().length:
+    if isinstance(kind, t.CharType):
+        return CharType(kind.length)
+    if isinstance(kind, t.VarCharType) and kind.length < t.VarCharType().length:
         return VarcharType(kind.length)
     return to_spark_type(kind, field.name)
 

@@ -99,3 +99,16 @@ def test_default_values_of_nested_columns(sql: Sql) -> None:
         (3, ["z"], {1: 1.0}, (42, "v"), {1: 1}),
         (4, ["new"], {9: 9.5}, (42, "v"), {}),
     ]
+
+
+def test_char_is_padded(sql: Sql, tmp_path: Path) -> None:
+    sql("CREATE TABLE pm.db.t (id INT, c CHAR(3), v VARCHAR(3))")
+    sql("INSERT INTO pm.db.t VALUES (1, 'a', 'a'), (2, 'abc', 'a'), (3, NULL, 'a')")
+    table = morrow.Catalog(tmp_path).table("db.t")
+    table.append({"id": [4, 5, 6], "c": ["b", "b", "b"], "v": ["a", "a", "a"]})  # not padded
+    assert sql("SELECT id, c FROM pm.db.t WHERE c IN ('a', 'b') ORDER BY id")[:2] == [(1, "a  "), (4, "b  ")]
+    sql("DELETE FROM pm.db.t WHERE c = 'b' AND id = 4")
+    sql("UPDATE pm.db.t SET v = 'new' WHERE c = 'b' AND id IN (SELECT 5)")
+    sql("DELETE FROM pm.db.t WHERE c <> 'b'")
+    assert sorted(sql("SELECT * FROM pm.db.t")) == [(3, None, "a"), (5, "b  ", "new"), (6, "b  ", "a")]
+    assert sql("DESCRIBE pm.db.t")[1][:2] == ("c", "char(3)")

@@ -37,7 +37,7 @@ KEPT = [
     ("STRING", "concat('a', char(0), 'b')"),
     ("STRING", "'\N{REPLACEMENT CHARACTER}'"),
     ("VARCHAR(2)", "'\N{DUCK}\N{DUCK}'"),
-    ("CHAR(3)", "'a'"),
+    ("CHAR(3)", "'abc'"),
     ("STRING", "CAST(INTERVAL 1 DAY AS STRING)"),
     ("BYTES", "X'00FF'"),
     ("DECIMAL(38, 0)", "CAST('-99999999999999999999999999999999999999' AS DECIMAL(38, 0))"),

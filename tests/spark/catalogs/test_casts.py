@@ -120,6 +120,21 @@ def test_merge_under_merge_schema(sql: Sql, spark: SparkSession) -> None:
     sql("USE spark_catalog.default")
 
 
+def test_widening_of_keys(sql: Sql, spark: SparkSession) -> None:
+    for name in ("t", "negative"):
+        sql(f"CREATE TABLE pm.db.{name} (id INT, v INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '2')")
+        sql(f"INSERT INTO pm.db.{name} VALUES (1, 1), ({2 if name == 't' else -2}, 2)")
+    data = "SELECT * FROM VALUES (2L, 20L), (3000000000L, 3L) AS s (id, v)"
+    with settings(spark, {**MERGES, "spark.paimon.write.merge-schema.type-widening": "true"}):
+        sql(f"MERGE INTO pm.db.t t USING ({data}) s ON t.id = s.id {BOTH}")
+        with pytest.raises(Exception, match="widening the key column 'id', which has negative values"):
+            sql(f"INSERT INTO pm.db.negative {data}")
+    assert sql("SELECT * FROM pm.db.t ORDER BY id") == [(1, 1), (2, 20), (3000000000, 3)]
+    sql("DELETE FROM pm.db.t WHERE id = 1")
+    sql("CALL pm.sys.compact(table => 'db.t')")
+    assert sql("SELECT id FROM pm.db.t WHERE id < 5") == [(2,)]
+
+
 def test_insert_under_merge_schema_casts(sql: Sql, spark: SparkSession) -> None:
     sql("CREATE TABLE pm.db.t (id INT, day DATE, s STRUCT<a: DATE>)")
     with settings(spark, MERGES):

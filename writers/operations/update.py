@@ -217,6 +217,11 @@ def check_deletable(target: WriteTarget) -> None:
         )
 
 
+def needs_rewriting(target: WriteTarget) -> bool:
+    """Return whether rows of a table are deleted by rewriting files, since its merge engine has no deletions."""
+    return target.merge is not None and not target.options.ignore_delete and target.merge.undeletable is not None
+
+
 def check_updatable(target: WriteTarget, columns: Iterable[str], operation: str) -> None:
     """Check that these columns can be updated.
 

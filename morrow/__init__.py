@@ -64,6 +64,7 @@ _MODULES = {
     "errors": "morrow.engine.errors",
     "secrets": "morrow.secrets",
     "spark": "morrow.spark",
+    "variant": "morrow.variant",
 }
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 from weakref import WeakMethod
 
-from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
+from morrow.engine.errors import InvalidArgument, MorrowError, StorageError, Unsupported
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DataField, from_json_field, to_json_field
 from morrow.engine.io.local import LocalStore
@@ -129,6 +129,11 @@ def find_folder_table(catalog: Catalog, name: str, kind: str | None = None) -> F
     return found
 
 
+def has_format_tables(catalog: Catalog) -> bool:
+    """Return whether a catalog can create format tables."""
+    return hasattr(catalog, "create_folder_table")
+
+
 def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> FolderTable:
     """Create a format table with these columns, partition keys and options.
 
@@ -138,7 +143,7 @@ def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> Fol
         Unsupported: the catalog cannot create format tables; an unknown format.
     """
     where = catalog.where_of(name)
-    if not hasattr(catalog, "create_folder_table"):
+    if not has_format_tables(catalog):
         raise Unsupported("making a format table", where=where, hint="catalogs with metastore=hive or rest make them")
     if schema.primary_keys or PRIMARY_KEY.key in schema.options:
         raise InvalidArgument(f"{where}: a format table has no primary key")
@@ -147,7 +152,7 @@ def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> Fol
     options = {**schema.options, TYPE.key: FORMAT_TABLE}
     made = replace(schema, options=options)
     _ = FolderTable(LocalStore(), "", FORMAT_TABLE, made, where).format  # Raises for an unknown format.
-    found = catalog.create_folder_table(name, made)
+    found = cast(Any, catalog).create_folder_table(name, made)
     assert isinstance(found, FolderTable)
     return found
 
@@ -189,6 +194,25 @@ def require_views(catalog: Catalog) -> ViewCatalog:
     if not has_views(catalog):
         raise Unsupported("views", where=catalog.title, hint="catalogs with metastore=rest, jdbc or hive have them")
     return cast(ViewCatalog, catalog)
+
+
+def replace_view(catalog: ViewCatalog, name: str, view: View, new_name: str | None = None) -> None:
+    """Replace a view by another definition, or move it to another name; other processes see no view in between.
+
+    Raises:
+        DatabaseNotFound, TableNotFound: it does not exist. AlreadyExists: the new name exists.
+    """
+    if new_name is not None:
+        catalog.create_view(new_name, view)
+        catalog.drop_view(name)
+        return
+    before = catalog.view(name)
+    catalog.drop_view(name)
+    try:
+        catalog.create_view(name, view)
+    except MorrowError:
+        catalog.create_view(name, before)
+        raise
 
 
 def view_from_json(node: Any, where: str) -> View:

@@ -19,6 +19,7 @@ from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.schema import SYSTEM_NAMES, TableSchema
 from morrow.engine.format.types import (
     MAX_LENGTH,
+    VECTOR_ELEMENT_TYPES,
     ArrayType,
     BigIntType,
     BinaryType,
@@ -39,13 +40,14 @@ from morrow.engine.format.types import (
     VariantType,
     VectorType,
 )
+from morrow.engine.format.variant_shredder import parse_shredding_types
 from morrow.engine.merge.engines import check_merge
 from morrow.engine.merge.spec import check_new_field_names, split_names
 from morrow.engine.names import KEY_PREFIX
 from morrow.engine.options import Options, TableOptions, parse_options
 from morrow.engine.options.declarations import FIELDS, AnyOption, ChangelogProducer, parse_names
 from morrow.engine.options.declared import scans
-from morrow.engine.options.declared.features import BLOB_DESCRIPTOR_FIELD
+from morrow.engine.options.declared.features import BLOB_DESCRIPTOR_FIELD, VARIANT_SHREDDING_SCHEMA, VECTOR_FIELD
 from morrow.engine.options.declared.files import CHANGELOG_FILE_FORMAT, FILE_FORMAT_PER_LEVEL
 from morrow.engine.options.declared.maintenance import (
     CLUSTERING_INCREMENTAL,
@@ -130,11 +132,17 @@ def check_column_names(proposal: Proposal) -> None:
 
 
 def check_column_types(proposal: Proposal) -> None:
-    """Check that types have a size, and that names inside rows are distinct."""
+    """Check that types have a size, that vectors hold numbers, and that names inside rows are distinct."""
     for path, kind in _iterate_types(proposal.schema):
         check_text(path, f"{proposal.where}: the name of a column")
         if isinstance(kind, SIZED):
             proposal.require(1 <= kind.length <= MAX_LENGTH, f"the column {path!r} has the type {kind} of no length")
+        if isinstance(kind, VectorType):
+            proposal.require(
+                isinstance(kind.element, VECTOR_ELEMENT_TYPES),
+                f"the vectors of column {path!r} have elements of {kind.element}; the elements of vectors are "
+                "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT or DOUBLE",
+            )
         if isinstance(kind, RowType):
             members = [field.name for field in kind.fields]
             twice = sorted({name for name in members if members.count(name) > 1})
@@ -168,6 +176,23 @@ def check_file_formats(proposal: Proposal) -> None:
         for path, kind in _iterate_types(proposal.schema):
             if (reason := lacks(kind)) is not None:
                 raise Unsupported(f"the type {kind} of column {path!r} in {name} files", where=where, hint=reason)
+
+
+def check_vector_columns(proposal: Proposal) -> None:
+    """Check that ``vector-field`` names VECTOR columns."""
+    names = proposal.given.get(VECTOR_FIELD)
+    proposal.require_columns(names, f"column of {VECTOR_FIELD}")
+    for name in names:
+        kind = proposal.schema.by_name[name].type
+        proposal.require(
+            isinstance(kind, VectorType), f"{VECTOR_FIELD} names {name!r}, which is {kind}; declare it as VECTOR<t, n>"
+        )
+
+
+def check_shredding(proposal: Proposal) -> None:
+    """Check that ``variant.shreddingSchema`` is the JSON of a ROW of types for parts of variants."""
+    if (text := proposal.given.get(VARIANT_SHREDDING_SCHEMA)) is not None:
+        parse_shredding_types(text, proposal.where)
 
 
 def check_cases(schema: TableSchema, where: str, before: TableSchema | None) -> None:
@@ -220,7 +245,14 @@ def _iterate_nested_types(path: str, kind: DataType) -> Iterator[tuple[str, Data
         yield from _iterate_nested_types(f"{path}.element", kind.element)
 
 
-COLUMN_RULES = (check_column_names, check_column_types, check_keys, check_file_formats)
+COLUMN_RULES = (
+    check_column_names,
+    check_column_types,
+    check_keys,
+    check_file_formats,
+    check_vector_columns,
+    check_shredding,
+)
 
 UNAWARE_OR_DYNAMIC = -1
 NESTED = (ArrayType, MultisetType, MapType, RowType)
@@ -482,8 +514,8 @@ def check_row_tracking(proposal: Proposal) -> None:
         proposal.require(not proposal.keyed, f"{ROW_TRACKING_ENABLED} does not go with a primary key")
     if evolution:
         proposal.require(tracking, f"{DATA_EVOLUTION_ENABLED} needs {ROW_TRACKING_ENABLED}")
-        for option in (DELETION_VECTORS_ENABLED, CLUSTERING_INCREMENTAL):
-            proposal.require(not proposal.given.get(option), f"{DATA_EVOLUTION_ENABLED} does not go with {option}")
+        clustered = proposal.given.get(CLUSTERING_INCREMENTAL)
+        proposal.require(not clustered, f"{DATA_EVOLUTION_ENABLED} does not go with {CLUSTERING_INCREMENTAL}")
     blobs = [field.name for field in proposal.schema.fields if isinstance(field.type, BlobType)]
     if blobs:
         proposal.require(evolution, f"the BLOB column {blobs[0]!r} needs {DATA_EVOLUTION_ENABLED}; use BYTES instead")

@@ -17,13 +17,15 @@ from morrow.statements.tokens import split
 if TYPE_CHECKING:
     from morrow.engine.catalog.protocol import Function, View
     from morrow.engine.plan.time_travel import Travel
-    from morrow.readers.execution.duckdb_relation import PaimonDataset
+    from morrow.readers.execution.datasets import PaimonDataset
     from morrow.statements.context import Warehouse
     from morrow.statements.sessions import SqlSession
     from morrow.tables.table import Table
 
 INFORMATION = "information_schema"
 ADDED = pa.array(["+I", "+U"])
+VECTOR_SEARCH = "vector_search"
+"""Paimon's table function for the rows with the nearest vectors."""
 MAX_PT = "max_pt"
 TABLES = {"table_catalog": pa.string(), "table_schema": pa.string(), "table_name": pa.string()}
 YES, NO = "YES", "NO"
@@ -33,22 +35,23 @@ YES, NO = "YES", "NO"
 class CatalogSources:
     """The tables of a catalog, with the options of a session.
 
-    `open_dataset` maps ``database.table``, optionally with ``$``, and options of reads to a dataset.
+    `open_dataset` maps ``database.table``, optionally with ``$``, options of reads and columns of row tracking to a
+    dataset.
     """
 
     catalog: Warehouse
-    open_dataset: Callable[[str, Travel, Mapping[str, str]], PaimonDataset]
+    open_dataset: Callable[[str, Travel, Mapping[str, str], Sequence[str]], PaimonDataset]
     session: SqlSession | None = None
 
     @property
     def databases(self) -> Sequence[str]:
         return self.catalog.databases()
 
-    def open_table(self, name: str, travel: Travel) -> PaimonDataset:
+    def open_table(self, name: str, travel: Travel, tracked: Sequence[str] = ()) -> PaimonDataset:
         options = (
             {} if self.session is None else self.session.select_options(self.catalog, parse_object_name(name).table)
         )
-        return self.open_dataset(name, travel, options)
+        return self.open_dataset(name, travel, options, tracked)
 
     def in_catalog(self, name: str) -> CatalogSources | None:
         return None if self.session is None else self.session.sources.get(name)
@@ -76,6 +79,8 @@ class CatalogSources:
     def function(self, name: str, arguments: Sequence[object], database: str | None) -> pa.Table | PaimonDataset | None:
         from morrow.queries.incremental import CHANGES_BY
 
+        if name.lower() == VECTOR_SEARCH:
+            return self._search(arguments, database)
         known = CHANGES_BY.get(name.lower())
         if known is None:
             return None
@@ -84,6 +89,21 @@ class CatalogSources:
             raise InvalidArgument(f"{name} takes the name of a table and {count} more")
         table, *others = map(str, arguments)
         return self.changes(_qualify_name(table, database), {key: ",".join(others)})
+
+    def _search(self, arguments: Sequence[object], database: str | None) -> pa.Table:
+        """Return the rows of ``vector_search('db.t', 'column', [1.0, 2.0], k, 'metric=cosine')``."""
+        from morrow.readers.execution.vector_search import DEFAULT_METRIC
+        from morrow.scans.vector_search import parse_search_options, search_rows
+
+        if len(arguments) not in (4, 5):
+            raise InvalidArgument(
+                f"{VECTOR_SEARCH} takes the name of a table, a column, a list of numbers, the number of rows, and "
+                "optionally a text such as 'metric=cosine'"
+            )
+        table, column, query, k, *options = arguments
+        metric = parse_search_options(str(options[0])) if options else DEFAULT_METRIC
+        metadata = self.catalog.table(_qualify_name(str(table), database))._metadata
+        return search_rows(metadata, str(column), query, k, metric=metric)
 
     def value(self, name: str, arguments: Sequence[object], database: str | None) -> str | None:
         from morrow.writers.operations.partition_filters import find_greatest_partition

@@ -19,14 +19,16 @@ from morrow.tables.maintenance import Maintenance
 from morrow.tables.row_operations import RowOperations
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pandas as pd
     import polars as pl
     import pyarrow as pa
 
     from morrow.engine.format.schema import TableSchema
     from morrow.engine.plan.consumers import Consumers
-    from morrow.readers.execution.duckdb_relation import PaimonDataset
+    from morrow.readers.execution.datasets import PaimonDataset
     from morrow.scans.changes import Changes, ChangeStream, Mode, Start, StreamMode
+    from morrow.scans.lookups import MissingRows
     from morrow.scans.system_tables import SystemScan
     from morrow.tables.alteration import Alteration
     from morrow.tables.history import Branches, SchemaList, SnapshotList, Tags
@@ -322,7 +324,8 @@ class Table(RowOperations, Maintenance, Following):
 
         Args:
             columns: output columns in order; None for all. ``info.name`` is a member of the ROW column ``info``, and
-                becomes a column ``name``.
+                becomes a column ``name``. Tables with row tracking also have ``_ROW_ID`` and ``_SEQUENCE_NUMBER``, the
+                snapshot that last wrote the row.
             filter: a SQL condition (``"amount > 10 AND dt = '2024-05-14'"``), or a pyarrow or Polars expression.
             limit: maximum number of rows; reading stops there.
             engine: ``duckdb``: DuckDB reads the rows by the SQL of `Scan.to_sql`, and spills to disk if memory is
@@ -384,6 +387,97 @@ class Table(RowOperations, Maintenance, Following):
     def head(self, rows: int = 5, **at: Unpack[TravelArguments]) -> pl.DataFrame:
         """Return up to `rows` rows as a Polars DataFrame. Other arguments and errors as of `scan`."""
         return self.scan(limit=rows, **at).to_polars()
+
+    @expose_travel_arguments
+    def get(
+        self, key: object, columns: Sequence[str] | None = None, **at: Unpack[TravelArguments]
+    ) -> dict[str, Any] | None:
+        """Return the row with this primary key as a dict, None if the table has no such row.
+
+        Only the row groups that may hold the key are read, and only the versions of this key are merged. Values are
+        those of `to_polars`: maps are lists of key and value.
+
+        Args:
+            key: the value of the key column; for several key columns, a tuple of values in the order of
+                `primary_keys`, or a mapping by name.
+            columns: the columns of the result in order; None for all.
+            as_of, snapshot, tag, timestamp, watermark, version, branch: as for `scan`.
+
+        Raises:
+            InvalidArgument: the table has no primary key, or the key lacks a column, is null or has another type.
+            ColumnNotFound: the key or `columns` name a column that does not exist. Other errors as `scan` and reads.
+        """
+        from morrow.scans.lookups import get_row
+
+        return get_row(self._metadata, key, columns, parse_travel(**at))
+
+    @expose_travel_arguments
+    def get_many(
+        self,
+        keys: object,
+        columns: Sequence[str] | None = None,
+        *,
+        missing: MissingRows = "null",
+        **at: Unpack[TravelArguments],
+    ) -> pl.DataFrame:
+        """Return the rows with these primary keys as a Polars DataFrame, in the order of the keys.
+
+        A key that is given twice is returned twice.
+
+        Args:
+            keys: rows with the columns of the primary key, as for `upsert`: a DataFrame, an Arrow table, a dict of
+                columns or a list of dicts. Other columns are ignored.
+            columns: the columns of the result in order; None for all.
+            missing: ``null``: a key without a row gives a row of this key with nulls in the other columns, as a left
+                join does, so row i of the result belongs to row i of `keys`. ``skip`` leaves such keys out, ``error``
+                refuses them.
+            as_of, snapshot, tag, timestamp, watermark, version, branch: as for `scan`.
+
+        Raises:
+            InvalidArgument: the table has no primary key, the data lacks a key column or has values of another type,
+                or (``error``) a key has no row.
+            ColumnNotFound: `columns` names a column that does not exist. Other errors as `scan` and reads.
+        """
+        from morrow.scans.lookups import get_rows
+
+        return get_rows(self._metadata, keys, columns, missing, parse_travel(**at))
+
+    @expose_travel_arguments
+    def search(
+        self,
+        column: str,
+        query: Sequence[float] | npt.NDArray[Any],
+        k: int,
+        *,
+        filter: FilterLike | None = None,
+        metric: str = "l2",
+        columns: Sequence[str] | None = None,
+        **at: Unpack[TravelArguments],
+    ) -> pl.DataFrame:
+        """Return the `k` rows whose vectors are nearest to a query vector, best first.
+
+        The search is exact: it reads and scores all vectors that the filter keeps. Rows without a vector are left out.
+        Of rows with equal scores, those that a scan returns first win.
+
+        Args:
+            column: a VECTOR, or an ARRAY of numbers whose arrays have the length of the query.
+            query: a list, numpy array or series of numbers.
+            k: the maximum number of rows.
+            filter: only rows that fulfil it are searched, as for `scan`.
+            metric: ``l2``, ``cosine`` or ``inner_product``.
+            columns: output columns in order; None for all.
+
+        Returns: the columns, then ``__paimon_search_score`` (Float64), higher for nearer rows: 1 / (1 + squared
+            distance), the cosine, or the inner product.
+
+        Raises:
+            InvalidArgument: the query, metric or column does not fit. Others as of `scan`.
+        """
+        from morrow.scans.vector_search import search_table
+
+        return search_table(
+            self._metadata, column, query, k, filter=filter, metric=metric, columns=columns, travel=parse_travel(**at)
+        )
 
     @expose_travel_arguments
     def dataset(self, **at: Unpack[TravelArguments]) -> PaimonDataset:

@@ -40,7 +40,14 @@ from morrow.engine.structs import replace
 from morrow.engine.units import format_count
 from morrow.readers.casts.dtypes import cast_layout, to_arrow_array, to_arrow_table
 from morrow.readers.execution.section_frames import filter_frame, make_empty_frame, scan_section_pieces
-from morrow.readers.execution.section_reads import check_complete, count_rows, join_masks, read_sections, scan_sections
+from morrow.readers.execution.section_reads import (
+    check_complete,
+    count_rows,
+    join_masks,
+    look_up_sections,
+    read_sections,
+    scan_sections,
+)
 from morrow.readers.execution.strategy import (
     SCANS,
     Choice,
@@ -158,7 +165,8 @@ def _run_choices(
         if found is not None:
             return found, None
         choices = [replace(choice, way=Way.SCAN) for choice in choices]
-    read = read_sections(plan, [choice for choice in choices if choice.way not in SCANS], store)
+    found, choices = look_up_sections(plan, choices, store)
+    read = [*found, *read_sections(plan, [choice for choice in choices if choice.way not in SCANS], store)]
     left = [choice for choice in choices if choice.way in SCANS]
     # Polars copies frames of several chunks to select from them.
     rows = [frame if frame.columns == [*plan.columns] else frame.select(cols(plan.columns)) for frame in read]

@@ -16,7 +16,7 @@ from posixpath import basename
 import polars as pl
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.file_formats import BLOB, VECTOR_INFIX
+from morrow.engine.format.file_formats import is_dedicated_file
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField
@@ -48,10 +48,10 @@ def scan_section(plan: ScanPlan, section: Section, masks: Sequence[Mask], store:
     one_by_one = is_file_dependent(plan, fields)
 
     def looked_up(file: DataFile) -> bool:
-        return not beside or (retractions and file.may_hold_retractions)
+        return not beside or (retractions and file.may_hold_retractions) or _find_part(file) is not None
 
     parts = [
-        _scan_masked(plan, section, group, group_masks, retractions, fields, store)
+        _scan_masked(plan, section, group, group_masks, retractions, fields, store, _find_part(group[0]))
         if looked_up(group[0])
         else _scan_beside(plan, section, group, group_masks, fields, store)
         for group, group_masks in _scan_groups(section, masks, looked_up, alone, one_by_one)
@@ -70,9 +70,16 @@ def scan_section_pieces(
     retractions = section.kind is SectionKind.RAW and plan.drops_retractions
     for group in _scan_groups(section, masks, lambda _: True, alone=True, one_by_one=is_file_dependent(plan, fields)):
         for file, mask in zip(*group, strict=True):
-            for start in range(0, file.row_count, strategy.PIECE_ROWS):
-                part = start, strategy.PIECE_ROWS
+            first, rows = _find_part(file) or (0, file.row_count)
+            for start in range(first, first + rows, strategy.PIECE_ROWS):
+                part = start, min(strategy.PIECE_ROWS, first + rows - start)
                 yield _scan_masked(plan, section, [file], [mask], retractions, fields, store, part)
+
+
+def _find_part(file: DataFile) -> tuple[int, int] | None:
+    """Return the start position and the number of the stored rows that are read of a file; None for all of them."""
+    rows = None if file.deletion is None else file.deletion.rows
+    return None if rows is None else (rows[0], rows[1] - rows[0])
 
 
 def make_empty_frame(fields: Sequence[DataField]) -> pl.LazyFrame:
@@ -103,7 +110,8 @@ def _scan_groups(
         file, mask, start = each
         masked = mask is not None and looked_up(file)
         raw = section.kind is SectionKind.RAW
-        apart = start // MAX_POSITIONED_ROWS, masked and raw, file.path if one_by_one or (masked and alone) else ""
+        is_alone = one_by_one or (masked and alone) or _find_part(file) is not None
+        apart = start // MAX_POSITIONED_ROWS, masked and raw, file.path if is_alone else ""
         return *apart, file.schema_id, file.format, file.write_columns or (), file.may_hold_retractions
 
     grouped = groupby(sorted(zip(section.files, masks, starts), key=shape), key=shape)
@@ -209,9 +217,15 @@ def _find_holders(plan: ScanPlan, newest_first: Sequence[DataFile], field: DataF
     return [file for file in newest_first if field.id in _list_field_ids(plan, file)]
 
 
+def find_anchor(section: Section) -> DataFile:
+    """Return the oldest data file of a STITCH section, whose deletion vector holds the deleted rows of the section."""
+    normal = [file for file in section.files if not _is_dedicated(file)] or list(section.files)
+    return min(normal, key=lambda file: (file.max_sequence, basename(file.path)))
+
+
 def _is_dedicated(file: DataFile) -> bool:
     """Return whether a file holds a column of BLOBs, or the vectors alone."""
-    return file.format == BLOB or VECTOR_INFIX in basename(file.path)
+    return is_dedicated_file(basename(file.path))
 
 
 def _find_row_range(section: Section) -> tuple[int, int]:

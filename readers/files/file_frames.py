@@ -30,8 +30,9 @@ from morrow.engine.format.row_kinds import INSERT, NAMES, build_rowkind
 from morrow.engine.format.schema import (
     ROW_ID_FIELD,
     ROWKIND_FIELD,
-    SEQUENCE_NUMBER_FIELD,
+    STORED_TRACKED,
     SYSTEM_FIELD_ID_START,
+    TRACKED,
     VALUE_KIND_FIELD,
 )
 from morrow.engine.format.types import (
@@ -220,7 +221,9 @@ def list_written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]
     # If writers record the columns of a keyed table's file, they leave out the columns of the merge.
     merged = [field for field in fields if field.id >= SYSTEM_FIELD_ID_START]
     return tuple(
-        field for field in dict.fromkeys((*fields, *TRACKED)) if field.name in file.write_columns or field in merged
+        field
+        for field in dict.fromkeys((*fields, *STORED_TRACKED))
+        if field.name in file.write_columns or field in merged
     )
 
 
@@ -281,10 +284,6 @@ def _project_column(
         place = where if change is not None else f"{where}, column {field.name}" if where else f"column {field.name}"
         column = cast_expression(column, written.type, field.type, where=place, zone=zone, change=change)
     return column if written.name == field.name else column.alias(field.name)
-
-
-TRACKED = (ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD)
-"""Columns that files of tables with row tracking may hold in addition to the table's columns."""
 
 
 def list_virtual_columns(plan: ScanPlan, fields: Sequence[DataField]) -> tuple[DataField, ...]:

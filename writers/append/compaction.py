@@ -4,7 +4,7 @@ Tables without buckets: files below 70 % of the target size, and files with more
 ``compaction.delete-ratio-threshold``, are packed partition by partition, the smallest first. A pack is complete when it
 holds two files and twice the target size (each file counts for ``source.split.open-file-cost`` more). The remaining
 files make another pack if there are ``compaction.min.file-num`` of them. Files whose deletion vectors are in the same
-index file go into the same pack, which is always compacted.
+index file go into the same pack, which is always compacted. With data evolution, see `column_files`.
 
 Fixed buckets: see `bucket_compaction`.
 """
@@ -15,6 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.deletion_vectors import INDEX_TYPE
 from morrow.engine.format.manifest_entries import DataFileMeta, IndexFileMeta
@@ -24,9 +26,11 @@ from morrow.engine.options.declared.maintenance import COMPACTION_FILE_NUM_LIMIT
 from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count
-from morrow.writers.append.bucket_compaction import check_rewritable, compute_small_size, rewrite_files
+from morrow.writers.append.bucket_compaction import compute_small_size, rewrite_files
+from morrow.writers.append.column_files import materialize_groups, pick_group_packs, rewrite_groups
 from morrow.writers.append.writer import UNAWARE, AppendWriter
 from morrow.writers.buckets.bucket_state import BucketState, filter_bucket_numbers, restore_partitions
+from morrow.writers.commit.conflicts import list_global_indexes
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.data_files import Placement, delete_files
@@ -58,7 +62,7 @@ def compact_append(
     Returns: one message for each rewrite; none when no rewrite is worthwhile. All new files are durable.
 
     Raises:
-        Unsupported: a table whose rows have ids, or that is clustered incrementally.
+        Unsupported: a table that is clustered incrementally.
         CorruptFile, FileMissing: a file that cannot be read. StorageError: after any error nothing new stays.
     """
     target = enable_compaction(target)
@@ -76,7 +80,6 @@ def compact_append(
 
 def enable_compaction(target: WriteTarget) -> WriteTarget:
     """Return the table without ``write-only``, for compaction. Raises `Unsupported` as `compact_append`."""
-    check_rewritable(target)
     if target.write.incremental_clustering:
         raise Unsupported("compaction of an incrementally clustered table", where=target.where)
     return replace(target, write=replace(target.write, write_only=False))
@@ -119,9 +122,14 @@ def compact_pack(
     target: WriteTarget, place: Placement, files: Sequence[DataFileMeta], vectors: DeletionMaintainer | None
 ) -> CommitMessage:
     """Rewrite one pack. `vectors` has all deletion vectors of the index files that hold the vectors of these files."""
-    written = rewrite_files(target, place, files, vectors)
+    written: list[DataFileMeta] = []
     changes = IndexChanges()
     try:
+        if target.options.data_evolution:
+            for file in rewrite_groups(target, place, files, vectors):
+                written.append(file)  # noqa: PERF402  # the error path needs the files written so far
+        else:
+            written += rewrite_files(target, place, files, vectors)
         if vectors is not None:
             for file in files:
                 vectors.remove(file.file_name)
@@ -138,6 +146,40 @@ def compact_pack(
         compact_new_index_files=changes.new,
         compact_deleted_index_files=changes.replaced,
     )
+
+
+def materialize_append(
+    target: WriteTarget, snapshot: Snapshot | None, partitions: Sequence[bytes] | None
+) -> list[CommitMessage]:
+    """Rewrite the rows of a data-evolution table beside which rows are deleted; they get new ids.
+
+    Global indexes of the partitions, which hold the old ids, are dropped. Arguments and errors are as of
+    `compact_append`.
+    """
+    messages: list[CommitMessage] = []
+    try:
+        for place, state in restore_partitions(target, snapshot, partitions).items():
+            vectors = DeletionMaintainer(target, place.partition, place.bucket, state.index_files, rolling=True)
+            before, after = materialize_groups(target, place, state.files, vectors)
+            if before:
+                message = CommitMessage(
+                    partition=place.partition,
+                    bucket=place.bucket,
+                    total_buckets=target.options.bucket,
+                    compact_before=tuple(before),
+                    compact_after=tuple(after),
+                )
+                messages.append(message)
+                changes, indexes = vectors.write(), list_global_indexes(target, snapshot, place.partition)
+                messages[-1] = msgspec.structs.replace(
+                    message,
+                    compact_new_index_files=changes.new,
+                    compact_deleted_index_files=(*changes.replaced, *indexes),
+                )
+    except BaseException:
+        TableCommit(target).abort(messages)
+        raise
+    return messages
 
 
 # --- which files ---
@@ -171,6 +213,8 @@ def pick_packs(
 ) -> list[tuple[DataFileMeta, ...]]:
     """Return the files of each rewrite of one partition of a table without buckets; no two share an index file."""
     options = target.write
+    if target.options.data_evolution:
+        return pick_group_packs(target, state.files, state.index_files, compute_small_size(options), full=full)
     cost = options.open_file_cost
     everything = full and options.force_rewrite_all
     files = [file for file in state.files if everything or _is_worth_it(file, options, vectors, full)]

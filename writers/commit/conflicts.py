@@ -3,6 +3,7 @@
 * a file that is deleted (or gets a deletion vector) must still be in the table, and an added file must be new;
 * above level 0 the key ranges of a bucket's files must not overlap;
 * the number of buckets of a partition only changes by overwriting it;
+* with data evolution, files that share row ids have the same ones, and a file of columns needs files of its rows;
 * the files in which a compaction looked up keys must still be all files above level 0, and the rows that it moves from
   bucket -2 must be newer than all rows of their bucket. (Java has neither check.)
 
@@ -20,23 +21,31 @@ any other (global indexes)                  the files that the commit deletes by
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from morrow.engine.errors import CommitConflict, InvalidArgument
+from morrow.engine.errors import CommitConflict, InvalidArgument, NotFound, Unsupported
 from morrow.engine.format.binary_row import decode_columns
+from morrow.engine.format.file_formats import is_dedicated_file
 from morrow.engine.format.manifest_entries import (
     ADD,
     DELETE,
     DELETION_VECTORS_INDEX,
     HASH_INDEX,
+    DataFileMeta,
     IndexEntry,
+    IndexFileMeta,
+    index_entries_of,
     index_frame,
+    to_data_files,
 )
+from morrow.engine.format.snapshot import COMPACT, Snapshot
 from morrow.engine.names import ADDS, ALONE, BASE, CHANGED, DELETED_FIRST, DELETES, KIND, VECTOR
+from morrow.engine.options.declared.features import GLOBAL_INDEX_COLUMN_UPDATE_ACTION
+from morrow.engine.plan.manifests import list_delta_manifests, read_index_entries, read_manifest_entries
 from morrow.engine.plan.sections import number_buckets, rank_keys
 from morrow.writers.commit.base_entries import IDENTITY
 from morrow.writers.commit.messages import FirstSequenceNumber, LookupFiles
@@ -44,6 +53,7 @@ from morrow.writers.commit.premise import Misplaced
 from morrow.writers.target import WriteTarget
 
 ADVICE = "somebody else committed to the same files first: read the table again and retry"
+THROW_ERROR, IGNORE = "throw_error", "ignore"
 LEVEL = ["_PARTITION", "_BUCKET", "_LEVEL"]
 
 
@@ -65,6 +75,7 @@ def check_conflicts(
     overwrite: bool,
     base_index: pl.DataFrame | None,
     delta_index: pl.DataFrame | None,
+    next_row_id: int | None = None,
 ) -> None:
     """Raise `CommitConflict` if `delta` cannot follow `base`, `AlreadyCommitted` if `base` contains it.
 
@@ -74,7 +85,10 @@ def check_conflicts(
         overwrite: whether to commit an OVERWRITE snapshot, which may change the number of buckets.
         base_index, delta_index: previous and changed index entries (columns of `decode_index_manifest`). They are given
             for tables without buckets that have deletion vectors, since vectors must not be lost either.
+        next_row_id: the first row id that `base` does not use, if `delta` may add columns of older rows.
     """
+    if target.options.data_evolution:
+        _check_row_ids(target, base, delta, next_row_id)
     if delta_index is not None:
         base = _join_vectors(base, base_index)
         delta = _join_delta_vectors(target, base, delta, delta_index)
@@ -192,6 +206,52 @@ def _check_key_ranges(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFra
         )
 
 
+def _check_row_ids(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame, next_row_id: int | None) -> None:
+    """Check that files with the same row ids have the same range of them, or lie in it if they are dedicated.
+
+    With `next_row_id`, files for older rows must belong to files of `base` with exactly these rows.
+    """
+    columns = ["_FILE_NAME", "_PARTITION", "_BUCKET", "_FIRST_ROW_ID", "_ROW_COUNT"]
+    named = delta.filter(delta["_FIRST_ROW_ID"].is_not_null())
+    added, gone = named.filter(named["_KIND"] == ADD), named.filter(named["_KIND"] == DELETE)["_FILE_NAME"]
+    if not named.height:
+        return
+    kept = base.filter(base["_FIRST_ROW_ID"].is_not_null() & ~base["_FILE_NAME"].is_in(gone.implode()))
+    living = pl.concat([kept.select(columns), added.select(columns)]).sort("_FIRST_ROW_ID", "_ROW_COUNT")
+    dedicated = pl.Series(map(is_dedicated_file, living["_FILE_NAME"]), dtype=pl.Boolean)
+    whole = living.filter(~dedicated)
+    first, rows = (whole[name].to_numpy() for name in columns[-2:])
+    last = first + rows - 1
+    same = (first[1:] == first[:-1]) & (rows[1:] == rows[:-1])
+    meets = (first[1:] <= np.maximum.accumulate(last)[:-1]) & ~same
+    if meets.any():
+        raise _make_row_error(target, whole.row(int(np.argmax(meets)) + 1, named=True), "overlap those of other files")
+    ranges = ["_PARTITION", "_BUCKET", "_FIRST_ROW_ID", "_ROW_COUNT"]
+    deleted = named.filter(named["_KIND"] == DELETE).select(ranges).unique()
+    left = kept.join(deleted.join(added, on=ranges, how="anti"), on=ranges, how="semi")
+    left = left.filter(~pl.Series(map(is_dedicated_file, left["_FILE_NAME"]), dtype=pl.Boolean))
+    if left.height:
+        raise _make_row_error(target, left.row(0, named=True), "lose the files of their other columns")
+    if next_row_id is not None:
+        normal = added.filter(~pl.Series(map(is_dedicated_file, added["_FILE_NAME"]), dtype=pl.Boolean))
+        older = normal.filter(normal["_FIRST_ROW_ID"] < next_row_id)
+        alone = older.join(kept.select(ranges), on=ranges, how="anti")
+        if alone.height:
+            raise _make_row_error(target, alone.row(0, named=True), "are not those of a file")
+    parts = living.filter(dedicated)
+    at = np.searchsorted(first, parts["_FIRST_ROW_ID"].to_numpy(), side="right") - 1
+    ends = (parts["_FIRST_ROW_ID"] + parts["_ROW_COUNT"] - 1).to_numpy()
+    outside = (at < 0) | (ends > last[np.maximum(at, 0)]) if len(last) else np.ones(parts.height, bool)
+    if outside.any():
+        raise _make_row_error(target, parts.row(int(np.argmax(outside)), named=True), "are not those of a data file")
+
+
+def _make_row_error(target: WriteTarget, file: Mapping[str, Any], problem: str) -> CommitConflict:
+    low, high = file["_FIRST_ROW_ID"], file["_FIRST_ROW_ID"] + file["_ROW_COUNT"] - 1
+    where = _place(target, file["_PARTITION"])
+    return CommitConflict(f"{where}: the row ids {low} to {high} of {file['_FILE_NAME']} {problem}; {ADVICE}")
+
+
 def _find_overlap(target: WriteTarget, living: pl.DataFrame) -> tuple[dict[str, Any], dict[str, Any]] | None:
     types = [target.schema.by_name[name].type for name in target.schema.trimmed_primary_keys]
     bounds = decode_columns(pl.concat([living["_MIN_KEY"], living["_MAX_KEY"]]), types, where=target.where)
@@ -203,6 +263,90 @@ def _find_overlap(target: WriteTarget, living: pl.DataFrame) -> tuple[dict[str, 
         return None
     at = int(np.argmax(meet))
     return living.row(int(order[at]), named=True), living.row(int(order[at + 1]), named=True)
+
+
+def check_columns(
+    target: WriteTarget, latest: Snapshot, planned_on: int, added: Iterable[tuple[bytes, DataFileMeta]]
+) -> None:
+    """Check that nobody has written the same columns of the same rows since the snapshot `planned_on`, as Java does.
+
+    Args:
+        added: partitions with files of columns of older rows.
+
+    Raises:
+        CommitConflict: another commit has, or snapshots in between have expired.
+    """
+    metadata = target.metadata
+    own = [(file.first_row_id or 0, file.row_count, set(_list_written_ids(target, file))) for _, file in added]
+    try:
+        end = metadata.snapshot(planned_on).next_row_id or 0
+        later = [metadata.snapshot(number) for number in range(planned_on + 1, latest.id + 1)] if own else []
+    except NotFound as error:
+        raise CommitConflict(f"{target.where}: snapshots expired while rows were read ({error}); {ADVICE}") from error
+    for snapshot in later:
+        if snapshot.commit_kind == COMPACT:
+            continue
+        for frame in read_manifest_entries(metadata, list_delta_manifests(metadata, snapshot)):
+            older = frame.filter(pl.col("_FIRST_ROW_ID") < end)
+            for first, rows, ids in own if older.height else ():
+                begins, ends = pl.col("_FIRST_ROW_ID") < first + rows, pl.col("_FIRST_ROW_ID") + pl.col("_ROW_COUNT")
+                met = to_data_files(older.filter(begins, ends > first))
+                if any(not ids.isdisjoint(_list_written_ids(target, file)) for file in met):
+                    raise CommitConflict(
+                        f"{target.where}: snapshot {snapshot.id} wrote the same columns of the row ids {first} to "
+                        f"{first + rows - 1}; {ADVICE}"
+                    )
+
+
+def _list_written_ids(target: WriteTarget, file: DataFileMeta) -> Iterator[int]:
+    """Yield the ids of the columns that a file holds."""
+    fields = target.metadata.schema(file.schema_id).fields
+    return (field.id for field in fields if file.write_cols is None or field.name in file.write_cols)
+
+
+# --- global indexes ---
+
+
+def list_global_indexes(target: WriteTarget, snapshot: Snapshot | None, partition: bytes) -> list[IndexFileMeta]:
+    """Return the global indexes of a partition."""
+    index = None if snapshot is None else read_index_entries(target.metadata, snapshot)
+    if index is None:
+        return []
+    own = index["_GLOBAL_INDEX"].is_not_null() & (index["_PARTITION"] == pl.lit(partition, pl.Binary))
+    return [entry.file for entry in index_entries_of(index.filter(own))]
+
+
+def find_stale_indexes(
+    target: WriteTarget, snapshot: Snapshot | None, changed: Iterable[tuple[bytes, DataFileMeta]]
+) -> list[IndexEntry]:
+    """Return the global indexes of `snapshot` on columns that files of columns change in their partition.
+
+    Args:
+        changed: partitions with files of columns of older rows.
+
+    Raises:
+        Unsupported: there are any, unless ``global-index.column-update-action`` says otherwise.
+    """
+    action = target.write.given.get(GLOBAL_INDEX_COLUMN_UPDATE_ACTION)
+    index = None if snapshot is None else read_index_entries(target.metadata, snapshot)
+    if index is None or action == IGNORE or not index["_GLOBAL_INDEX"].is_not_null().any():
+        return []
+    ids: dict[bytes, set[int]] = {}
+    for partition, file in changed:
+        ids.setdefault(partition, set()).update(_list_written_ids(target, file))
+    kept = index.filter(index["_GLOBAL_INDEX"].is_not_null())
+    columns = kept["_GLOBAL_INDEX"].struct
+    extra = (each or [] for each in columns.field("_EXTRA_FIELD_IDS").to_list())
+    indexed = zip(kept["_PARTITION"].to_list(), columns.field("_INDEX_FIELD_ID").to_list(), extra)
+    stale = [not ids.get(partition, set()).isdisjoint((one, *others)) for partition, one, others in indexed]
+    found = index_entries_of(kept.filter(pl.Series(stale, dtype=pl.Boolean)))
+    if found and action == THROW_ERROR:
+        raise Unsupported(
+            "an update of a column with a global index, which would be wrong then,",
+            where=target.where,
+            hint=f"drop the index first, or set {GLOBAL_INDEX_COLUMN_UPDATE_ACTION} = drop_partition_index",
+        )
+    return found
 
 
 # --- deletion vectors of tables without buckets ---

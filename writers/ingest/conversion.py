@@ -21,6 +21,8 @@ from morrow.engine.format.arrow_buffers import read_validity
 from morrow.engine.format.row_kinds import DELETE, INSERT, RETRACT_BIT, UPDATE_AFTER, UPDATE_BEFORE
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import to_polars_dtype
+from morrow.engine.format.variant_building import encode_arrow
+from morrow.engine.format.variant_json import encode_json_column
 from morrow.engine.names import clear_pattern_name
 from morrow.engine.polars_threads import check_process
 from morrow.engine.polars_versions import export_series, import_array
@@ -37,6 +39,7 @@ from morrow.writers.ingest.validation import (
     is_text,
     narrow_type,
     show_value,
+    to_plain,
 )
 from morrow.writers.target import WriteTarget
 
@@ -146,7 +149,9 @@ def _cast(array: pa.Array, kind: t.DataType) -> pa.Array:
 def _has_required_member(kind: t.DataType) -> bool:
     """Return whether a part of the type is NOT NULL, which Arrow arrays do not enforce."""
     match kind:
-        case t.ArrayType() | t.VectorType():
+        case t.VectorType():
+            return True
+        case t.ArrayType():
             inside: tuple[t.DataType, ...] = (kind.element,)
         case t.MapType():
             inside = (kind.value,)
@@ -226,11 +231,23 @@ def _cast_vector(array: pa.Array, kind: t.DataType) -> pa.Array:
         size = kind.length
         values = array.values[array.offset * size : (array.offset + len(array)) * size]
         present = pa.array(read_validity(array).repeat(size)) if array.null_count else None
-        values = _cast_nested(values, kind.element, "element", present)
+        values = _cast_nested(values, kind.element.with_nullable(False), "element", present)
         return pa.FixedSizeListArray.from_arrays(values, type=kind.arrow(), mask=make_null_mask(array))
     if not kinds.is_list(array.type):
         raise Misfit(f"give lists of {kind.length} elements")
-    return _cast_vector(array.cast(pa.list_(array.type.value_type, kind.length)), kind)
+    return _cast_vector(_fix_length(array, kind.length), kind)
+
+
+def _fix_length(array: pa.Array, length: int) -> pa.Array:
+    """Return lists as lists of a fixed size. Arrow's own cast refuses null lists of another length."""
+    (starts, values), present = find_live_values(array), read_validity(array)
+    lengths = np.diff(starts)
+    if (wrong := present & (lengths != length)).any():
+        raise pa.ArrowInvalid(f"it has {format_count(int(lengths[wrong.argmax()]), 'element')}, not {length}")
+    if array.null_count:
+        places = starts[:-1, None] + np.arange(length)
+        values = values.take(pa.array(places.ravel(), mask=~present.repeat(length)))
+    return pa.FixedSizeListArray.from_arrays(values, length, mask=make_null_mask(array))
 
 
 def _cast_entries(array: pa.Array, key: t.DataType, value: t.DataType, target: pa.DataType) -> pa.Array:
@@ -270,8 +287,11 @@ def _cast_row(array: pa.Array, kind: t.DataType) -> pa.Array:
     if extra:
         raise Misfit(f"there is no member {extra[0]!r}")
     present = array.is_valid()
+    # Null structs may hide lists of another length than a vector's.
+    hides = array.null_count > 0 and t.has_type(kind, t.VectorType)
+    values = array.flatten() if hides else [array.field(i) for i in range(len(given))]
     members = [
-        _cast_nested(array.field(given.index(f.name)), f.type, f.name, present)
+        _cast_nested(values[given.index(f.name)], f.type, f.name, present)
         if f.name in given
         else _make_absent_member(f, array)
         for f in kind.fields
@@ -305,8 +325,10 @@ def _cast_nested(array: pa.Array, kind: t.DataType, name: str, present: pa.Array
 def _cast_variant(array: pa.Array, kind: t.DataType) -> pa.Array:
     wanted = kind.arrow()
     names = {array.type.field(i).name for i in range(array.type.num_fields)} if kinds.is_struct(array.type) else set()
-    if names != {"value", "metadata"}:
-        raise Misfit("give structs of the Parquet variant encoding (value, metadata)")
+    if is_text(array.type):
+        return encode_json_column(array)
+    if names != {"value", "metadata"} or not all(_is_bytes(member.type) for member in array.type):
+        return encode_arrow(to_plain(array))
     members = [array.field(f.name).cast(pa.binary()) for f in wanted]
     return pa.StructArray.from_arrays(members, fields=list(wanted), mask=make_null_mask(array))
 
@@ -403,6 +425,26 @@ def convert_rows(
     free = {f.name for f in fields if f.type.nullable and f.name not in kept} if nulls or fills else set[str]()
     _check_names(target, source, fields, row_kinds.column, free)
     return _convert_pieces(target, source, fields, row_kinds, stored)
+
+
+def convert_columns(data: object, fields: Sequence[t.DataField], where: str) -> pl.DataFrame:
+    """Return these columns of the data, which may contain nulls; other columns are ignored.
+
+    Raises:
+        InvalidArgument: a column is missing, or a value does not fit its type. Other errors as `open_source`.
+    """
+    source = open_source(data, fields)
+    absent = [field.name for field in fields if field.name not in source.names]
+    if absent and source.names:
+        raise InvalidArgument(
+            f"{where}: the data lacks the column {absent[0]!r}; it must have {', '.join(each.name for each in fields)}"
+        )
+    pieces, row = [pl.DataFrame(schema={field.name: dtypes_to_polars_dtype(field.type) for field in fields})], 0
+    for piece in source.pieces:
+        if source.names:
+            pieces.append(pl.DataFrame([_cast_column(piece, field, row, False) for field in fields]))
+        row += len(piece)
+    return pl.concat(pieces)
 
 
 def _check_names(

@@ -12,11 +12,12 @@ from morrow.engine.options.declarations import (
     NO_BLOBS,
     NO_INDEXES,
     NOT_WRITTEN,
+    ONE_INFERENCE,
     OTHER_ROWS,
     REAL,
     TEXT,
-    UNSHREDDED,
     Stage,
+    declare_honoured,
     declare_idle,
     declare_refused,
     explain_dependency,
@@ -96,14 +97,14 @@ BLOB_WRITE_NULL_ON_FETCH_FAILURE = declare_idle(
     NO_BLOBS, "blob-write-null-on-fetch-failure", BOOL, False, "Writes null where a blob cannot be had"
 )
 DATA_EVOLUTION_REASSIGN_SKIP_CONTIGUOUS_ROW_COUNT = declare_idle(
-    explain_dependency("data-evolution.enabled"),
+    "Morrow does not give new row ids",
     "data-evolution.reassign.skip-contiguous-row-count",
     LONG,
     1_000_000_000,
     "Rows in a row that keep their ids",
 )
 DATA_EVOLUTION_ROW_ID_CONFLICT_REWRITE_MAX_SIZE = declare_idle(
-    explain_dependency("data-evolution.enabled"),
+    "Morrow runs an update again after a conflict",
     "data-evolution.row-id-conflict-rewrite.max-size",
     MEMORY,
     256 << 20,
@@ -117,106 +118,100 @@ DATA_EVOLUTION_ROW_SIDECAR_ENABLED = declare_refused(
     "Writes rows beside columns",
 )
 DATA_EVOLUTION_ROW_SIDECAR_MAX_SELECTED_ROWS = declare_idle(
-    explain_dependency("data-evolution.enabled"),
+    explain_dependency("data-evolution.row-sidecar.enabled"),
     "data-evolution.row-sidecar.max-selected-rows",
     LONG,
     4096,
     "Rows up to which such files are read",
 )
 DATA_EVOLUTION_ROW_SIDECAR_MAX_SELECTION_RATIO = declare_idle(
-    explain_dependency("data-evolution.enabled"),
+    explain_dependency("data-evolution.row-sidecar.enabled"),
     "data-evolution.row-sidecar.max-selection-ratio",
     REAL,
     0.05,
     "Share of rows up to which such files are read",
 )
 DATA_EVOLUTION_MERGE_INTO_FILE_PRUNING = declare_idle(
-    explain_dependency("data-evolution.enabled"),
+    "Morrow prunes files always",
     "data-evolution.merge-into.file-pruning",
     BOOL,
     True,
     "Leaves files out of MERGE INTO",
 )
 DATA_EVOLUTION_MERGE_INTO_SOURCE_PERSIST = declare_idle(
-    explain_dependency("data-evolution.enabled"),
+    "Morrow reads the source of a merge once",
     "data-evolution.merge-into.source-persist",
     BOOL,
     False,
     "Keeps the source of MERGE INTO",
 )
 DATA_EVOLUTION_COMPACTION_REWRITE_ROW_IDS = declare_idle(
-    explain_dependency("data-evolution.enabled"),
+    "Morrow does not give new row ids",
     "data-evolution.compaction.rewrite-row-ids",
     BOOL,
     False,
     "Gives compacted rows new ids",
 )
-VARIANT_SHREDDING_SCHEMA = declare_refused(
-    refuse_unless(UNSHREDDED, (), Stage.WRITING),
+VARIANT_SHREDDING_SCHEMA = declare_honoured(
     "variant.shreddingSchema",
     TEXT,
     None,
     "Columns into which variants are shredded",
     former=("parquet.variant.shreddingSchema",),
 )
-VARIANT_INFER_SHREDDING_SCHEMA = declare_refused(
-    refuse_unless(UNSHREDDED, ("false",), Stage.WRITING),
+VARIANT_INFER_SHREDDING_SCHEMA = declare_honoured(
     "variant.inferShreddingSchema",
     BOOL,
     False,
     "Finds out into which columns variants are shredded",
 )
 VARIANT_SHREDDING_INFERENCE_MODE = declare_idle(
-    explain_dependency("variant.inferShreddingSchema"),
+    ONE_INFERENCE,
     "variant.shredding.inferenceMode",
     make_choice("per-file", "adaptive"),
     "per-file",
     "When it finds out",
 )
-VARIANT_SHREDDING_MAX_SCHEMA_WIDTH = declare_idle(
-    explain_dependency("variant.inferShreddingSchema"),
+VARIANT_SHREDDING_MAX_SCHEMA_WIDTH = declare_honoured(
     "variant.shredding.maxSchemaWidth",
     INT,
     300,
     "Most columns of a shredded variant",
 )
-VARIANT_SHREDDING_MAX_SCHEMA_DEPTH = declare_idle(
-    explain_dependency("variant.inferShreddingSchema"),
+VARIANT_SHREDDING_MAX_SCHEMA_DEPTH = declare_honoured(
     "variant.shredding.maxSchemaDepth",
     INT,
     50,
     "Deepest column of a shredded variant",
 )
-VARIANT_SHREDDING_MIN_FIELD_CARDINALITY_RATIO = declare_idle(
-    explain_dependency("variant.inferShreddingSchema"),
+VARIANT_SHREDDING_MIN_FIELD_CARDINALITY_RATIO = declare_honoured(
     "variant.shredding.minFieldCardinalityRatio",
     REAL,
     0.1,
     "Share of rows that must have a member",
 )
-VARIANT_SHREDDING_MAX_INFER_BUFFER_ROW = declare_idle(
-    explain_dependency("variant.inferShreddingSchema"),
+VARIANT_SHREDDING_MAX_INFER_BUFFER_ROW = declare_honoured(
     "variant.shredding.maxInferBufferRow",
     INT,
     4096,
     "Rows that are looked at",
 )
 VARIANT_SHREDDING_ADAPTIVE_MAX_INFER_BUFFER_ROW = declare_idle(
-    explain_dependency("variant.inferShreddingSchema"),
+    ONE_INFERENCE,
     "variant.shredding.adaptive.maxInferBufferRow",
     INT,
     256,
     "Rows that are looked at for later files",
 )
 VARIANT_SHREDDING_ADAPTIVE_RETENTION_RATIO = declare_idle(
-    explain_dependency("variant.inferShreddingSchema"),
+    ONE_INFERENCE,
     "variant.shredding.adaptive.retentionRatio",
     REAL,
     0.05,
     "Share of rows that keep a column",
 )
-VECTOR_FIELD = declare_refused(
-    refuse_unless("declare such columns as VECTOR"), "vector-field", TEXT, None, "Columns of arrays that are vectors"
+VECTOR_FIELD = declare_honoured(
+    "vector-field", NAMES, (), "VECTOR columns that comments have declared, see `__VECTOR_FIELD`"
 )
 VECTOR_FILE_FORMAT = declare_refused(
     refuse_unless(NOT_WRITTEN, (), Stage.WRITING), "vector.file.format", TEXT, None, "Format of files of vectors"
@@ -280,10 +275,9 @@ GLOBAL_INDEX_THREAD_NUM = declare_idle(
 GLOBAL_INDEX_EXTERNAL_PATH = declare_idle(
     NO_INDEXES, "global-index.external-path", TEXT, None, "Folder of global indexes"
 )
-GLOBAL_INDEX_COLUMN_UPDATE_ACTION = declare_idle(
-    NO_INDEXES,
+GLOBAL_INDEX_COLUMN_UPDATE_ACTION = declare_honoured(
     "global-index.column-update-action",
-    make_choice("throw_error", "drop_partition_index"),
+    make_choice("throw_error", "drop_partition_index", "ignore"),
     "throw_error",
     "What happens to a global index when its column is updated",
 )

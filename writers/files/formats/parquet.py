@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,17 @@ from morrow.engine.format.parquet_metadata import (
     decode_thrift,
     encode_thrift,
 )
+from morrow.engine.format.variant import decode
+from morrow.engine.format.variant_shredder import build_group_type, infer_shredding_type, parse_shredding_types, shred
 from morrow.engine.names import clear_pattern_name, col, get_series
+from morrow.engine.options.declared.features import (
+    VARIANT_INFER_SHREDDING_SCHEMA,
+    VARIANT_SHREDDING_MAX_INFER_BUFFER_ROW,
+    VARIANT_SHREDDING_MAX_SCHEMA_DEPTH,
+    VARIANT_SHREDDING_MAX_SCHEMA_WIDTH,
+    VARIANT_SHREDDING_MIN_FIELD_CARDINALITY_RATIO,
+    VARIANT_SHREDDING_SCHEMA,
+)
 from morrow.engine.options.declared.files import (
     PARQUET_BLOCK_SIZE,
     PARQUET_COMPRESSION,
@@ -62,7 +73,7 @@ from morrow.writers.files.encoders import Block, EncoderOptions, FieldPlace, Fil
 # DECIMAL(p, s)     INT32 up to precision 9, INT64 up to 18, then the fewest bytes that hold it
 # TIME              INT32, milliseconds
 # TIMESTAMP, LTZ    INT64 of milliseconds up to precision 3, of microseconds up to 6, then INT96
-# ARRAY             3 levels ``list`` and ``element``; MAP and MULTISET ``key_value`` with ``key`` and ``value``
+# ARRAY, VECTOR     3 levels ``list`` and ``element``; MAP and MULTISET ``key_value`` with ``key`` and ``value``
 # VARIANT           a group of two required BINARYs with the ids 0 and 1
 # ================  =======================================================================================
 #
@@ -106,8 +117,8 @@ def has_nanos(type_: t.DataType) -> bool:
 
 
 def _build_field(name: str, type_: t.DataType, field_id: int, at: FieldPlace) -> pa.Field:
-    if isinstance(type_, (t.VectorType, t.BlobType)):
-        raise Unsupported(f"a column of {type_} in Parquet files", where=at.where, hint="use ARRAY or BYTES")
+    if isinstance(type_, t.BlobType):
+        raise Unsupported(f"a column of {type_} in Parquet files", where=at.where, hint="use BYTES")
     if isinstance(type_, t.TimeType) and not WRITES_UTC_TIMES:
         raise Unsupported("a column of TIME in Parquet files with pyarrow 22", where=at.where, hint="install another")
     make = _STORED.get(type(type_))
@@ -157,7 +168,7 @@ _STORED: Mapping[type[t.DataType], Callable[[Any, FieldPlace], pa.DataType]] = {
     **dict.fromkeys((t.CharType, t.VarCharType), _build_text),
     **dict.fromkeys((t.BinaryType, t.VarBinaryType), _build_bytes),
     **dict.fromkeys((t.TimestampType, t.LocalZonedTimestampType), _build_timestamp),
-    t.ArrayType: _build_array,
+    **dict.fromkeys((t.ArrayType, t.VectorType), _build_array),
     t.MapType: _build_map,
     t.MultisetType: _build_multiset,
     t.RowType: _build_row,
@@ -344,21 +355,63 @@ class ParquetEncoder:
     head = MAGIC
 
     def __init__(self, layout: FileLayout, options: EncoderOptions) -> None:
-        self._schema = pa.schema([to_stored_field(field, options.where) for field in layout.fields])
         self._nanos = [has_nanos(field.type) for field in layout.fields]
+        self._fields, self._where = layout.fields, options.where
+        self._write = options.write
+        self._shredded = _find_shredding_types(layout, options)
+        self._infers = not self._shredded and options.write.given.get(VARIANT_INFER_SHREDDING_SCHEMA)
+        self._inferring = Lock()
+        self._set_schema()
         self._dictionaries = options.write.given.get(PARQUET_ENABLE_DICTIONARY)
         self._differences = options.write.given.get(PARQUET_WRITER_VERSION) not in FIRST_VERSION
+        self._properties = _parse_properties(options) | {"write_statistics": self._columns_with_statistics()}
+
+    def _set_schema(self) -> None:
+        """Set the types of the columns in the files."""
+        fields = [to_stored_field(field, self._where) for field in self._fields]
+        self._schema = pa.schema(
+            [
+                stored.with_type(_number_members(build_group_type(self._shredded[stored.name], is_top=True)))
+                if stored.name in self._shredded
+                else stored
+                for stored in fields
+            ]
+        )
         places = accumulate((len(list_leaf_paths(stored)) for stored in self._schema), initial=0)
         texts = ((stored.name, place) for stored, place in zip(self._schema, places) if is_text(stored.type))
         self._texts = tuple(texts)
         """Text columns, and the numbers of their chunks in a row group."""
-        self._properties = _parse_properties(options) | {"write_statistics": self._columns_with_statistics()}
+
+    def _infer(self, frame: pl.DataFrame) -> None:
+        """Infer the columns of variants from the first rows of a writer, for all of its files."""
+        if not self._infers:
+            return
+        with self._inferring:
+            if not self._infers:
+                return
+            given = self._write.given
+            for field in self._fields:
+                if isinstance(field.type, t.VariantType):
+                    sample = get_series(frame, field.name).head(given.get(VARIANT_SHREDDING_MAX_INFER_BUFFER_ROW))
+                    rows = [decode(row["value"], row["metadata"]) for row in sample.drop_nulls().to_list()]
+                    kind = infer_shredding_type(
+                        rows,
+                        width=given.get(VARIANT_SHREDDING_MAX_SCHEMA_WIDTH),
+                        depth=given.get(VARIANT_SHREDDING_MAX_SCHEMA_DEPTH),
+                        ratio=given.get(VARIANT_SHREDDING_MIN_FIELD_CARDINALITY_RATIO),
+                    )
+                    if not isinstance(kind, t.VariantType):
+                        self._shredded[field.name] = kind
+            self._set_schema()
+            self._infers = False
 
     def block(self, frame: pl.DataFrame) -> Block:
+        self._infer(frame)
         encodings = choose(frame, self._schema, dictionaries=self._dictionaries, differences=self._differences)
         return self._block(self._table(frame), encodings)
 
     def blocks(self, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:
+        self._infer(frame)
         if max(heights) >= MIN_SAMPLE_ROWS:
             return encode_one_by_one(self, frame, heights)
         table = self._table(frame.rechunk())
@@ -403,6 +456,8 @@ class ParquetEncoder:
     def _column(self, series: pl.Series, field: pa.Field, nanos: bool) -> pa.ChunkedArray:
         try:
             chunks = [export_series(piece) for piece in series.get_chunks()]
+            if field.name in self._shredded:
+                chunks = [shred(chunk, self._shredded[field.name]) for chunk in chunks]
             arrays = [to_stored_array(chunk, field.type, nanos=nanos) for chunk in chunks]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InvalidArgument(f"column {field.name!r} of {series.dtype} is not {field.type}: {error}") from error
@@ -413,6 +468,32 @@ class ParquetEncoder:
         if not any(self._nanos):
             return True
         return [path for stored in self._schema for path in list_leaf_paths(stored, without_int96=True)]
+
+
+def _find_shredding_types(layout: FileLayout, options: EncoderOptions) -> dict[str, t.DataType]:
+    """Return the shredding types of the VARIANT columns that the table's options name."""
+    text = options.write.given.get(VARIANT_SHREDDING_SCHEMA)
+    found = {} if text is None else parse_shredding_types(text, options.where)
+    variants = [field.name for field in layout.columns if isinstance(field.type, t.VariantType)]
+    return {name: kind for name, kind in found.items() if name in variants and not isinstance(kind, t.VariantType)}
+
+
+def _number_members(type_: pa.DataType, number: int = 0) -> pa.DataType:
+    """Return the type of a shredded column with field ids: members of a group are counted, as in Java.
+
+    Args:
+        number: the id of the field of this type.
+    """
+    if pa.types.is_struct(type_):
+        return pa.struct([_number_field(member, i, i) for i, member in enumerate(type_)])
+    if pa.types.is_list(type_):
+        element_id = FieldPlace(number, "").inside.element_id
+        return pa.list_(_number_field(type_.value_field, element_id, number))
+    return type_
+
+
+def _number_field(field: pa.Field, field_id: int, number: int) -> pa.Field:
+    return field.with_type(_number_members(field.type, number)).with_metadata({FIELD_ID: str(field_id)})
 
 
 def _parse_properties(options: EncoderOptions) -> dict[str, Any]:
@@ -478,6 +559,8 @@ def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool, differ
     dictionary: list[str] = []
     others: dict[str, str] = {}
     for column, stored in zip(map(clear_pattern_name, sample.iter_columns()), schema, strict=True):
+        if isinstance(column.dtype, pl.Array):
+            continue  # the numbers of vectors hardly repeat
         if pa.types.is_nested(stored.type):
             dictionary += list_leaf_paths(stored)
         elif dictionaries and column.n_unique() < MAX_DISTINCT_SHARE * sample.height:

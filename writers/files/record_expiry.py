@@ -44,7 +44,7 @@ class RecordExpiry:
         age, name = target.write.record_expire_time, target.write.record_time_field
         if age is None:
             return None
-        if name not in target.schema.by_name:
+        if name is None or name not in target.schema.by_name:
             raise InvalidArgument(
                 f"{target.where}: 'record-level.time-field' is {name!r}, which is no column of the table; set it to "
                 "the column with the time of a row"

@@ -31,6 +31,7 @@ PLANS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MAX_KNOWN_ENTRIES": (0, 1),
         "MAX_NEW_MANIFESTS": (0, 1),
     },
+    "engine.plan.key_directory": {"MAX_DIRECTORY_FILES": (0, 1)},
     "engine.plan.filter.residuals": {"MIN_FOLDED_COMPARISONS": (1,)},
     "engine.plan.manifests": {"MIN_STORED_BYTES": (0,), "MIN_THREADED_BYTES": (0,)},
     "engine.plan.planner": {"MAX_OBJECT_FILES": (0,)},
@@ -56,6 +57,7 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MIN_PIECEWISE_ROWS": (0,),
         "MAX_STREAM_BYTES": (0,),
     },
+    "readers.execution.lookups": {"MAX_FOUND_ROWS": (0, 2)},
     "readers.execution.plain_sql": {"MAX_LISTED_POSITIONS": (0,), "MAX_FILTERED_BATCH_ROWS": (1, 2)},
     "readers.execution.section_pieces": {
         "MIN_CUT_ROWS": (1, 2),
@@ -74,6 +76,7 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MAX_SMALL_ROWS": (0,),
         "MIN_FILTERED_ROWS": (0,),
         "MAX_FILTERED_FILES": (1,),
+        "MAX_LOOKED_UP_KEYS": (1,),
         "PIECE_ROWS": (1, 2),
     },
     "readers.execution.type_changes": {"BATCH_ROWS": (1, 2)},
@@ -183,6 +186,7 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
     "memory that a cache, or a copy of it on disk, may take": {
         "engine.plan.filter": "MAX_CACHED_LENGTH",
         "engine.plan.filter.sql": "MAX_SHORT_TEXT_LENGTH",
+        "engine.plan.key_directory": "FILE_BYTES",
         "engine.plan.manifests": "MAX_STORED_BYTES",
         "engine.plan.metadata": "COLUMN_BYTES MAX_CACHED_ENTRIES _SNAPSHOT_BYTES",
         "engine.plan.planner": "PLAN_BYTES",
@@ -200,6 +204,12 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
     "formats that these tables are not in": {
         "readers.files.formats.blob": "CHUNK_BYTES",
         "readers.files.formats.text": "CHUNK_BYTES",
+        "readers.files.formats.wheel_files": "MAX_BATCH_ROWS",
+    },
+    "vectors, times of rows and records of loads, which have tests of their own": {
+        "readers.execution.vector_search": "MAX_BLOCK_BYTES",
+        "writers.files.record_expiry": "MIN_MILLIS",
+        "writers.history.load_history": "MAX_RECORDED_FILES",
     },
     "removing files, and rows in the order of a curve": {
         "engine.plan.references": "MAX_FILTERED_PARTITIONS",

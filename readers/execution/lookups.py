@@ -111,7 +111,8 @@ class _Hits(msgspec.Struct, frozen=True):
     @property
     def keys(self) -> pl.DataFrame:
         """The key columns of the rows."""
-        return pl.concat(rows[places] for rows, places in self.pieces)
+        found = [_take_rows(rows, places) for rows, places in self.pieces]
+        return found[0] if len(found) == 1 else pl.concat(found)
 
 
 class _Lookup(msgspec.Struct, frozen=True, dict=True):
@@ -151,10 +152,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         mask = None
         if self.section.kind is SectionKind.RAW and hits.file.deletion is not None:
             (mask,) = compute_live_masks(self.plan, replace(self.section, files=(hits.file,)), self.store)
-        places = hits.places
-        if mask is not None:
-            places = places[mask.gather(places).to_numpy()]
-        rows = self._read_rows(hits.file, places, read, mask)
+        rows = self._read_values(hits, None if mask is None else mask.gather(hits.places).to_numpy(), read, mask)
         if kinds:
             rows = rows.filter((rows[VALUE_KIND] & RETRACT_BIT) == 0)
         return rows.select(cols(field.name for field in fields)) if len(read) > len(fields) else rows
@@ -167,15 +165,12 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         frames = []
         for each, rows in zip(hits, np.split(live, np.cumsum(heights)[:-1])):
             if rows.any():
-                frames.append(self._read_rows(each.file, each.places[rows], fields, None))
-        return pl.concat(frames) if frames else self._read_rows(hits[0].file, hits[0].places[:0], fields, None)
+                frames.append(self._read_values(each, rows, fields))
+        return pl.concat(frames) if frames else self._read_values(hits[0], np.zeros(heights[0], bool), fields)
 
     def _read_deciding(self, keys: SectionKeys, hits: _Hits) -> pl.DataFrame:
-        found = hits.keys
-        if not keys.other_fields:
-            return found
-        others = self._read_rows(hits.file, hits.places, keys.other_fields, None)
-        return found.hstack([column for column in others.iter_columns() if column.name not in found.columns])
+        fields = keys.deciding_fields
+        return self._read_values(hits, None, fields)
 
     def _fold(self, keys: SectionKeys, hits: Sequence[_Hits]) -> pl.DataFrame:
         """Return the merged versions of each key."""
@@ -185,7 +180,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
 
         merge = SectionMerge(self.plan, keys.section, self.plan.read_columns, self.store)
         fields = merge.fields(keys)
-        rows = pl.concat(self._read_rows(each.file, each.places, fields, None) for each in hits)
+        rows = pl.concat(self._read_values(each, None, fields) for each in hits)
         heights = [len(each.places) for each in hits]
         levels = keys.levels(range(len(hits)), heights)
         by_key, age = rows.select(cols(keys.spec.key)), rows.select(cols(keys.age))
@@ -198,19 +193,39 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         merged = merge.merged(keys, rows.filter(pl.Series(shared)), versions.among(shared))
         return pl.concat([alone, merged.select(cols(merge.names))])
 
+    def _read_values(
+        self,
+        hits: _Hits,
+        chosen: npt.NDArray[np.bool_] | None,
+        fields: tuple[DataField, ...],
+        live: pl.Series | None = None,
+    ) -> pl.DataFrame:
+        """Return the `chosen` rows (None: all); key columns are known. `live` as for `scan_files`."""
+        keys = hits.keys if chosen is None else hits.keys.filter(pl.Series(chosen))
+        places = hits.places if chosen is None else hits.places[chosen]
+        others = tuple(field for field in fields if field.name not in keys.columns)
+        if not others:
+            return keys.select(cols(field.name for field in fields))
+        rows = self._read_rows(hits.file, places, others, live)
+        if len(others) == len(fields):
+            return rows
+        frames = {**dict.fromkeys(keys.columns, keys), **dict.fromkeys(rows.columns, rows)}
+        return pl.DataFrame([frames[field.name].get_column(field.name) for field in fields])
+
     def _read_rows(
         self, file: DataFile, places: Places, fields: tuple[DataField, ...], live: pl.Series | None
     ) -> pl.DataFrame:
         """Return these rows of a file in their order; `live` as for `scan_files`."""
-        runs = _find_runs(places)
-        if not len(places) or (len(runs) <= MAX_SLICES and is_scanned(file.format, file.path)):
+        runs, scanned = _find_runs(places), is_scanned(file.format, file.path)
+        if not len(places) or (len(runs) <= MAX_SLICES and scanned):
             frame = scan_files(self.plan, self.section, [file], fields, self.store, live=live)
-            rows = pl.concat([frame.slice(*run) for run in runs or [(0, 0)]]).collect()
+            slices = [frame.slice(*run) for run in runs or [(0, 0)]]
+            rows = (slices[0] if len(slices) == 1 else pl.concat(slices)).collect()
         else:
-            frame = scan_files(self.plan, self.section, [file], fields, self.store, position=True, live=live)
-            if is_scanned(file.format, file.path) and {each.name for each in fields} >= find_columns(
-                self.wanted.condition
-            ):
+            conditional = [each for each in self.key_fields if each.name in find_columns(self.wanted.condition)]
+            read = tuple(dict.fromkeys((*fields, *(conditional if scanned else ()))))
+            frame = scan_files(self.plan, self.section, [file], read, self.store, position=True, live=live)
+            if scanned:
                 frame = expressions.filter_by_predicate(self.wanted.condition, self.plan.schema.fields, frame)
             chosen = np.zeros(file.row_count, bool)
             chosen[places] = True
@@ -317,7 +332,8 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         frame = scan_files(self.plan, self.section, [file], self.key_fields, self.store, position=True)
         rows = expressions.filter_by_predicate(self.wanted.condition, self.plan.schema.fields, frame).collect()
         places = rows[POSITION].to_numpy().astype(np.int64)
-        return _Hits(file, places, [(rows.select(cols(f.name for f in self.key_fields)), np.arange(rows.height))])
+        keys = rows.select(cols(field.name for field in self.key_fields))
+        return _Hits(file, places, [(keys, np.arange(rows.height))] if rows.height else ())
 
 
 class _GroupKeys(msgspec.Struct, frozen=True):
@@ -344,6 +360,11 @@ class _GroupKeys(msgspec.Struct, frozen=True):
         offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         places: Places = np.repeat(starts, counts) + offsets
         return places
+
+
+def _take_rows(rows: pl.DataFrame, places: Places) -> pl.DataFrame:
+    first, last = int(places[0]), int(places[-1])
+    return rows.slice(first, len(places)) if last - first + 1 == len(places) else rows[places]
 
 
 def _find_runs(places: Places) -> list[tuple[int, int]]:

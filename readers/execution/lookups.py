@@ -12,10 +12,10 @@ types of keys have no usable bounds, Polars filters the file's keys.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -31,6 +31,7 @@ from morrow.engine.names import POSITION, clear_pattern_name, cols
 from morrow.engine.plan.predicate import Leaf, Op, Predicate, find_columns, split_conjuncts
 from morrow.engine.plan.pruning import project_predicate
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.engine.polars_threads import open_threads
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.expressions import polars as expressions
@@ -45,9 +46,12 @@ MAX_FOUND_ROWS = 1 << 17
 """Maximum stored rows that a look-up returns; sections beyond it are scanned, which holds fewer rows at once."""
 MAX_SLICES = 16
 """Maximum runs of rows that are read one by one. More rows of a file are selected by a filter on its keys."""
+REQUESTS = 16
+"""Maximum files of a remote store that are searched at once."""
 GROUP_BYTES = 200
 """Approximate memory of the bounds of a row group."""
 
+T, V = TypeVar("T"), TypeVar("V")
 Places = npt.NDArray[np.int64]
 """Positions of rows in a file, ascending."""
 
@@ -128,11 +132,11 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
     def run(self, fields: tuple[DataField, ...], most_rows: int) -> pl.DataFrame | None:
         hits, rows = [], 0
         for each in self._find_hits():
-            if len(each.places):
-                hits.append(each)
-                rows += len(each.places)
+            rows += len(each.places)
             if rows > most_rows:
                 return None
+            if len(each.places):
+                hits.append(each)
         if not hits:
             return pl.DataFrame(schema={field.name: to_polars_dtype(field.type) for field in fields})
         if self.section.kind is SectionKind.MERGE and len(hits) > 1:
@@ -140,7 +144,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
             keys = SectionKeys.of(self.plan, within, self.store)
             ordered = [{each.file: each for each in hits}[file] for file in keys.files]
             return self._fold(keys, ordered) if self.plan.folds(within) else self._read_newest(keys, ordered, fields)
-        found = [self._read_stored(each, fields) for each in hits]
+        found = self._map(lambda each: self._read_stored(each, fields), hits)
         return found[0] if len(found) == 1 else pl.concat(found)
 
     # --- rows of keys ---
@@ -159,18 +163,14 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
 
     def _read_newest(self, keys: SectionKeys, hits: Sequence[_Hits], fields: tuple[DataField, ...]) -> pl.DataFrame:
         """Return the newest version of each key. Values of other versions are not read."""
-        versions = pl.concat(self._read_deciding(keys, each) for each in hits)
+        versions = pl.concat(self._map(lambda each: self._read_values(each, None, keys.deciding_fields), hits))
         heights = [len(each.places) for each in hits]
         live = find_winners(keys, versions, versions.select(cols(keys.spec.key)), heights)
-        frames = []
-        for each, rows in zip(hits, np.split(live, np.cumsum(heights)[:-1])):
-            if rows.any():
-                frames.append(self._read_values(each, rows, fields))
-        return pl.concat(frames) if frames else self._read_values(hits[0], np.zeros(heights[0], bool), fields)
-
-    def _read_deciding(self, keys: SectionKeys, hits: _Hits) -> pl.DataFrame:
-        fields = keys.deciding_fields
-        return self._read_values(hits, None, fields)
+        chosen = list(zip(hits, np.split(live, np.cumsum(heights)[:-1])))
+        frames = self._map(
+            lambda each: self._read_values(*each, fields), [each for each in chosen if each[1].any()] or chosen[:1]
+        )
+        return frames[0] if len(frames) == 1 else pl.concat(frames)
 
     def _fold(self, keys: SectionKeys, hits: Sequence[_Hits]) -> pl.DataFrame:
         """Return the merged versions of each key."""
@@ -180,7 +180,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
 
         merge = SectionMerge(self.plan, keys.section, self.plan.read_columns, self.store)
         fields = merge.fields(keys)
-        rows = pl.concat(self._read_values(each, None, fields) for each in hits)
+        rows = pl.concat(self._map(lambda each: self._read_values(each, None, fields), hits))
         heights = [len(each.places) for each in hits]
         levels = keys.levels(range(len(hits)), heights)
         by_key, age = rows.select(cols(keys.spec.key)), rows.select(cols(keys.age))
@@ -237,13 +237,23 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
 
     # --- positions of keys ---
 
-    def _find_hits(self) -> Iterator[_Hits]:
-        for file, name in zip(self.section.files, self._stored_names()):
-            groups = self._list_groups(file, name)
-            if groups is None:
-                yield self._filter_file(file)
-            else:
-                yield self._search_groups(file, groups)
+    def _find_hits(self) -> Iterable[_Hits]:
+        pairs = zip(self.section.files, self._stored_names())
+        if self.store.is_local:
+            return map(self._find_in_file, pairs)
+        return self._map(self._find_in_file, list(pairs))
+
+    def _map(self, do: Callable[[V], T], values: Sequence[V]) -> list[T]:
+        """Call `do` for each of the values, at once if it requests parts of files in a remote store."""
+        if self.store.is_local or len(values) < 2:
+            return list(map(do, values))
+        with open_threads(REQUESTS) as pool:
+            return list(pool.map(do, values))
+
+    def _find_in_file(self, named: tuple[DataFile, str]) -> _Hits:
+        file, name = named
+        groups = self._list_groups(file, name)
+        return self._filter_file(file) if groups is None else self._search_groups(file, groups)
 
     def _stored_names(self) -> list[str]:
         """Return the name of the first key column in each file."""

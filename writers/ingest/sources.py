@@ -193,6 +193,9 @@ def build_column(kind: t.DataType | None, values: Any) -> Any:
     """Convert Python values to Arrow, with the table's type where Arrow cannot infer it. Raises as `pyarrow.array`."""
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
         return values
+    if isinstance(values, np.ndarray) and values.ndim > 1:  # such as one embedding a row
+        inner = build_column(None, values.reshape(-1, *values.shape[2:]))
+        return pa.FixedSizeListArray.from_arrays(pa.array(inner), values.shape[1])
     if not isinstance(values, (list, tuple)) and getattr(values, "dtype", None) != np.dtype(object):
         return pa.array(values)
     is_map = isinstance(kind, (t.MapType, t.MultisetType))

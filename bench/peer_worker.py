@@ -1,7 +1,7 @@
 """A process in a peer's environment: it reads a request per line and writes `{"seconds", "rows", "sum"}` per line.
 
-The query ``key`` reads the row of one key, given as ``id=5``. `sum` is None for all queries but sums, `rows` if the peer
-does not count them. Every peer is used as its documentation shows, and keeps its own caches between reads.
+The query ``key`` reads the row of one key, given as ``id=5``. `sum` is None for other queries than ``sum``, `rows` if
+the peer does not count them. Every peer is used as its documentation shows, and keeps its own caches between reads.
 """
 
 from __future__ import annotations

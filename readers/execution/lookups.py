@@ -51,7 +51,8 @@ REQUESTS = 16
 GROUP_BYTES = 200
 """Approximate memory of the bounds of a row group."""
 
-T, V = TypeVar("T"), TypeVar("V")
+T = TypeVar("T")
+V = TypeVar("V")
 Places = npt.NDArray[np.int64]
 """Positions of rows in a file, ascending."""
 
@@ -168,7 +169,8 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         live = find_winners(keys, versions, versions.select(cols(keys.spec.key)), heights)
         chosen = list(zip(hits, np.split(live, np.cumsum(heights)[:-1])))
         frames = self._map(
-            lambda each: self._read_values(*each, fields), [each for each in chosen if each[1].any()] or chosen[:1]
+            lambda each: self._read_values(each[0], each[1], fields),
+            [each for each in chosen if each[1].any()] or chosen[:1],
         )
         return frames[0] if len(frames) == 1 else pl.concat(frames)
 
@@ -316,7 +318,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         if self.sought.dtype.is_integer():
             return np.array(sorted(self.wanted.values), np.int64)
         found = self.sought.to_physical()
-        return np.sort(found.to_numpy()) if found.dtype.is_integer() else np.empty(0, np.int64)
+        return np.sort(found.to_numpy()) if is_number(found.to_frame()) else np.empty(0, np.int64)
 
     def _read_groups(self, file: DataFile, groups: Sequence[tuple[int, int]]) -> list[_GroupKeys]:
         """Return the key columns of these ranges of rows, from the cache or the file."""

@@ -365,7 +365,7 @@ class _GroupKeys(msgspec.Struct, frozen=True):
         """Return the rows whose first key column has one of the sought values (`numbers`: as ascending integers)."""
         if self.numbers is None:
             column = clear_pattern_name(self.rows.to_series(0))
-            matches = column == sought[0] if len(sought) == 1 else column.is_in(sought.implode())
+            matches = column == sought if len(sought) == 1 else column.is_in(sought.implode())
             return matches.arg_true().to_numpy().astype(np.int64)
         starts, ends = (np.searchsorted(self.numbers, numbers, side) for side in ("left", "right"))
         counts = ends - starts

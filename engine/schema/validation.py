@@ -47,7 +47,12 @@ from morrow.engine.names import KEY_PREFIX
 from morrow.engine.options import Options, TableOptions, parse_options
 from morrow.engine.options.declarations import FIELDS, AnyOption, ChangelogProducer, parse_names
 from morrow.engine.options.declared import scans
-from morrow.engine.options.declared.features import BLOB_DESCRIPTOR_FIELD, VARIANT_SHREDDING_SCHEMA, VECTOR_FIELD
+from morrow.engine.options.declared.features import (
+    BLOB_DESCRIPTOR_FIELD,
+    VARIANT_SHREDDING_SCHEMA,
+    VECTOR_FIELD,
+    VECTOR_FILE_FORMAT,
+)
 from morrow.engine.options.declared.files import CHANGELOG_FILE_FORMAT, FILE_FORMAT_PER_LEVEL
 from morrow.engine.options.declared.maintenance import (
     CLUSTERING_INCREMENTAL,
@@ -59,6 +64,7 @@ from morrow.engine.options.declared.merging import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS_ENABLED,
     LOOKUP_WAIT,
+    RECORD_LEVEL_EXPIRE_TIME,
     RECORD_LEVEL_TIME_FIELD,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
@@ -168,12 +174,17 @@ def check_file_formats(proposal: Proposal) -> None:
     """Check that every format of data files supports every type of a column."""
     given, where = proposal.given, proposal.where
     found = {proposal.options.file_format, *given.get(FILE_FORMAT_PER_LEVEL).values()}
+    apart = given.get(VECTOR_FILE_FORMAT)
+    if apart is not None:
+        _check_vector_files(proposal, apart.lower())
     if proposal.keyed and (changelog := given.get(CHANGELOG_FILE_FORMAT)) is not None:
         found.add(changelog)
     for name in sorted(found):
         lacks = get_written_format(name, where).lacks
         assert lacks is not None  # formats that Morrow writes declare their types
         for path, kind in _iterate_types(proposal.schema):
+            if apart is not None and isinstance(kind, VectorType) and path in proposal.schema.by_name:
+                continue  # in files of its own
             if (reason := lacks(kind)) is not None:
                 raise Unsupported(f"the type {kind} of column {path!r} in {name} files", where=where, hint=reason)
 
@@ -193,6 +204,22 @@ def check_shredding(proposal: Proposal) -> None:
     """Check that ``variant.shreddingSchema`` is the JSON of a ROW of types for parts of variants."""
     if (text := proposal.given.get(VARIANT_SHREDDING_SCHEMA)) is not None:
         parse_shredding_types(text, proposal.where)
+
+
+def _check_vector_files(proposal: Proposal, name: str) -> None:
+    """Check that the format of files of vectors holds vectors, and that the table can have such files."""
+    vectors = [field for field in proposal.schema.fields if isinstance(field.type, VectorType)]
+    lacks = get_written_format(name, proposal.where).lacks
+    for field in vectors:
+        if lacks is not None and (reason := lacks(field.type)) is not None:
+            what = f"the type {field.type} of column {field.name!r} in {name} files"
+            raise Unsupported(what, where=proposal.where, hint=reason)
+    if vectors:
+        proposal.require(
+            proposal.options.row_tracking and proposal.options.data_evolution,
+            f"{VECTOR_FILE_FORMAT} needs {ROW_TRACKING_ENABLED} and {DATA_EVOLUTION_ENABLED}",
+        )
+        proposal.require(len(vectors) < len(proposal.schema.fields), "a table has a column that is no VECTOR")
 
 
 def check_cases(schema: TableSchema, where: str, before: TableSchema | None) -> None:
@@ -494,6 +521,10 @@ TIME_TYPES = (IntType, BigIntType, TimestampType, LocalZonedTimestampType)
 def check_record_expiration(proposal: Proposal) -> None:
     """Check that the time of a record is a number or a timestamp."""
     name = proposal.given.get(RECORD_LEVEL_TIME_FIELD)
+    proposal.require(
+        name is not None or proposal.given.get(RECORD_LEVEL_EXPIRE_TIME) is None,
+        f"{RECORD_LEVEL_EXPIRE_TIME} needs {RECORD_LEVEL_TIME_FIELD}, the column with the time of a row",
+    )
     if name is not None:
         proposal.require_columns([name], f"time field of {RECORD_LEVEL_TIME_FIELD}")
         kind = proposal.schema.by_name[name].type

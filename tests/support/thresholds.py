@@ -58,13 +58,13 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MAX_STREAM_BYTES": (0,),
     },
     "readers.execution.lookups": {"MAX_FOUND_ROWS": (0, 2), "MAX_SLICES": (0, 1)},
-    "readers.execution.plain_sql": {"MAX_LISTED_POSITIONS": (0,)},
+    "readers.execution.plain_sql": {"MAX_LISTED_POSITIONS": (0,), "MAX_FILTERED_BATCH_ROWS": (1, 2)},
     "readers.execution.section_pieces": {
         "MIN_CUT_ROWS": (1, 2),
         "MAX_PIECES_PER_KEY": (1, 4),
         "OPENING_BYTES": (1,),
     },
-    "readers.execution.section_frames": {"MAX_POSITIONED_ROWS": (1, 3)},
+    "readers.execution.section_frames": {"MAX_POSITIONED_ROWS": (1, 3), "MIN_SEARCHED_ROWS": (0, 1)},
     "readers.execution.section_reads": {"MAX_READ_GROUP_ROWS": (0, 1, 4), "MIN_THREADED_ROWS": (0,)},
     "readers.execution.statistics": {"MAX_EXACT_ROWS": (0,)},
     "readers.execution.strategy": {
@@ -77,6 +77,8 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MIN_SCANNED_SECTIONS": (1, 2),
         "MAX_SCANNED_SECTION_ROWS": (0,),
         "MAX_SMALL_ROWS": (0,),
+        "MIN_FILTERED_ROWS": (0,),
+        "MAX_FILTERED_FILES": (1,),
         "PIECE_ROWS": (1, 2),
     },
     "readers.execution.type_changes": {"BATCH_ROWS": (1, 2)},
@@ -132,6 +134,7 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
 }
 WRITES: Mapping[str, Mapping[str, Sequence[Value]]] = {
     "writers.append.bucket_compaction": {"BATCH_ROWS": (1,)},
+    "writers.append.column_files": {"BATCH_ROWS": (1, 2)},
     "writers.append.row_level": {"MAX_SEARCH_FILES": (1,), "MAX_SEARCH_ROWS": (1,)},
     "writers.append.writer": {"MIN_STREAM_BYTES": (1,)},
     "writers.buckets.cross_partition": {"REBUILD_RATIO": (1,)},

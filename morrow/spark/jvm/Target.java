@@ -39,15 +39,26 @@ public class Target extends MorrowTable
 
     /** How a write with columns other than the table's finds its columns: "name" or "position"; null: the columns are the table's. */
     private String takes;
+    /** Whether Casts has not yet cast the values of the write; until then, Spark does not compare their types. */
+    private boolean isUncast;
 
-    Target taking(String columns) {
+    Target taking(String columns, boolean isUncast) {
         Target other = new Target(catalogName, catalog, identifier, described);
         other.takes = columns;
+        other.isUncast = isUncast;
         return other;
     }
 
     String takes() {
         return takes;
+    }
+
+    boolean isUncast() {
+        return isUncast;
+    }
+
+    Object[] identity() {
+        return new Object[] {catalog, identifier, described("version"), takes, Boolean.valueOf(isUncast)};
     }
 
     boolean hasDefaults() {
@@ -97,7 +108,7 @@ public class Target extends MorrowTable
         if (Commands.EVOLVES) {
             all.add(TableCapability.valueOf("AUTOMATIC_SCHEMA_EVOLUTION")); // missing in Spark 4.0
         }
-        if (takes != null) {
+        if (takes != null || isUncast) {
             all.add(TableCapability.ACCEPT_ANY_SCHEMA);
         }
         return all;
@@ -224,6 +235,11 @@ public class Target extends MorrowTable
     }
 
     public boolean dropPartitions(InternalRow[] partitions) {
+        Python.ask(catalog, question("drop partitions", partitions));
+        return true;
+    }
+
+    Map question(String verb, InternalRow[] partitions) {
         StructType keys = partitionSchema();
         List all = new ArrayList();
         for (int i = 0; i < partitions.length; i++) {
@@ -234,10 +250,9 @@ public class Target extends MorrowTable
             }
             all.add(values);
         }
-        Map question = question("drop partitions");
+        Map question = question(verb);
         question.put("partitions", all);
-        Python.ask(catalog, question);
-        return true;
+        return question;
     }
 
     public boolean truncatePartition(InternalRow partition) {
@@ -256,7 +271,8 @@ public class Target extends MorrowTable
         throw Refused.of("Unsupported", "properties of a partition are not supported; it has none");
     }
 
+    /** The statistics of a partition, which SHOW TABLE EXTENDED ... PARTITION shows. */
     public Map loadPartitionMetadata(InternalRow partition) {
-        return new java.util.HashMap();
+        return (Map) Python.ask(catalog, question("partition statistics", new InternalRow[] {partition}));
     }
 }

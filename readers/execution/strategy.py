@@ -165,9 +165,9 @@ def _choose_lookup(plan: ScanPlan, section: Section, wanted: WantedKeys, store: 
     count = len(wanted.values)
     share = count * MIN_ROWS_PER_KEY <= section.row_count
     if section.cut is not None or section.kind is SectionKind.STITCH or not share or count > MAX_LOOKED_UP_KEYS:
-        return Choice(section, Way.SCAN, "rows are filtered")
+        return Choice(section, Way.SCAN, FILTERED)
     if count > MAX_FEW_KEYS and (section.kind is SectionKind.RAW or _has_masks(plan, section, store)):
-        return Choice(section, Way.SCAN, "rows are filtered")
+        return Choice(section, Way.SCAN, FILTERED)
     named = f"the filter gives {format_count(count, 'value')} of the first key column"
     return Choice(section, Way.LOOK_UP, named)
 

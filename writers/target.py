@@ -25,6 +25,7 @@ from morrow.engine.merge.engines import describe_merge
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions, WriteOptions, parse_write_options
 from morrow.engine.options.declared import connectors, files, maintenance, merging, scans, table
+from morrow.engine.options.declared.features import BLOB_AS_DESCRIPTOR, BLOB_VIEW_RESOLVE_ENABLED
 from morrow.engine.options.registry import OPTIONS, find_present_key, list_options
 from morrow.engine.plan.data_files import choose_partition_folder
 from morrow.engine.plan.manifests import list_manifests, load_newest_schema
@@ -179,7 +180,12 @@ WRITE_OPTION_KEYS = frozenset(
 """Options that a single write may override: how files are written, compacted and committed, not what rows mean."""
 
 
-READ_OPTION_KEYS = frozenset(option.key for option in list_options(scans) if not option.idle)
+READ_OPTION_KEYS = frozenset(
+    (
+        *(option.key for option in list_options(scans) if not option.idle),
+        *(BLOB_AS_DESCRIPTOR.key, BLOB_VIEW_RESOLVE_ENABLED.key),
+    )
+)
 """Options that choose what a single read or stream reads."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from morrow.engine.plugins import require_extra
 
@@ -66,6 +66,15 @@ class Rows(ABC):
         import pyarrow as pa
 
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches(batch_rows))
+
+    def rows(self, batch_rows: int | None = None) -> Iterator[dict[str, Any]]:
+        """Yield rows as dicts of Python values, with the values of BLOB columns as `morrow.Blob`, read on demand."""
+        for batch in self.to_batches(batch_rows):
+            yield from batch.to_pylist()
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """Return all rows as dicts of Python values, as `rows`."""
+        return list(self.rows())
 
     def to_pandas(self) -> pd.DataFrame:
         """Return all rows as a pandas DataFrame of Arrow-backed columns, which keep types and nulls.

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property, reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
@@ -108,6 +108,13 @@ class Scan(Rows):
         from morrow.readers.execution import execute
 
         return execute.to_polars(self.plan, self._metadata.store)
+
+    def rows(self, batch_rows: int | None = None) -> Iterator[dict[str, Any]]:
+        """Yield rows as dicts of Python values. Values of BLOB columns are `morrow.Blob`, which read on demand."""
+        from morrow.readers.execution.blob_columns import ask_descriptors, to_blobs
+
+        plan = ask_descriptors(self.plan)
+        yield from to_blobs(plan, Scan(self._metadata, self._request, plan).to_batches(batch_rows), self.store)
 
     def lazy(self) -> pl.LazyFrame:
         """Return a Polars LazyFrame of this scan's snapshot. Planning and reading happen on collect.

@@ -4,19 +4,19 @@ Because masks come from keys alone, filters on any column reach the files of mer
 
 Data evolution puts files that hold different columns of the same row ids side by side. Every file of a STITCH section
 covers the same range of row ids; for a column written several times, the file with the largest sequence number wins.
-Columns with files of their own, BLOBs and vectors, may be cut into several files along the range.
+Vectors, which have files of their own, may be cut into several files along the range. Columns in blob files are
+references here (`blob_columns`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
-from posixpath import basename
 
 import polars as pl
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.file_formats import BLOB, VECTOR_INFIX
+from morrow.engine.format.file_formats import BLOB
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField
@@ -26,6 +26,13 @@ from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.execution import strategy
+from morrow.readers.execution.blob_columns import (
+    find_row_range,
+    is_dedicated,
+    is_in_blob_files,
+    scan_references,
+    to_stored_dtype,
+)
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import is_file_dependent, list_virtual_columns, scan_files
 from morrow.readers.masks import Mask, concat_masks
@@ -173,12 +180,15 @@ def stitch_columns(
     """
     sources = _find_sources(plan, section, fields)
     parts = [_scan_part(plan, section, files, columns, store) for files, columns in sources.items()]
+    first, rows = find_row_range(section)
+    blobs = _find_blob_files(plan, section, fields)
+    parts += [scan_references(plan, field, files, first, rows, store) for field, files in blobs]
     if not parts:
         # No file holds any wanted column: only the row count is needed.
         parts = [scan_files(plan, section, [section.files[0]], (), store, position=True)]
     frame = parts[0] if len(parts) == 1 else pl.concat(parts, how="horizontal")
-    found = {field.name for columns in sources.values() for field in columns}
-    nulls = [pl.lit(None, dtype=to_polars_dtype(f.type)).alias(f.name) for f in fields if f.name not in found]
+    found = {field.name for columns in (*sources.values(), [field for field, _ in blobs]) for field in columns}
+    nulls = [pl.lit(None, dtype=to_stored_dtype(plan, f)).alias(f.name) for f in fields if f.name not in found]
     frame = frame.with_columns(nulls).select(cols(field.name for field in fields))
     for mask in masks:
         if mask is not None:
@@ -191,9 +201,11 @@ def _find_sources(
 ) -> Mapping[tuple[DataFile, ...], tuple[DataField, ...]]:
     """Return the files that each column comes from; columns of the same files are read together."""
     newest_first = sorted(section.files, key=lambda file: -file.max_sequence)
-    first, rows = _find_row_range(section)
+    first, rows = find_row_range(section)
     sources: dict[tuple[DataFile, ...], tuple[DataField, ...]] = {}
     for field in fields:
+        if is_in_blob_files(plan, field):
+            continue
         holding = _find_holders(plan, newest_first, field)
         if not holding and field.name not in plan.schema.partition_keys:
             continue
@@ -202,22 +214,20 @@ def _find_sources(
     return sources
 
 
+def _find_blob_files(
+    plan: ScanPlan, section: Section, fields: Sequence[DataField]
+) -> list[tuple[DataField, list[DataFile]]]:
+    """Return the columns with blob files in this section, and these files."""
+    blobs = [file for file in section.files if file.format == BLOB]
+    found = ((f, [file for file in blobs if f.id in _list_field_ids(plan, file)]) for f in fields)
+    return [(field, files) for field, files in found if files and is_in_blob_files(plan, field)]
+
+
 def _find_holders(plan: ScanPlan, newest_first: Sequence[DataFile], field: DataField) -> list[DataFile]:
     """Return the files that hold the column; row ids and snapshot numbers come from the newest data file."""
     if list_virtual_columns(plan, (field,)):
-        return [file for file in newest_first if not _is_dedicated(file)][:1]
+        return [file for file in newest_first if not is_dedicated(file)][:1]
     return [file for file in newest_first if field.id in _list_field_ids(plan, file)]
-
-
-def _is_dedicated(file: DataFile) -> bool:
-    """Return whether a file holds a column of BLOBs, or the vectors alone."""
-    return file.format == BLOB or VECTOR_INFIX in basename(file.path)
-
-
-def _find_row_range(section: Section) -> tuple[int, int]:
-    """Return the first row id and the number of rows, taken from the files that are not dedicated to a column."""
-    whole = [file for file in section.files if not _is_dedicated(file)] or list(section.files)
-    return whole[0].first_row_id or 0, whole[0].row_count
 
 
 def _find_covering(holding: Sequence[DataFile], first: int, rows: int) -> tuple[DataFile, ...]:
@@ -229,7 +239,7 @@ def _find_covering(holding: Sequence[DataFile], first: int, rows: int) -> tuple[
     reached = first
     for piece in pieces:
         if piece.first_row_id != reached:
-            if _is_dedicated(piece) and len({p.max_sequence for p in pieces}) > 1:
+            if is_dedicated(piece) and len({p.max_sequence for p in pieces}) > 1:
                 raise Unsupported("a column with files of its own that were rewritten in parts", where=piece.path)
             break
         reached += piece.row_count

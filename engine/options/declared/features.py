@@ -12,11 +12,11 @@ from morrow.engine.options.declarations import (
     NO_BLOBS,
     NO_INDEXES,
     NOT_WRITTEN,
-    OTHER_ROWS,
     REAL,
     TEXT,
     UNSHREDDED,
     Stage,
+    declare_honoured,
     declare_idle,
     declare_refused,
     explain_dependency,
@@ -32,15 +32,10 @@ BLOB_FIELD = declare_refused(
     "Makes a BYTES column a BLOB when a table is created",
     immutable=True,
 )
-BLOB_AS_DESCRIPTOR = declare_refused(
-    refuse_unless("it changes what a read returns; tables with BLOB columns are not read with it", ("false",)),
-    "blob-as-descriptor",
-    BOOL,
-    False,
-    "Gives descriptors of blobs in place of their bytes",
+BLOB_AS_DESCRIPTOR = declare_honoured(
+    "blob-as-descriptor", BOOL, False, "Gives descriptors of blobs in place of their bytes"
 )
-BLOB_DESCRIPTOR_FIELD = declare_refused(
-    refuse_unless(OTHER_ROWS, (), Stage.READING, Stage.WRITING),
+BLOB_DESCRIPTOR_FIELD = declare_honoured(
     "blob-descriptor-field",
     NAMES,
     (),
@@ -48,13 +43,8 @@ BLOB_DESCRIPTOR_FIELD = declare_refused(
     former=("blob.stored-descriptor-fields",),
     immutable=True,
 )
-BLOB_VIEW_FIELD = declare_refused(
-    refuse_unless(OTHER_ROWS, (), Stage.READING, Stage.WRITING),
-    "blob-view-field",
-    TEXT,
-    None,
-    "Columns that hold references to blobs of other tables",
-    immutable=True,
+BLOB_VIEW_FIELD = declare_honoured(
+    "blob-view-field", NAMES, (), "Columns that hold references to blobs of other tables", immutable=True
 )
 BLOB_EXTERNAL_STORAGE_FIELD = declare_refused(
     refuse_unless(NOT_WRITTEN, (), Stage.WRITING),
@@ -72,12 +62,8 @@ BLOB_EXTERNAL_STORAGE_PATH = declare_refused(
     "Folder of those blobs",
     immutable=True,
 )
-BLOB_VIEW_RESOLVE_ENABLED = declare_idle(
-    explain_dependency("blob-view-field"),
-    "blob-view.resolve.enabled",
-    BOOL,
-    True,
-    "Reads the blobs that references name",
+BLOB_VIEW_RESOLVE_ENABLED = declare_honoured(
+    "blob-view.resolve.enabled", BOOL, True, "Reads the blobs that references name"
 )
 BLOB_TARGET_FILE_SIZE = declare_idle(
     NO_BLOBS, "blob.target-file-size", MEMORY, None, "Size at which a blob file is closed"

@@ -196,7 +196,6 @@ def test_options_of_newer_versions_and_connectors_are_known(key: str, value: str
         ("scan.ignore-lost-files", "true"),
         ("scan.ignore-corrupt-files", "true"),
         ("clustering.columns", "a"),
-        ("blob-as-descriptor", "true"),
         ("incremental-between", "1,2"),
         ("scan.mode", "incremental"),
         ("scan.plan-sort-partition", "true"),

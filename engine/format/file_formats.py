@@ -62,8 +62,8 @@ class FileFormat(msgspec.Struct, frozen=True):
     """Bounds of keys and system columns are truncated to a separate length."""
 
 
-def _suggest_for_parquet(kind: DataType) -> str | None:
-    return "declare an ARRAY" if isinstance(kind, VectorType) else None
+def _return_none(_: DataType) -> None:
+    return None
 
 
 def _suggest_for_orc(kind: DataType) -> str | None:
@@ -75,7 +75,7 @@ def _suggest_for_avro(kind: DataType) -> str | None:
         return f"Avro's timestamps have {ARROW_MICROS_PRECISION} digits at most"
     if isinstance(kind, TimeType) and kind.precision > ARROW_MILLIS_PRECISION:
         return f"Avro's times have {ARROW_MILLIS_PRECISION} digits at most"
-    return _suggest_for_orc(kind)
+    return "choose another file.format" if isinstance(kind, VariantType) else None
 
 
 def _is_int96(kind: DataType) -> bool:
@@ -85,7 +85,7 @@ def _is_int96(kind: DataType) -> bool:
 BUILT_IN: Mapping[str, FileFormat] = {
     each.name: each
     for each in (
-        FileFormat("parquet", _suggest_for_parquet, unbounded=_is_int96, counts_nested=False),
+        FileFormat("parquet", _return_none, unbounded=_is_int96, counts_nested=False),
         FileFormat("orc", _suggest_for_orc, is_exact=False, orders_nan=False, longest_bound=1024),
         FileFormat("avro", _suggest_for_avro, cuts_system_columns=False),
         FileFormat("json"),

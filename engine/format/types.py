@@ -220,7 +220,7 @@ class ArrayType(DataType, frozen=True):
 
 
 class VectorType(DataType, frozen=True):
-    """An array of a fixed number of elements (embeddings)."""
+    """An array of a fixed number of numbers or booleans, none of them null (embeddings)."""
 
     element: DataType = DataType()
     length: int = 1
@@ -292,6 +292,8 @@ class RowType(DataType, frozen=True):
 
 INTEGER_TYPES = (TinyIntType, SmallIntType, IntType, BigIntType)
 """The integer types, narrow ones first."""
+VECTOR_ELEMENT_TYPES = (BooleanType, *INTEGER_TYPES, FloatType, DoubleType)
+"""The types of the elements of vectors."""
 NESTED_TYPES = (ArrayType, VectorType, MapType, MultisetType, RowType)
 """The types that are objects in schema files."""
 

@@ -22,6 +22,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import (
     MAX_DECIMAL_PRECISION,
+    VECTOR_ELEMENT_TYPES,
     ArrayType,
     BigIntType,
     BinaryType,
@@ -284,6 +285,15 @@ def _is_list(arrow: pa.DataType) -> bool:
     return any(is_list(arrow) for is_list in LIST_LAYOUTS)
 
 
+def _is_vector(arrow: pa.DataType) -> bool:
+    """Return whether an Arrow type is a list of a fixed size whose elements a VECTOR can have."""
+    return (
+        is_.is_fixed_size_list(arrow)
+        and arrow.list_size > 0
+        and isinstance(PLAIN.get(arrow.value_type), VECTOR_ELEMENT_TYPES)
+    )
+
+
 def _convert_map(arrow: pa.DataType, column: str) -> DataType:
     key = to_paimon_type(arrow.key_type, f"{column}.key").with_nullable(False)
     return MapType(key=key, value=_convert_member(arrow.item_field, column))
@@ -308,6 +318,7 @@ CONVERTERS: tuple[tuple[Callable[[pa.DataType], bool], Converter], ...] = (
     (is_.is_decimal, _convert_decimal),
     (is_.is_timestamp, _convert_timestamp),
     (is_.is_fixed_size_binary, lambda t, _: BinaryType(length=t.byte_width)),
+    (_is_vector, lambda t, column: VectorType(element=_convert_member(t.value_field, column), length=t.list_size)),
     (_is_list, lambda t, column: ArrayType(element=_convert_member(t.value_field, column))),
     (is_.is_map, _convert_map),
     (is_.is_struct, _convert_row),

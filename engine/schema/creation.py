@@ -13,6 +13,7 @@ from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.redaction import format_columns
 from morrow.engine.schema.columns import SchemaLike, assign_ids, read_columns
 from morrow.engine.schema.defaults import check_default
+from morrow.engine.schema.directives import apply_directive
 from morrow.engine.schema.sql_columns import Column
 from morrow.engine.schema.validation import validate_schema
 from morrow.engine.structs import replace
@@ -44,7 +45,9 @@ def build_first_schema(
         Unsupported: a type or an option that Morrow does not handle.
     """
     described = read_columns(schema)
-    columns = _add_defaults(described.columns, check_mapping(defaults, f"{where}: defaults"), where)
+    given = format_options(check_mapping(options, f"{where}: options"), where)
+    columns, given = _apply_directives(described.columns, given, where)
+    columns = _add_defaults(columns, check_mapping(defaults, f"{where}: defaults"), where)
     _require_distinct("column", [c.name for c in columns], where)
     fields, highest = assign_ids(columns)
     created = TableSchema(
@@ -55,13 +58,23 @@ def build_first_schema(
         primary_keys=_require_one_source(
             "primary key", check_texts(primary_keys, f"{where}: primary_keys"), described.primary_keys, where
         ),
-        options=format_options(check_mapping(options, f"{where}: options"), where),
+        options=given,
         comment=None if comment is None else check_text(comment, f"{where}: comment"),
         time_millis=int(time.time() * MILLIS_PER_SECOND),
     )
     created = apply_key_options(created, where)
     validate_schema(created, where=where)
     return created
+
+
+def _apply_directives(
+    columns: Sequence[Column], options: dict[str, str], where: str
+) -> tuple[tuple[Column, ...], dict[str, str]]:
+    made = []
+    for column in columns:
+        column, options = apply_directive(column, options, where)
+        made.append(column)
+    return tuple(made), options
 
 
 def apply_key_options(schema: TableSchema, where: str) -> TableSchema:

@@ -31,7 +31,7 @@ from morrow.engine.format.types import BlobType, DataField, DataType
 from morrow.engine.merge.spec import SEPARATOR
 from morrow.engine.options import Declared, Options
 from morrow.engine.options.declarations import FIELDS
-from morrow.engine.options.declared import maintenance, merging, table
+from morrow.engine.options.declared import features, maintenance, merging, table
 from morrow.engine.options.declared.merging import DELETION_VECTORS_ENABLED
 from morrow.engine.options.declared.scans import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
 from morrow.engine.options.declared.table import (
@@ -50,6 +50,7 @@ from morrow.engine.schema import schema_changes as c
 from morrow.engine.schema.columns import assign_type_ids
 from morrow.engine.schema.creation import apply_key_options
 from morrow.engine.schema.defaults import check_default
+from morrow.engine.schema.directives import apply_directive, forget_column
 from morrow.engine.schema.schema_changes import (
     Fields,
     SchemaChange,
@@ -61,6 +62,7 @@ from morrow.engine.schema.schema_changes import (
     replace_fields,
     replace_type,
 )
+from morrow.engine.schema.sql_columns import Column
 from morrow.engine.schema.validation import validate_schema
 from morrow.engine.structs import replace
 from morrow.engine.units import MILLIS_PER_SECOND
@@ -237,7 +239,10 @@ def _add(draft: Draft, change: c.AddColumn) -> None:
             "value of it"
         )
     ids = itertools.count(draft.highest_id + 1)
-    added = DataField(next(ids), change.path[-1], assign_type_ids(change.type, ids), change.comment)
+    column = Column(change.path[-1], change.type, change.comment)
+    if len(change.path) == 1:
+        column, draft.options = apply_directive(column, draft.options, draft.where)
+    added = DataField(next(ids), column.name, assign_type_ids(column.type, ids), column.comment)
     draft.highest_id = next(ids) - 1
     position = change.position
     if position is None and len(change.path) == 1 and draft.rules.get(ADD_COLUMN_BEFORE_PARTITION):
@@ -263,6 +268,8 @@ def _drop(draft: Draft, change: c.DropColumn) -> None:
         return (*members[:place], *members[place + 1 :])
 
     draft.fields = replace_fields(draft.fields, change.path[:-1], drop)
+    if len(change.path) == 1:
+        draft.options = forget_column(draft.options, change.path[0])
 
 
 def _rename(draft: Draft, change: c.RenameColumn) -> None:
@@ -497,6 +504,7 @@ NAMING = frozenset(
         merging.PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP,
         merging.CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS,
         maintenance.CLUSTERING_COLUMNS,
+        features.VECTOR_FIELD,
     )
     for key in option.keys
 )

@@ -19,6 +19,7 @@ from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.schema import SYSTEM_NAMES, TableSchema
 from morrow.engine.format.types import (
     MAX_LENGTH,
+    VECTOR_ELEMENT_TYPES,
     ArrayType,
     BigIntType,
     BinaryType,
@@ -45,7 +46,7 @@ from morrow.engine.names import KEY_PREFIX
 from morrow.engine.options import Options, TableOptions, parse_options
 from morrow.engine.options.declarations import FIELDS, AnyOption, ChangelogProducer, parse_names
 from morrow.engine.options.declared import scans
-from morrow.engine.options.declared.features import BLOB_DESCRIPTOR_FIELD
+from morrow.engine.options.declared.features import BLOB_DESCRIPTOR_FIELD, VECTOR_FIELD
 from morrow.engine.options.declared.files import CHANGELOG_FILE_FORMAT, FILE_FORMAT_PER_LEVEL
 from morrow.engine.options.declared.maintenance import (
     CLUSTERING_INCREMENTAL,
@@ -130,11 +131,17 @@ def check_column_names(proposal: Proposal) -> None:
 
 
 def check_column_types(proposal: Proposal) -> None:
-    """Check that types have a size, and that names inside rows are distinct."""
+    """Check that types have a size, that vectors hold numbers, and that names inside rows are distinct."""
     for path, kind in _iterate_types(proposal.schema):
         check_text(path, f"{proposal.where}: the name of a column")
         if isinstance(kind, SIZED):
             proposal.require(1 <= kind.length <= MAX_LENGTH, f"the column {path!r} has the type {kind} of no length")
+        if isinstance(kind, VectorType):
+            proposal.require(
+                isinstance(kind.element, VECTOR_ELEMENT_TYPES),
+                f"the vectors of column {path!r} have elements of {kind.element}; the elements of vectors are "
+                "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT or DOUBLE",
+            )
         if isinstance(kind, RowType):
             members = [field.name for field in kind.fields]
             twice = sorted({name for name in members if members.count(name) > 1})
@@ -168,6 +175,17 @@ def check_file_formats(proposal: Proposal) -> None:
         for path, kind in _iterate_types(proposal.schema):
             if (reason := lacks(kind)) is not None:
                 raise Unsupported(f"the type {kind} of column {path!r} in {name} files", where=where, hint=reason)
+
+
+def check_vector_columns(proposal: Proposal) -> None:
+    """Check that ``vector-field`` names VECTOR columns."""
+    names = proposal.given.get(VECTOR_FIELD)
+    proposal.require_columns(names, f"column of {VECTOR_FIELD}")
+    for name in names:
+        kind = proposal.schema.by_name[name].type
+        proposal.require(
+            isinstance(kind, VectorType), f"{VECTOR_FIELD} names {name!r}, which is {kind}; declare it as VECTOR<t, n>"
+        )
 
 
 def check_cases(schema: TableSchema, where: str, before: TableSchema | None) -> None:
@@ -220,7 +238,7 @@ def _iterate_nested_types(path: str, kind: DataType) -> Iterator[tuple[str, Data
         yield from _iterate_nested_types(f"{path}.element", kind.element)
 
 
-COLUMN_RULES = (check_column_names, check_column_types, check_keys, check_file_formats)
+COLUMN_RULES = (check_column_names, check_column_types, check_keys, check_file_formats, check_vector_columns)
 
 UNAWARE_OR_DYNAMIC = -1
 NESTED = (ArrayType, MultisetType, MapType, RowType)

@@ -204,6 +204,9 @@ def _find_source(
     parameters: Mapping[str, object],
 ) -> PaimonDataset | pa.Table | None:
     """Return the dataset of a table in the query, None if the table is not the catalog's."""
+    if isinstance(table.this, exp.VectorSearch):  # sqlglot names the arguments of BigQuery's function
+        arguments = [each for each in table.this.args.values() if each is not None]
+        table.set("this", exp.Anonymous(this="vector_search", expressions=arguments))
     if isinstance(table.this, exp.Anonymous):
         if table.db or table.args.get("version") is not None:
             return None
@@ -238,14 +241,22 @@ def _replace_calls(tree: Node, sources: Sources, database: str | None, parameter
 
 
 def _evaluate_arguments(call: Node, parameters: Mapping[str, object]) -> Iterator[object]:
-    """Yield the arguments of a function call, which must be text or numbers."""
+    """Yield the arguments of a function call, which must be text, numbers (as text) or lists of these."""
     bind(call, parameters)
     for argument in call.expressions:
-        if not isinstance(argument, exp.Literal):
-            raise InvalidArgument(
-                f"{call.name}: its arguments are texts and numbers, not {argument.sql(dialect=DuckDB)}"
-            )
-        yield argument.name
+        yield _evaluate_argument(call, argument)
+
+
+def _evaluate_argument(call: Node, argument: Node) -> object:
+    if isinstance(argument, exp.Array):
+        return [_evaluate_argument(call, each) for each in argument.expressions]
+    if isinstance(argument, (exp.Cast, exp.Paren)):
+        return _evaluate_argument(call, argument.this)
+    if isinstance(argument, exp.Neg) and isinstance(argument.this, exp.Literal) and not argument.this.is_string:
+        return f"-{argument.name}"
+    if not isinstance(argument, exp.Literal):
+        raise InvalidArgument(f"{call.name}: its arguments are texts and numbers, not {argument.sql(dialect=DuckDB)}")
+    return argument.name
 
 
 # Tables

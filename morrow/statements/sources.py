@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 INFORMATION = "information_schema"
 ADDED = pa.array(["+I", "+U"])
+VECTOR_SEARCH = "vector_search"
+"""Paimon's table function for the rows with the nearest vectors."""
 MAX_PT = "max_pt"
 TABLES = {"table_catalog": pa.string(), "table_schema": pa.string(), "table_name": pa.string()}
 YES, NO = "YES", "NO"
@@ -76,6 +78,8 @@ class CatalogSources:
     def function(self, name: str, arguments: Sequence[object], database: str | None) -> pa.Table | PaimonDataset | None:
         from morrow.queries.incremental import CHANGES_BY
 
+        if name.lower() == VECTOR_SEARCH:
+            return self._search(arguments, database)
         known = CHANGES_BY.get(name.lower())
         if known is None:
             return None
@@ -84,6 +88,21 @@ class CatalogSources:
             raise InvalidArgument(f"{name} takes the name of a table and {count} more")
         table, *others = map(str, arguments)
         return self.changes(_qualify_name(table, database), {key: ",".join(others)})
+
+    def _search(self, arguments: Sequence[object], database: str | None) -> pa.Table:
+        """Return the rows of ``vector_search('db.t', 'column', [1.0, 2.0], k, 'metric=cosine')``."""
+        from morrow.readers.execution.vector_search import DEFAULT_METRIC
+        from morrow.scans.vector_search import parse_search_options, search_rows
+
+        if len(arguments) not in (4, 5):
+            raise InvalidArgument(
+                f"{VECTOR_SEARCH} takes the name of a table, a column, a list of numbers, the number of rows, and "
+                "optionally a text such as 'metric=cosine'"
+            )
+        table, column, query, k, *options = arguments
+        metric = parse_search_options(str(options[0])) if options else DEFAULT_METRIC
+        metadata = self.catalog.table(_qualify_name(str(table), database))._metadata
+        return search_rows(metadata, str(column), query, k, metric=metric)
 
     def value(self, name: str, arguments: Sequence[object], database: str | None) -> str | None:
         from morrow.writers.operations.partition_filters import find_greatest_partition

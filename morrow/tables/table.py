@@ -19,6 +19,7 @@ from morrow.tables.maintenance import Maintenance
 from morrow.tables.row_operations import RowOperations
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pandas as pd
     import polars as pl
     import pyarrow as pa
@@ -384,6 +385,43 @@ class Table(RowOperations, Maintenance, Following):
     def head(self, rows: int = 5, **at: Unpack[TravelArguments]) -> pl.DataFrame:
         """Return up to `rows` rows as a Polars DataFrame. Other arguments and errors as of `scan`."""
         return self.scan(limit=rows, **at).to_polars()
+
+    @expose_travel_arguments
+    def search(
+        self,
+        column: str,
+        query: Sequence[float] | npt.NDArray[Any],
+        k: int,
+        *,
+        filter: FilterLike | None = None,
+        metric: str = "l2",
+        columns: Sequence[str] | None = None,
+        **at: Unpack[TravelArguments],
+    ) -> pl.DataFrame:
+        """Return the `k` rows whose vectors are nearest to a query vector, best first.
+
+        The search is exact: it reads and scores all vectors that the filter keeps. Rows without a vector are left out.
+        Of rows with equal scores, those that a scan returns first win.
+
+        Args:
+            column: a VECTOR, or an ARRAY of numbers whose arrays have the length of the query.
+            query: a list, numpy array or series of numbers.
+            k: the maximum number of rows.
+            filter: only rows that fulfil it are searched, as for `scan`.
+            metric: ``l2``, ``cosine`` or ``inner_product``.
+            columns: output columns in order; None for all.
+
+        Returns: the columns, then ``__paimon_search_score`` (Float64), higher for nearer rows: 1 / (1 + squared
+            distance), the cosine, or the inner product.
+
+        Raises:
+            InvalidArgument: the query, metric or column does not fit. Others as of `scan`.
+        """
+        from morrow.scans.vector_search import search_table
+
+        return search_table(
+            self._metadata, column, query, k, filter=filter, metric=metric, columns=columns, travel=parse_travel(**at)
+        )
 
     @expose_travel_arguments
     def dataset(self, **at: Unpack[TravelArguments]) -> PaimonDataset:

@@ -245,7 +245,7 @@ FILE = "file_index"
 """DuckDB's column of file numbers, which is constant for many rows."""
 MAX_SECOND_DIGITS = 6
 """Maximum fractional digits of timestamps; DuckDB reads timestamps with more digits in microseconds."""
-REFUSED_TYPES = (t.VariantType, t.BlobType, t.VectorType, t.MultisetType)
+REFUSED_TYPES = (t.VariantType, t.BlobType, t.MultisetType)
 TEXTS = (t.CharType, t.VarCharType, t.BinaryType, t.VarBinaryType)
 
 
@@ -277,7 +277,8 @@ def build_file_column(stored: DataField | None, field: DataField, bare: bool) ->
     if given != wanted and not any(allows(given, wanted) for allows in CASTS):
         raise Unsupported(f"values of {field.name!r}, stored as {given.text()}, as {wanted.text()} in SQL")
     name = quote_identifier(stored.name)
-    value = name if bare and given == wanted else f"CAST({name} AS {kind})"
+    # Files hold vectors as lists.
+    value = name if bare and given == wanted and not t.has_type(wanted, t.VectorType) else f"CAST({name} AS {kind})"
     if not has_reals(wanted) and not _has_null_text(stored.type):
         return value
     return _hide_statistics(value, wanted, FILE if bare else value)

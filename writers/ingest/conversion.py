@@ -146,7 +146,9 @@ def _cast(array: pa.Array, kind: t.DataType) -> pa.Array:
 def _has_required_member(kind: t.DataType) -> bool:
     """Return whether a part of the type is NOT NULL, which Arrow arrays do not enforce."""
     match kind:
-        case t.ArrayType() | t.VectorType():
+        case t.VectorType():
+            return True
+        case t.ArrayType():
             inside: tuple[t.DataType, ...] = (kind.element,)
         case t.MapType():
             inside = (kind.value,)
@@ -226,11 +228,23 @@ def _cast_vector(array: pa.Array, kind: t.DataType) -> pa.Array:
         size = kind.length
         values = array.values[array.offset * size : (array.offset + len(array)) * size]
         present = pa.array(read_validity(array).repeat(size)) if array.null_count else None
-        values = _cast_nested(values, kind.element, "element", present)
+        values = _cast_nested(values, kind.element.with_nullable(False), "element", present)
         return pa.FixedSizeListArray.from_arrays(values, type=kind.arrow(), mask=make_null_mask(array))
     if not kinds.is_list(array.type):
         raise Misfit(f"give lists of {kind.length} elements")
-    return _cast_vector(array.cast(pa.list_(array.type.value_type, kind.length)), kind)
+    return _cast_vector(_fix_length(array, kind.length), kind)
+
+
+def _fix_length(array: pa.Array, length: int) -> pa.Array:
+    """Return lists as lists of a fixed size. Arrow's own cast refuses null lists of another length."""
+    (starts, values), present = find_live_values(array), read_validity(array)
+    lengths = np.diff(starts)
+    if (wrong := present & (lengths != length)).any():
+        raise pa.ArrowInvalid(f"it has {format_count(int(lengths[wrong.argmax()]), 'element')}, not {length}")
+    if array.null_count:
+        places = starts[:-1, None] + np.arange(length)
+        values = values.take(pa.array(places.ravel(), mask=~present.repeat(length)))
+    return pa.FixedSizeListArray.from_arrays(values, length, mask=make_null_mask(array))
 
 
 def _cast_entries(array: pa.Array, key: t.DataType, value: t.DataType, target: pa.DataType) -> pa.Array:
@@ -270,8 +284,11 @@ def _cast_row(array: pa.Array, kind: t.DataType) -> pa.Array:
     if extra:
         raise Misfit(f"there is no member {extra[0]!r}")
     present = array.is_valid()
+    # Null structs may hide lists of another length than a vector's.
+    hides = array.null_count > 0 and t.has_type(kind, t.VectorType)
+    values = array.flatten() if hides else [array.field(i) for i in range(len(given))]
     members = [
-        _cast_nested(array.field(given.index(f.name)), f.type, f.name, present)
+        _cast_nested(values[given.index(f.name)], f.type, f.name, present)
         if f.name in given
         else _make_absent_member(f, array)
         for f in kind.fields

@@ -213,6 +213,8 @@ def _cast_assignments(
 
 def is_cast(given: str, kind: t.DataType) -> bool:
     """Return whether an assignment casts values of this DuckDB type to the type of a column."""
+    if given.endswith("]") and isinstance(kind, (t.ArrayType, t.VectorType)):
+        return is_cast(given.rpartition("[")[0], kind.element)
     name = given.partition("(")[0]
     return name in ("NULL", '"NULL"') or any(isinstance(kind, kinds) and name in names for kinds, names in CASTS)
 
@@ -222,7 +224,7 @@ def _find_types(texts: Sequence[str], rows: pa.Table, expressions: Sequence[Expr
     try:
         cursor.register("rows", rename_row_columns(rows.schema.empty_table()))
         relation = cursor.sql(f"SELECT {', '.join(f'{text} AS c{i}' for i, text in enumerate(texts))} FROM rows")
-        return [str(kind).partition("(")[0] for kind in relation.types]
+        return list(map(str, relation.types))
     except import_duckdb_error() as error:
         raise _make_sql_error(expressions, error) from error
     finally:

@@ -201,8 +201,8 @@ VARIANT_SHREDDING_ADAPTIVE_RETENTION_RATIO = declare_idle(
     0.05,
     "Share of rows that keep a column",
 )
-VECTOR_FIELD = declare_refused(
-    refuse_unless("declare such columns as VECTOR"), "vector-field", TEXT, None, "Columns of arrays that are vectors"
+VECTOR_FIELD = declare_honoured(
+    "vector-field", NAMES, (), "VECTOR columns that comments have declared, see `__VECTOR_FIELD`"
 )
 VECTOR_FILE_FORMAT = declare_refused(
     refuse_unless(NOT_WRITTEN, (), Stage.WRITING), "vector.file.format", TEXT, None, "Format of files of vectors"

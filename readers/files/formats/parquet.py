@@ -19,7 +19,14 @@ import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.schema import VALUE_KIND
-from morrow.engine.format.types import DataField, DataType, LocalZonedTimestampType, TimestampType, VectorType
+from morrow.engine.format.types import (
+    DataField,
+    DataType,
+    LocalZonedTimestampType,
+    TimestampType,
+    VectorType,
+    has_type,
+)
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import get_url_options, has_urls
 from morrow.engine.io.wrapped_stores import ConfinedStore
@@ -51,7 +58,7 @@ def scan_parquet(
     With `file` a last column of that name holds the URL of the row's file.
     """
     dtypes = {each.name: to_polars_dtype(each.type) for each in fields}
-    varied = [each for each in fields if isinstance(each.type, VectorType)]
+    varied = [each for each in fields if has_type(each.type, VectorType)]
     if not CONVERTS_TIME_UNITS:
         varied += [each for each in fields if has_timestamps(each.type)]
     if varied and len(sources) > 1:
@@ -102,9 +109,12 @@ def _to_stored_dtype(dtype: Any, arrow: pa.DataType) -> Any:
     """Return the dtype with lists for vectors, and with coarser units of timestamps, as Arrow's type has them."""
     if isinstance(dtype, pl.Array):
         return pl.List(dtype.inner) if pa.types.is_list(arrow) else dtype
-    if CONVERTS_TIME_UNITS:
-        return dtype
-    if isinstance(dtype, pl.Datetime) and pa.types.is_timestamp(arrow) and arrow.unit in TIME_UNITS:
+    if (
+        not CONVERTS_TIME_UNITS
+        and isinstance(dtype, pl.Datetime)
+        and pa.types.is_timestamp(arrow)
+        and arrow.unit in TIME_UNITS
+    ):
         return pl.Datetime(min(dtype.time_unit, arrow.unit, key=TIME_UNITS.index), dtype.time_zone)
     if isinstance(dtype, pl.List) and (pa.types.is_list(arrow) or pa.types.is_map(arrow)):
         entries = arrow.value_type if pa.types.is_list(arrow) else pa.struct([arrow.key_field, arrow.item_field])

@@ -159,7 +159,8 @@ OF_NEWER_ARROW: tuple[tuple[str, tuple[int, ...], str], ...] = (
         (pa.list_(pa.int8()), "ARRAY<TINYINT>"),
         (pa.large_list(pa.field("item", pa.int8(), nullable=False)), "ARRAY<TINYINT NOT NULL>"),
         (pa.list_view(pa.string()), "ARRAY<STRING>"),
-        (pa.list_(pa.float32(), 4), "ARRAY<FLOAT>"),
+        (pa.list_(pa.float32(), 4), "VECTOR<FLOAT, 4>"),
+        (pa.list_(pa.string(), 4), "ARRAY<STRING>"),
         (pa.map_(pa.string(), pa.int32()), "MAP<STRING NOT NULL, INT>"),
     ],
 )

@@ -262,7 +262,7 @@ def test_not_null_needs_an_option_that_was_set_before() -> None:
         (c.AddColumn(("a",), INT), AlreadyExists, "there is a column 'a' already"),
         (c.AddColumn(("a", "n"), INT), InvalidArgument, "'a' is INT, which has no members"),
         (c.AddColumn(("n",), INT, position=c.Position(c.Place.AFTER, "zz")), ColumnNotFound, "'zz'"),
-        (c.AddColumn(("n",), t.VectorType(element=t.FloatType(), length=3)), Unsupported, "VECTOR"),
+        (c.AddColumn(("n",), t.VectorType(element=t.DateType(), length=3)), InvalidArgument, "elements of DATE"),
         (c.DropColumn(("id",)), InvalidArgument, "'id' is a primary key column"),
         (c.DropColumn(("dt",)), InvalidArgument, "'dt' is a partition key column"),
         (c.DropColumn(("zz",)), ColumnNotFound, "no column 'zz'; there are id, dt, a, r"),

@@ -169,8 +169,8 @@ def test_the_names_of_paimons_own_columns(name: str) -> None:
 @pytest.mark.parametrize(
     ("columns", "file_format"),
     [
-        ("v VECTOR<FLOAT, 3>", "parquet"),
-        ("a ROW<v VECTOR<FLOAT, 3>>", "parquet"),
+        ("v VECTOR<FLOAT, 3>", "orc"),
+        ("a ROW<v VECTOR<FLOAT, 3>>", "orc"),
         ("v VARIANT", "orc"),
         ("m MAP<INT, VARIANT>", "avro"),
         ("t TIMESTAMP_LTZ(9)", "avro"),
@@ -188,6 +188,8 @@ def test_types_that_a_format_does_not_hold(columns: str, file_format: str) -> No
         ("` ` INT", "is blank"),
         ("c CHAR(0)", "of no length"),
         ("r ROW<x INT, x STRING>", "have the member x twice"),
+        ("v VECTOR<STRING, 3>", "have elements of STRING"),
+        ("v VECTOR<VECTOR<INT, 1>, 3>", "the elements of vectors are BOOLEAN"),
         ("b BLOB", "needs 'data-evolution.enabled'; use BYTES instead"),
     ],
 )

@@ -62,7 +62,7 @@ from morrow.writers.files.encoders import Block, EncoderOptions, FieldPlace, Fil
 # DECIMAL(p, s)     INT32 up to precision 9, INT64 up to 18, then the fewest bytes that hold it
 # TIME              INT32, milliseconds
 # TIMESTAMP, LTZ    INT64 of milliseconds up to precision 3, of microseconds up to 6, then INT96
-# ARRAY             3 levels ``list`` and ``element``; MAP and MULTISET ``key_value`` with ``key`` and ``value``
+# ARRAY, VECTOR     3 levels ``list`` and ``element``; MAP and MULTISET ``key_value`` with ``key`` and ``value``
 # VARIANT           a group of two required BINARYs with the ids 0 and 1
 # ================  =======================================================================================
 #
@@ -106,8 +106,8 @@ def has_nanos(type_: t.DataType) -> bool:
 
 
 def _build_field(name: str, type_: t.DataType, field_id: int, at: FieldPlace) -> pa.Field:
-    if isinstance(type_, (t.VectorType, t.BlobType)):
-        raise Unsupported(f"a column of {type_} in Parquet files", where=at.where, hint="use ARRAY or BYTES")
+    if isinstance(type_, t.BlobType):
+        raise Unsupported(f"a column of {type_} in Parquet files", where=at.where, hint="use BYTES")
     if isinstance(type_, t.TimeType) and not WRITES_UTC_TIMES:
         raise Unsupported("a column of TIME in Parquet files with pyarrow 22", where=at.where, hint="install another")
     make = _STORED.get(type(type_))
@@ -157,7 +157,7 @@ _STORED: Mapping[type[t.DataType], Callable[[Any, FieldPlace], pa.DataType]] = {
     **dict.fromkeys((t.CharType, t.VarCharType), _build_text),
     **dict.fromkeys((t.BinaryType, t.VarBinaryType), _build_bytes),
     **dict.fromkeys((t.TimestampType, t.LocalZonedTimestampType), _build_timestamp),
-    t.ArrayType: _build_array,
+    **dict.fromkeys((t.ArrayType, t.VectorType), _build_array),
     t.MapType: _build_map,
     t.MultisetType: _build_multiset,
     t.RowType: _build_row,
@@ -478,6 +478,8 @@ def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool, differ
     dictionary: list[str] = []
     others: dict[str, str] = {}
     for column, stored in zip(map(clear_pattern_name, sample.iter_columns()), schema, strict=True):
+        if isinstance(column.dtype, pl.Array):
+            continue  # the numbers of vectors hardly repeat
         if pa.types.is_nested(stored.type):
             dictionary += list_leaf_paths(stored)
         elif dictionaries and column.n_unique() < MAX_DISTINCT_SHARE * sample.height:

@@ -250,9 +250,8 @@ def test_whatever_is_written_is_read_again(data: st.DataObject) -> None:
         assert stored.select(plain).to_pylist() == to_arrow_table(rows, fields).select(plain).to_pylist()
 
 
-@pytest.mark.parametrize("kind", [t.BlobType(), t.VectorType(element=t.FloatType(), length=3)])
-def test_types_that_java_does_not_write_are_refused(kind: t.DataType, tmp_path: Path) -> None:
-    table = target(tmp_path, [t.DataField(0, "c", kind)])
+def test_types_that_java_does_not_write_are_refused(tmp_path: Path) -> None:
+    table = target(tmp_path, [t.DataField(0, "c", t.BlobType())])
     with pytest.raises(Unsupported, match="in Parquet files is not supported"):
         write(table, frame(table, (None,)))
 

@@ -1,0 +1,48 @@
+"""Columns that comments declare as vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import morrow
+from morrow.engine.errors import InvalidArgument
+
+
+def test_a_comment_makes_an_array_a_vector(tmp_path: Path) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    columns = "id INT, v ARRAY<FLOAT> COMMENT '__VECTOR_FIELD; 3; of products'"
+    table = catalog.create_table("db.t", schema=columns)
+    assert table._newest.column("v").type.text() == "VECTOR<FLOAT, 3>"
+    assert table._newest.column("v").description == "of products"
+    assert table.options["vector-field"] == "v"
+
+    table.alter.add_column("w", "ARRAY<DOUBLE>", comment="__VECTOR_FIELD;2")
+    table.alter.rename_column("v", "x")
+    table = catalog.table("db.t")
+    assert table._newest.column("w").type.text() == "VECTOR<DOUBLE, 2>"
+    assert table.options["vector-field"] == "x,w"
+
+    table.alter.drop_column("x")
+    table.alter.drop_column("w")
+    assert "vector-field" not in catalog.table("db.t").options
+
+
+@pytest.mark.parametrize(
+    ("column", "problem"),
+    [
+        ("v ARRAY<FLOAT> COMMENT '__VECTOR_FIELD'", "is not a directive"),
+        ("v ARRAY<FLOAT> COMMENT '__VECTOR_FIELD;0'", "is not a directive"),
+        ("v ARRAY<FLOAT> COMMENT '__VECTORS;3'", "is not a directive"),
+        ("v INT COMMENT '__VECTOR_FIELD;3'", "declare an ARRAY"),
+    ],
+)
+def test_directives_that_declare_no_vector(column: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match=problem):
+        morrow.Catalog(tmp_path).create_table("db.t", schema=f"id INT, {column}")
+
+
+def test_the_option_names_vectors(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="names 'id', which is INT"):
+        morrow.Catalog(tmp_path).create_table("db.t", schema="id INT", options={"vector-field": "id"})

@@ -129,18 +129,18 @@ def decode_descriptors(values: pl.Series, where: str) -> pl.DataFrame:
     """
     version = values.bin.head(1).bin.reinterpret(dtype=pl.UInt8)
     if (version > DESCRIPTOR_VERSION).any():
-        raise Unsupported(f"version {version.max()} of blob descriptors", where=where)
+        raise Unsupported(f"version {version.max()!r} of blob descriptors", where=where)
     has_magic = version == DESCRIPTOR_VERSION
     start = pl.select(pl.when(has_magic).then(1 + len(DESCRIPTOR_MAGIC)).otherwise(1).alias("start")).to_series()
     found = _decode_parts(values, start, _PLACE_BYTES)
     bad = (values.is_not_null() & found["name"].is_null()) | (has_magic & ~is_descriptor(values))
     if bad.any():
-        raise CorruptFile(where, _show(values.filter(bad)[0], "descriptor"))
+        raise CorruptFile(where, _show(values.filter(bad), "descriptor"))
     rest = found["rest"]
     offsets = rest.bin.head(8).bin.reinterpret(dtype=pl.Int64)
     lengths = rest.bin.slice(8, 8).bin.reinterpret(dtype=pl.Int64)
     if (offsets < 0).any():
-        raise CorruptFile(where, f"a blob descriptor has the offset {offsets.min()}")
+        raise CorruptFile(where, f"a blob descriptor has the offset {offsets.min()!r}")
     return pl.DataFrame({"uri": found["name"], "offset": offsets, "length": lengths})
 
 
@@ -159,7 +159,7 @@ def decode_views(values: pl.Series, where: str) -> pl.DataFrame:
     found = _decode_parts(values, pl.repeat(1 + len(VIEW_MAGIC), len(values), eager=True), 12)
     bad = values.is_not_null() & (~is_view(values) | found["name"].is_null())
     if bad.any():
-        raise CorruptFile(where, _show(values.filter(bad)[0], "view"))
+        raise CorruptFile(where, _show(values.filter(bad), "view"))
     field_ids = found["rest"].bin.head(4).bin.reinterpret(dtype=pl.Int32)
     row_ids = found["rest"].bin.slice(4, 8).bin.reinterpret(dtype=pl.Int64)
     return pl.DataFrame({"table": found["name"], "field_id": field_ids, "row_id": row_ids})
@@ -178,9 +178,9 @@ def _decode_parts(values: pl.Series, start: pl.Series, rest_bytes: int) -> pl.Da
     return frame.select(pl.when(is_whole).then(name).alias("name"), pl.when(is_whole).then(rest).alias("rest"))
 
 
-def _show(value: bytes, what: str) -> str:
-    shown = repr(value[:16]) + ("..." if len(value) > 16 else "")
-    return f"{shown} is no {what} of a blob"
+def _show(wrong: pl.Series, what: str) -> str:
+    value = bytes(wrong[0])
+    return f"{value[:16]!r}{'...' if len(value) > 16 else ''} is no {what} of a blob"
 
 
 def encode_references(uris: Iterable[str]) -> bytes:

@@ -381,6 +381,10 @@ class CatalogChanges(CatalogDatabases):
         Columns that only some files have are null in rows of the other files. INT96 timestamps, Spark's default, become
         TIMESTAMP(9) in UTC, or TIMESTAMP(6) if they exceed the range of nanoseconds. The files stay.
 
+        A file becomes a data file by a hard link (in another file system by a copy), if it has all columns in the types
+        and encodings of Paimon's own files: do not change such files in place. The rows of other files are written
+        again. Tables with buckets, file indexes, row tracking or another ``file.format`` link no files.
+
         Raises:
             AlreadyExists: the table exists. Others: as `import_table`.
         """

@@ -109,6 +109,8 @@ class Part:
     """The number of rows; 0 if it is unknown."""
     is_stream: bool = False
     """Whether the rows can be read only once."""
+    is_partition: bool = False
+    """Whether the file lies in a folder that names the values of all partition columns."""
 
 
 @dataclass(frozen=True)
@@ -339,7 +341,12 @@ def _make_part(file: RowFile, opened: _Opened, fields: Sequence[pa.Field]) -> Pa
 
     status = file.path.stat()
     return Part(
-        open_rows, str(file.path.resolve()), f"{status.st_size} {status.st_mtime_ns}", status.st_size, opened.rows
+        open_rows,
+        str(file.path.resolve()),
+        f"{status.st_size} {status.st_mtime_ns}",
+        status.st_size,
+        opened.rows,
+        is_partition=bool(fields),
     )
 
 

@@ -14,6 +14,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import polars as pl
@@ -28,11 +29,13 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.progress import advance, show_progress
 from morrow.engine.redaction import clean_lines, escape_to_line
+from morrow.engine.structs import replace
 from morrow.engine.units import format_count, format_size
 from morrow.statements.execution import render_create_table
 from morrow.tables.table import Table
 from morrow.writers.ingest.row_files import PARQUET
 from morrow.writers.ingest.text_files import CsvOptions
+from morrow.writers.operations.adoption import RowFile, adopt_files
 from morrow.writers.operations.append import add_columns, append_parts
 from morrow.writers.target import WriteTarget
 
@@ -155,6 +158,8 @@ class _Import:
     """The schema of the table to be made; None if it exists."""
     record: Record
     merge: bool
+    adopt: bool = False
+    """Make data files of the files, if possible, instead of writing their rows."""
 
     def list_missing(self) -> list[Part]:
         """Return the parts that are not imported."""
@@ -201,7 +206,7 @@ class _Import:
             if not is_last:
                 newest = table._metadata.latest_snapshot()
                 consumers.record(CONSUMER, newest.id if newest else 1)
-            _commit(table, batch, record.properties())
+            _commit(table, batch, record.properties(), adopt=self.adopt)
             yield batch
         if consumers.progress(CONSUMER) is not None:
             consumers.delete(CONSUMER)
@@ -225,7 +230,9 @@ def _split(parts: Sequence[Part]) -> Iterator[Sequence[Part]]:
         yield batch
 
 
-def _commit(table: Table, parts: Sequence[Part], properties: Mapping[str, str], kinds: Kinds = None) -> Snapshot | None:
+def _commit(
+    table: Table, parts: Sequence[Part], properties: Mapping[str, str], kinds: Kinds = None, *, adopt: bool = False
+) -> Snapshot | None:
     def open_part(part: Part) -> object:
         begun.append(part.name)
         advance(files=1)
@@ -235,6 +242,9 @@ def _commit(table: Table, parts: Sequence[Part], properties: Mapping[str, str], 
     target = WriteTarget.of(table._metadata, properties=properties)
     is_stream = any(part.is_stream for part in parts)
     try:
+        if adopt:
+            files = [RowFile(Path(part.name), partial(open_part, part), part.is_partition) for part in parts]
+            return adopt_files(target, files)
         return append_parts(target, [partial(open_part, part) for part in parts], kinds, is_stream=is_stream)
     except (pa.ArrowException, pl.exceptions.PolarsError) as error:
         where = begun[-1] if begun and begun[-1] else "the source"
@@ -373,4 +383,5 @@ def clone_parquet(
     if catalog._catalog.has_table(name):
         raise AlreadyExists(f"{catalog._catalog.where_of(name)}: the table exists already; nothing was cloned")
     # In a list, the folder of a table of another format is refused.
-    return plan_import(catalog, [folder], name, options=options, format=PARQUET, schema_mode="merge").run()
+    plan = plan_import(catalog, [folder], name, options=options, format=PARQUET, schema_mode="merge")
+    return replace(plan._import, adopt=True).run()

@@ -108,15 +108,15 @@ class FileKind:
             min(_choose_block_size(write, writer) or MAX_BLOCK_BYTES, write.target_file_size, MAX_BLOCK_BYTES),
         )
 
-    def describe(self, frame: pl.DataFrame) -> FileDescription:
-        """Encode rows and collect their metadata.
+    def describe(self, frame: pl.DataFrame, *, encode: bool = True) -> FileDescription:
+        """Encode rows and collect their metadata; without `encode`, only collect it, for rows that are in a file.
 
         Raises:
             InvalidArgument: a null in a NOT NULL column, or a value that the format cannot hold.
         """
         columns, keys = self.layout.columns, self.layout.keys
         self._check_nulls({name: (count,) for name, count in stats.count_nulls(frame, columns).items()})
-        block = self.encoder.block(self.layout.stored(frame))
+        block = self.encoder.block(self.layout.stored(frame)) if encode else Block(frame.height, 0, b"")
         found = FileDescription(
             block,
             stats.collect(frame, columns, self._bounded, self.format, block.text_ends),
@@ -347,7 +347,7 @@ def _write_file(
         file_size=size + len(foot),
         schema_id=target.schema.id,
         level=kind.level,
-        creation_time=_read_local_clock(),
+        creation_time=read_local_clock(),
         file_source=source,
         extra_files=(name + INDEX_SUFFIX,) if beside else (),
         embedded_file_index=None if beside else index,
@@ -355,7 +355,7 @@ def _write_file(
     )
 
 
-def _read_local_clock() -> int:
+def read_local_clock() -> int:
     """Return the local time of this machine in milliseconds as if it were UTC, as Java stores creation times."""
     return int(datetime.now().replace(tzinfo=UTC).timestamp() * 1000)
 

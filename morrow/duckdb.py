@@ -30,11 +30,11 @@ from morrow.engine.catalog.protocol import watch
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.io.resolve import Roots, check_verify, resolve_roots
 from morrow.engine.plan.time_travel import NOW, TravelArguments
+from morrow.readers.execution.datasets import PaimonDataset
 from morrow.readers.execution.duckdb_relation import (
     ACCESS_SQL,
     HANDOFF_DATABASE,
     HandOffs,
-    PaimonDataset,
     ScanFunction,
     check_connection,
     is_file_access_allowed,

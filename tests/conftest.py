@@ -21,6 +21,7 @@ from morrow.engine.io.local import disable_fsync
 from tests.support import golden
 from tests.support.costs import Costs, recorded
 from tests.support.old_libraries import raise_own_errors, skip_refused
+from tests.support.profile import IS_LONG
 
 PROJECT = Path(__file__).parents[1]
 if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
@@ -31,6 +32,8 @@ if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
     os.environ.setdefault("SLURM_CPUS_ON_NODE", "1")
 MARK_THEIR_OWN = ("tests/test_golden.py",)
 """Files that mark their slow tests themselves."""
+ONLY_LONG = ("tests/spark/test_cluster.py",)
+"""Files that run in `make test-long` alone: a cluster of JVMs takes a minute to start."""
 SPARK_WITHOUT_FIXTURE = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "pipeline"))
 """Tests that start Spark drivers of their own."""
 
@@ -73,8 +76,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Keep `make check` from importing tests that it leaves out."""
+    """Keep `make check` and `make test` from importing tests that they leave out."""
     file = collection_path.relative_to(PROJECT).as_posix() if collection_path.is_relative_to(PROJECT) else ""
+    if file in ONLY_LONG and not IS_LONG:
+        return True
     return True if config.getoption("--quick") and (file == "tests/interop" or is_slow(file)) else None
 
 

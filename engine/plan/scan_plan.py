@@ -43,12 +43,17 @@ MAX_SHOWN_COLUMNS = 20
 
 
 class DeletionRef(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """The location of the deletion vector of a data file; `cardinality` is null in files of old versions."""
+    """The location of the deletion vector of a data file; `cardinality` is null in files of old versions.
+
+    `rows`: rows of the file outside of this range are dead, too, which `cardinality` includes. The path is empty if
+    there is no deletion vector.
+    """
 
     path: str
     offset: int
     length: int
     cardinality: int | None = None
+    rows: tuple[int, int] | None = None
 
 
 class DataFile(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
     from morrow.engine.catalog.protocol import Function
-    from morrow.readers.execution.duckdb_relation import PaimonDataset
+    from morrow.readers.execution.datasets import PaimonDataset
     from morrow.scans.changes import Mode
     from morrow.scans.system_tables import SystemScan
     from morrow.statements.sessions import SqlSession

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-    from morrow.readers.execution.duckdb_relation import PaimonDataset
+    from morrow.readers.execution.datasets import PaimonDataset
 
 FILE = re.compile(r"/|\.(parquet|csv|tsv|json|jsonl|ndjson|xlsx|arrow)(\.\w+)?$", re.IGNORECASE)
 """Unqualified names that are files, which DuckDB reads."""

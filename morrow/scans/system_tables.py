@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from morrow.engine.catalog.protocol import Catalog
     from morrow.engine.plan.metadata import TableMetadata
-    from morrow.readers.execution.duckdb_relation import PaimonDataset
+    from morrow.readers.execution.datasets import PaimonDataset
     from morrow.readers.system.audit_log import RowTable
     from morrow.readers.system.base import SystemTable
     from morrow.scans.changes import Changes, Mode
@@ -230,7 +230,7 @@ class SystemScan(Rows):
 
     def dataset(self) -> PaimonDataset:
         """Return the scan as a pyarrow Dataset: columns and filters pushed into it narrow the scan."""
-        from morrow.readers.execution.duckdb_relation import PaimonDataset
+        from morrow.readers.execution.datasets import PaimonDataset
 
         def read(columns: Sequence[str] | None, filter: pc.Expression | None) -> pa.RecordBatchReader:
             return self.narrowed(columns, filter).to_reader()

@@ -9,15 +9,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import cached_property, reduce
-from itertools import pairwise
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.format.schema import TableSchema, find_member, refuse_unreadable
+from morrow.engine.format.schema import refuse_unreadable
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.format.types import DataField, RowType
+from morrow.engine.format.types import DataField
 from morrow.engine.plan.filter import Filter, FilterLike, combine_filters, parse_filter
 from morrow.engine.plan.manifests import load_newest_state
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
@@ -29,7 +28,8 @@ from morrow.engine.redaction import PrintedText, clean_lines, clean_text, format
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count, format_size
 from morrow.scans.arguments import check_batch_rows, check_columns, check_limit
-from morrow.scans.result import Rows
+from morrow.scans.nested_columns import Path, build_member, make_member_field, read_member, split_nested_columns
+from morrow.scans.splits import Divisible, Split
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from morrow.engine.io.store import FileStore
-    from morrow.readers.execution.duckdb_relation import PaimonDataset
+    from morrow.readers.execution.datasets import PaimonDataset
     from morrow.readers.execution.verification import Verification
 
 
-class Scan(Rows):
+class Scan(Divisible):
     """A read of a table: rows as Arrow, Polars, pandas, DuckDB or Spark. The plan is made once, on first use."""
 
     def __init__(self, metadata: TableMetadata, request: ScanRequest, plan: ScanPlan | None = None) -> None:
@@ -147,7 +147,7 @@ class Scan(Rows):
 
     def dataset(self) -> PaimonDataset:
         """Return the scan as a pyarrow Dataset: columns and filters pushed into it narrow the scan."""
-        from morrow.readers.execution.duckdb_relation import PaimonDataset
+        from morrow.readers.execution.datasets import PaimonDataset
 
         metadata, store = self._metadata, self._metadata.store
         opened = metadata.branch, metadata.allowed_roots, store.checks_pages
@@ -160,7 +160,7 @@ class Scan(Rows):
             return self.narrowed(columns, filter).plan, self._metadata.store
 
         if self._request.limit is not None:
-            return PaimonDataset(self.schema, read, key, plan)
+            return PaimonDataset(self.schema, read, key, plan, divide=lambda _: self.splits(1))
         fields = [self._request.read_schema.column(name) for name in self._request.columns]
         return PaimonDataset(
             self.schema,
@@ -169,6 +169,7 @@ class Scan(Rows):
             plan,
             fields=fields,
             narrow=lambda condition: self.narrowed(None, condition).dataset(),
+            divide=lambda condition: self.narrowed(None, condition).file_splits(),
         )
 
     def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> Scan:
@@ -483,71 +484,6 @@ def read_latest_files(metadata: TableMetadata) -> None:
     manifests.read_latest_files_ahead(metadata)
 
 
-# Members of ROW columns as columns of a scan: ``scan(["info.name"])``.
-#
-# A member is named by its path; a column of that very name has precedence. The result's column is called like the
-# member (``name``), as in Polars, DuckDB and Spark. The scan reads the whole column; a row is null if a ROW on the path
-# is null.
-
-Path = tuple[DataField, ...]
-"""A column and the members down to the one that is returned; one field for a whole column."""
-
-
-def split_nested_columns(columns: Sequence[str], schema: TableSchema) -> tuple[Path, ...]:
-    """Return the path of each name.
-
-    Raises:
-        ColumnNotFound: the column or member does not exist. InvalidArgument: two members have the same name.
-    """
-    paths = tuple(_find_path(name, schema) for name in columns)
-    by_name: dict[str, str] = {}
-    for name, path in zip(columns, paths):
-        other = by_name.setdefault(path[-1].name, name)
-        if other != name:
-            raise InvalidArgument(
-                f"columns {other!r} and {name!r} would both be called {path[-1].name!r}; read the ROW column "
-                f"{path[0].name!r}, and choose its members by .struct.field() or SQL"
-            )
-    return paths
-
-
-def _find_path(name: str, schema: TableSchema) -> Path:
-    path = find_member(schema.fields, name)
-    if path is not None:
-        return path
-    row = next((field for field in schema.fields if name.startswith(f"{field.name}.")), None)
-    if row is None:
-        return (schema.column(name),)
-    if not isinstance(row.type, RowType):
-        raise ColumnNotFound(f"there is no column {name!r}: {row.name!r} is {row.type}, which has no members")
-    known = [f"{row.name}.{field.name}" for field in row.type.fields]
-    raise ColumnNotFound(f"there is no column {name!r}; {suggest_name(name, known)}{format_columns(known)}")
-
-
-def make_member_field(path: Path) -> DataField:
-    """Return the member as a column; a member of a nullable ROW is nullable."""
-    return replace(path[-1], type=path[-1].type.with_nullable(any(field.type.nullable for field in path)))
-
-
-def build_member(path: Path) -> pl.Expr:
-    """Return the member as an expression over the columns of a table."""
-    from morrow.engine.names import col, get_member
-
-    found = col(path[0].name)
-    for row, field in pairwise(path):
-        assert isinstance(row.type, RowType)  # only rows have members
-        found = get_member(found, field.name, [each.name for each in row.type.fields])
-    return found
-
-
-def read_member(rows: pa.RecordBatch | pa.Table, path: Path) -> pa.Array | pa.ChunkedArray:
-    """Return the values of the member in these rows of a table."""
-    import pyarrow.compute as pc
-
-    column = rows.column(path[0].name)
-    return reduce(lambda array, field: pc.struct_field(array, [field.name]), path[1:], column)
-
-
 class NestedScan(Scan):
     """A scan whose output has members of ROW columns, made from a scan of the whole columns."""
 
@@ -615,6 +551,9 @@ class NestedScan(Scan):
     def narrowed(self, columns: object = None, filter: object = None) -> Scan:  # noqa: ARG002
         """Raise `Unsupported`: this scan has other columns than its files."""
         raise Unsupported("narrowing a scan of members of columns", hint="scan again with these columns")
+
+    def _make_split(self, plans: tuple[ScanPlan, ...]) -> Split:
+        return Split(plans, self.store, self.inner.fields, self.title, self.paths)
 
     def to_sql(self) -> str:
         """Raise `Unsupported`: the statement reads whole columns."""

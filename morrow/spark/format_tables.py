@@ -25,11 +25,12 @@ from morrow.engine.names import FIRST_BIT
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.folder_table import FolderFile, FolderTable
 from morrow.readers.execution.format_tables import FOOTER_THREADS, Partition, find_partitions
+from morrow.readers.execution.section_pieces import OPENING_BYTES, pack_units
 from morrow.readers.files.source import translate_errors
 from morrow.spark import expressions
 from morrow.spark.format_table_tasks import RESULT, FolderAccess, ReadJob, WriteJob
 from morrow.spark.job.execution import map_rows, run_tasks
-from morrow.spark.job.sections import MAX_TASK_BYTES, OPENING_BYTES, TASKS_PER_CORE, pack_units
+from morrow.spark.job.sections import MAX_TASK_BYTES, TASKS_PER_CORE
 from morrow.spark.job.tasks import Work
 from morrow.spark.job.wire import decode_value, encode_value
 from morrow.spark.jvm.file_scans import Scanning, get_scanning

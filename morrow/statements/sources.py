@@ -17,7 +17,7 @@ from morrow.statements.tokens import split
 if TYPE_CHECKING:
     from morrow.engine.catalog.protocol import Function, View
     from morrow.engine.plan.time_travel import Travel
-    from morrow.readers.execution.duckdb_relation import PaimonDataset
+    from morrow.readers.execution.datasets import PaimonDataset
     from morrow.statements.context import Warehouse
     from morrow.statements.sessions import SqlSession
     from morrow.tables.table import Table

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from morrow.engine.format.schema import TableSchema
     from morrow.engine.plan.consumers import Consumers
-    from morrow.readers.execution.duckdb_relation import PaimonDataset
+    from morrow.readers.execution.datasets import PaimonDataset
     from morrow.scans.changes import Changes, ChangeStream, Mode, Start, StreamMode
     from morrow.scans.system_tables import SystemScan
     from morrow.tables.alteration import Alteration

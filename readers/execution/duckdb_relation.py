@@ -29,7 +29,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
@@ -65,10 +65,10 @@ from morrow.engine.plan.predicate import ALWAYS, Predicate
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.engine.polars_versions import export_frame
-from morrow.engine.redaction import clean_text
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution import execute
+from morrow.readers.execution.datasets import PaimonDataset
 from morrow.readers.execution.plain_sql import PARQUET, build_plain_sql
 from morrow.readers.execution.section_reads import check_complete
 from morrow.readers.expressions.duckdb_queries import check_duckdb, wrap_stream
@@ -510,73 +510,3 @@ def _read_frames(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
                     count += frame.height
                     yield frame
                 check_complete(group, store, count)
-
-
-ReadFunction = Callable[[Sequence[str] | None, pc.Expression | None], pa.RecordBatchReader]
-"""Opens a stream of the named columns (None: all) with the rows for which the expression is true."""
-
-PlanFunction = Callable[[Sequence[str] | None, pc.Expression | None], tuple[ScanPlan, FileStore]]
-"""Plans what a `ReadFunction` would read; returns the plan and the store of its files."""
-
-NarrowFunction = Callable[[Predicate], "PaimonDataset"]
-"""Returns the dataset of the rows for which a predicate is true."""
-
-
-class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no types
-    """A scan of a Paimon table, as a dataset that can be read any number of times."""
-
-    def __init__(
-        self,
-        schema: pa.Schema,
-        read: ReadFunction,
-        key: Hashable = None,
-        plan: PlanFunction | None = None,
-        *,
-        fields: Sequence[DataField] = (),
-        narrow: NarrowFunction | None = None,
-    ) -> None:
-        # The base class lacks a Python constructor; only the methods below are ever called.
-        self._schema = schema
-        self.read = read
-        self.plan = plan
-        """For hosts that take rows in another layout than pyarrow's; None if only `read` is available."""
-        self.key = key
-        """The source of the rows (table, snapshot, columns, filter); equal keys mean equal rows, except None."""
-        self.fields = fields
-        """The columns as fields of the table, if `narrow` is available."""
-        self.narrow = narrow
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The Arrow schema of all columns."""
-        return self._schema
-
-    def scanner(
-        self,
-        columns: Sequence[str] | dict[str, pc.Expression] | None = None,
-        filter: pc.Expression | None = None,  # pyarrow's name
-        **_options: Any,
-    ) -> pads.Scanner:
-        """Return a scanner over the rows; `columns` and `filter` are pushed into the file scans.
-
-        Keyword options of pyarrow for its own readers (batch size, readahead, threads) are ignored.
-        """
-        if isinstance(columns, dict):
-            reader = self.read(None, filter)
-            return pads.Scanner.from_batches(reader, columns=columns)
-        reader = self.read(columns, filter)
-        return pads.Scanner.from_batches(reader)
-
-    def _refused(self, *_arguments: Any, **_options: Any) -> NoReturn:
-        raise Unsupported(
-            "this method of pyarrow datasets",
-            where=repr(self),
-            hint="use schema, scanner, to_table, to_batches, count_rows, head or take; to_table() gives an Arrow table",
-        )
-
-    # The base class would access a C++ dataset that does not exist, and crash the process.
-    filter = get_fragments = join = join_asof = replace_schema = sort_by = _refused
-    partition_expression = property(_refused)
-
-    def __repr__(self) -> str:
-        return clean_text(f"PaimonDataset({', '.join(self._schema.names)})")

@@ -55,10 +55,10 @@ def scan_section(plan: ScanPlan, section: Section, masks: Sequence[Mask], store:
     one_by_one = is_file_dependent(plan, fields)
 
     def looked_up(file: DataFile) -> bool:
-        return not beside or (retractions and file.may_hold_retractions)
+        return not beside or (retractions and file.may_hold_retractions) or _find_part(file) is not None
 
     parts = [
-        _scan_masked(plan, section, group, group_masks, retractions, fields, store)
+        _scan_masked(plan, section, group, group_masks, retractions, fields, store, _find_part(group[0]))
         if looked_up(group[0])
         else _scan_beside(plan, section, group, group_masks, fields, store)
         for group, group_masks in _scan_groups(section, masks, looked_up, alone, one_by_one)
@@ -77,9 +77,16 @@ def scan_section_pieces(
     retractions = section.kind is SectionKind.RAW and plan.drops_retractions
     for group in _scan_groups(section, masks, lambda _: True, alone=True, one_by_one=is_file_dependent(plan, fields)):
         for file, mask in zip(*group, strict=True):
-            for start in range(0, file.row_count, strategy.PIECE_ROWS):
-                part = start, strategy.PIECE_ROWS
+            first, rows = _find_part(file) or (0, file.row_count)
+            for start in range(first, first + rows, strategy.PIECE_ROWS):
+                part = start, min(strategy.PIECE_ROWS, first + rows - start)
                 yield _scan_masked(plan, section, [file], [mask], retractions, fields, store, part)
+
+
+def _find_part(file: DataFile) -> tuple[int, int] | None:
+    """Return the start position and the number of the stored rows that are read of a file; None for all of them."""
+    rows = None if file.deletion is None else file.deletion.rows
+    return None if rows is None else (rows[0], rows[1] - rows[0])
 
 
 def make_empty_frame(fields: Sequence[DataField]) -> pl.LazyFrame:
@@ -110,7 +117,8 @@ def _scan_groups(
         file, mask, start = each
         masked = mask is not None and looked_up(file)
         raw = section.kind is SectionKind.RAW
-        apart = start // MAX_POSITIONED_ROWS, masked and raw, file.path if one_by_one or (masked and alone) else ""
+        is_alone = one_by_one or (masked and alone) or _find_part(file) is not None
+        apart = start // MAX_POSITIONED_ROWS, masked and raw, file.path if is_alone else ""
         return *apart, file.schema_id, file.format, file.write_columns or (), file.may_hold_retractions
 
     grouped = groupby(sorted(zip(section.files, masks, starts), key=shape), key=shape)

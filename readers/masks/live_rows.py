@@ -26,6 +26,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.polars_threads import open_threads
+from morrow.engine.structs import replace
 from morrow.readers.files.file_frames import is_file_dependent, scan_files, translate_file_errors
 from morrow.readers.files.registry import is_scanned
 from morrow.readers.masks.incremental import find_changed, patch_masks
@@ -124,7 +125,7 @@ def _read_deletion_mask(file: DataFile, store: FileStore) -> Mask:
         mask = read_deletion(file, store)
         return mask, mask_bytes((mask,))
 
-    key = "deletion", store.url(file.deletion.path), file.deletion.offset, file.row_count
+    key = "deletion", store.url(file.deletion.path), file.deletion.offset, file.deletion.rows, file.row_count
     mask: Mask = SECTIONS.get_or_make(key, read)
     return mask
 
@@ -140,6 +141,14 @@ def read_deletion(file: DataFile, store: FileStore) -> pl.Series:
 
     reference = file.deletion
     assert reference is not None
+    if reference.rows is not None:
+        first, last = reference.rows
+        positions = np.arange(file.row_count)
+        within = make_series((positions >= first) & (positions < last))
+        if not reference.path:
+            return within
+        vector_of_all = replace(reference, cardinality=None, rows=None)
+        return within & read_deletion(replace(file, deletion=vector_of_all), store)
     data = store.read_range(reference.path, reference.offset, compute_entry_span(reference.length))
     vector = read_entry(
         data,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 import random
 import shutil
 from collections import Counter
@@ -81,6 +82,17 @@ def _head(table: Table, columns: Sequence[str], condition: Condition) -> Shown:
     return table.scan(columns, condition, limit=table.scan(columns, condition).count() + 1).to_arrow()
 
 
+def _splits(table: Table, columns: Sequence[str], condition: Condition) -> Shown:
+    splits = [pickle.loads(pickle.dumps(split)) for split in table.scan(columns, condition).splits(5)]
+    assert sum(split.count() for split in splits) == sum(split.to_polars().height for split in splits)
+    return pa.concat_tables([table.scan(columns).schema.empty_table(), *(split.to_arrow() for split in splits)])
+
+
+def _fragments(table: Table, columns: Sequence[str], condition: Condition) -> Shown:
+    found = [each.to_table(columns=list(columns)) for each in table.dataset().get_fragments(condition)]
+    return pa.concat_tables([table.scan(columns).schema.empty_table(), *found])
+
+
 ANY: Mapping[str, Face] = {
     "to_arrow": lambda t, columns, c: t.scan(columns, c).to_arrow(),
     "to_polars": lambda t, columns, c: t.scan(columns, c).to_polars().height,
@@ -88,13 +100,14 @@ ANY: Mapping[str, Face] = {
     "to_batches": _batches,
     "count": lambda t, columns, c: t.scan(columns, c).count(),
     "limit": _head,
+    "splits": _splits,
 }
 """Faces that accept conditions in every language."""
 OF_POLARS: Mapping[str, Face] = {
     "filter of lazy": lambda t, columns, c: t.scan().lazy().filter(c).select(cols(columns)).collect().height,
 }
 OF_SQL: Mapping[str, Face] = {"paimon_scan": _paimon_scan, "relation": _relation, "registered dataset": _of_duckdb}
-OF_ARROW: Mapping[str, Face] = {"dataset": _dataset}
+OF_ARROW: Mapping[str, Face] = {"dataset": _dataset, "fragments": _fragments}
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,11 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MAX_STREAM_BYTES": (0,),
     },
     "readers.execution.plain_sql": {"MAX_LISTED_POSITIONS": (0,)},
+    "readers.execution.section_pieces": {
+        "MIN_CUT_ROWS": (1, 2),
+        "MAX_PIECES_PER_KEY": (1, 4),
+        "OPENING_BYTES": (1,),
+    },
     "readers.execution.section_frames": {"MAX_POSITIONED_ROWS": (1, 3)},
     "readers.execution.section_reads": {"MAX_READ_GROUP_ROWS": (0, 1, 4), "MIN_THREADED_ROWS": (0,)},
     "readers.execution.statistics": {"MAX_EXACT_ROWS": (0,)},

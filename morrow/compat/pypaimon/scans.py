@@ -31,8 +31,9 @@ from morrow.engine.structs import replace
 from morrow.queries.incremental import parse_change_options
 from morrow.readers.system.audit_log import ROW_TRACKING
 from morrow.scans.changes import Changes, ChangeStream
+from morrow.scans.nested_columns import Path, build_member, make_member_field, read_member
 from morrow.scans.result import Rows
-from morrow.scans.table_scan import Path, Scan, build_member, make_member_field, read_member
+from morrow.scans.table_scan import Scan
 
 if TYPE_CHECKING:
     import duckdb

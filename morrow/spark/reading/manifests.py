@@ -25,8 +25,9 @@ from morrow.engine.plan.planner import decode_outlined, reduce_request
 from morrow.engine.plan.scan_plan import ScanRequest
 from morrow.engine.redaction import get_logger
 from morrow.engine.units import format_count
+from morrow.readers.execution.section_pieces import pack_units
 from morrow.spark.job.execution import is_local, run_tasks
-from morrow.spark.job.sections import TASKS_PER_CORE, pack_units
+from morrow.spark.job.sections import TASKS_PER_CORE
 from morrow.spark.job.tasks import Run, Work
 from morrow.spark.job.wire import StoreAccess, decode_frame, decode_value, encode_frame, encode_value, extract_units
 from morrow.spark.sessions import count_cores, is_connect

@@ -16,15 +16,8 @@ from morrow.engine.plan.incremental import ROWKIND_FIELD, Changes, Difference, F
 from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.engine.structs import replace
 from morrow.readers.execution import changelog as reader
-from morrow.spark.job.sections import (
-    OPENING_BYTES,
-    ScanJob,
-    compute_task_bytes,
-    compute_weight,
-    pack_sections,
-    pack_units,
-    split_section,
-)
+from morrow.readers.execution.section_pieces import OPENING_BYTES, compute_weight, pack_units, split_section
+from morrow.spark.job.sections import ScanJob, compute_task_bytes, pack_sections
 from morrow.spark.job.tasks import Run, Tasks, Work
 from morrow.spark.job.wire import StoreAccess, extract_units
 from morrow.spark.sessions import UNKNOWN_CORES

@@ -28,9 +28,9 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.structs import replace
 from morrow.readers.execution import duckdb_relation, execute
+from morrow.readers.execution.datasets import PaimonDataset
 from morrow.readers.execution.duckdb_relation import (
     MAX_HANDOFFS,
-    PaimonDataset,
     make_relation,
     view_reader,
     view_schema,
@@ -481,7 +481,6 @@ def test_a_scan_with_a_limit_takes_no_filter(table: morrow.Table) -> None:
     ("method", "arguments"),
     [
         ("filter", [pc.field("id") > 1]),
-        ("get_fragments", []),
         ("join", [ROWS, "id"]),
         ("join_asof", [ROWS, "id", "id", 1]),
         ("replace_schema", [ROWS.schema]),

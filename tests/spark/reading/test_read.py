@@ -17,6 +17,7 @@ import pytest
 import morrow
 from morrow.engine.errors import BranchNotFound, ColumnNotFound, CorruptFile, FileMissing, TableNotFound
 from morrow.engine.format.types import DataField, LocalZonedTimestampType, parse_atomic
+from morrow.readers.execution import section_pieces
 from morrow.readers.masks.section_cache import SECTIONS
 from morrow.spark.expressions import make_literal
 from morrow.spark.job import execution, sections
@@ -283,6 +284,7 @@ def test_files_that_need_no_merge_are_shared_among_tasks(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sections, "OPENING_BYTES", 1)
+    monkeypatch.setattr(section_pieces, "OPENING_BYTES", 1)
     monkeypatch.setattr(sections, "MAX_TASK_BYTES", 1)
     monkeypatch.setattr(choice, "ORC", "")
     table = TableFactory(tmp_path / "t", FIELDS)
@@ -299,8 +301,10 @@ def test_one_large_bucket_is_merged_by_several_tasks(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
     """Tasks read ORC completely; for Parquet, they compute the masks and merge keys of several versions."""
-    for module, name in ((sections, "OPENING_BYTES"), (sections, "MAX_TASK_BYTES"), (sections, "MIN_CUT_ROWS")):
-        monkeypatch.setattr(module, name, 1)
+    for name in ("OPENING_BYTES", "MIN_CUT_ROWS"):
+        monkeypatch.setattr(section_pieces, name, 1)
+    for name in ("OPENING_BYTES", "MAX_TASK_BYTES"):
+        monkeypatch.setattr(sections, name, 1)
     monkeypatch.setattr(tasks, "DRIVER_ROWS", 0)
     monkeypatch.setattr(tasks, "ALONE_ROWS", 0)
     monkeypatch.setattr(choice, "ORC", "")

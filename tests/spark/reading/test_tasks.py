@@ -10,7 +10,6 @@ import pytest
 
 import morrow
 from morrow.engine.errors import FileMissing, SnapshotExpired
-from morrow.spark.job import sections
 from morrow.spark.job.sections import ScanJob
 from morrow.spark.job.wire import make_unit_batch
 from morrow.spark.reading.tasks import compute_masks, merge, read_places, scan
@@ -42,12 +41,3 @@ def test_tasks_of_a_snapshot_that_has_expired_say_so(tmp_path: Path, work: Work)
     (table.path / "snapshot" / "snapshot-1").unlink()
     with pytest.raises(SnapshotExpired):
         list(work(job, [units]))
-
-
-def test_what_cannot_be_read_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The task reports the error."""
-    monkeypatch.setattr(sections, "MIN_CUT_ROWS", 1)
-    found = morrow.open(merging(tmp_path).path).scan()
-    (section,) = found.plan.sections
-    Path(section.files[0].path).unlink()
-    assert sections.cut(found.plan, section, found.store, 1) == [section]

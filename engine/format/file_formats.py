@@ -29,6 +29,12 @@ VECTOR_INFIX = ".vector."
 BLOB = "blob"
 """The format of files with a single blob column, whose rows are aligned with other files."""
 
+
+def is_dedicated_file(name: str) -> bool:
+    """Return whether a file holds a single BLOB column, or only vectors, of the rows of another file."""
+    return name.endswith(f".{BLOB}") or VECTOR_INFIX in name
+
+
 Lacks = Callable[[DataType], str | None]
 """A function that returns why files cannot have columns of a type; None if they can."""
 

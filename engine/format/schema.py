@@ -61,6 +61,10 @@ SEQUENCE_NUMBER_FIELD = DataField(2**31 - 2, SEQUENCE_NUMBER, BigIntType(nullabl
 VALUE_KIND_FIELD = DataField(2**31 - 3, VALUE_KIND, TinyIntType(nullable=False))
 ROWKIND_FIELD = DataField(2**31 - 5, ROWKIND, VarCharType())
 ROW_ID_FIELD = DataField(2**31 - 6, ROW_ID, BigIntType(nullable=False))
+TRACKED = (ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD)
+"""Columns that rows of tables with row tracking have in addition to the table's columns."""
+STORED_TRACKED = (ROW_ID_FIELD, DataField(SEQUENCE_NUMBER_FIELD.id, SEQUENCE_NUMBER, BigIntType()))
+"""`TRACKED` in data files: a row of the file's own snapshot has no sequence number."""
 
 MAX_SHOWN = 40
 """Maximum number of columns in the repr of a schema."""

@@ -100,6 +100,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     bitmap64: bool = bind_option(merging.DELETION_VECTORS_BITMAP64)
     deletion_file_size: int = bind_option(merging.DELETION_VECTOR_INDEX_FILE_TARGET_SIZE)
     # Manifests and commits
+    groups_row_ids: bool = bind_option(table.ROW_TRACKING_PARTITION_GROUP_ON_COMMIT)
     manifest_format: str = bind_option(maintenance.MANIFEST_FORMAT)
     manifest_compression: str = bind_option(maintenance.MANIFEST_COMPRESSION)
     manifest_target_size: int = bind_option(maintenance.MANIFEST_TARGET_FILE_SIZE)

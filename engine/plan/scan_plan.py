@@ -26,7 +26,7 @@ from morrow.engine.format.binary_row import Value
 from morrow.engine.format.file_formats import BLOB
 from morrow.engine.format.manifest_entries import EMPTY_ROW
 from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.schema import TRACKED, TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.merge.spec import MergeSpec
@@ -259,6 +259,13 @@ class ScanPlan(msgspec.Struct, frozen=True, dict=True):
     def stored_rows(self) -> int:
         """Rows in all files, before masks and filter."""
         return sum(file.row_count for file in self.files)
+
+
+def list_tracked_fields(schema: TableSchema, options: TableOptions) -> tuple[DataField, ...]:
+    """Return the columns of row tracking that a scan may name; none in tables without, or with such a column."""
+    if not options.row_tracking or schema.primary_keys:
+        return ()
+    return tuple(field for field in TRACKED if field.name not in schema.by_name)
 
 
 class ScanRequest(msgspec.Struct, frozen=True, dict=True):

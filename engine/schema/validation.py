@@ -500,8 +500,8 @@ def check_row_tracking(proposal: Proposal) -> None:
         proposal.require(not proposal.keyed, f"{ROW_TRACKING_ENABLED} does not go with a primary key")
     if evolution:
         proposal.require(tracking, f"{DATA_EVOLUTION_ENABLED} needs {ROW_TRACKING_ENABLED}")
-        for option in (DELETION_VECTORS_ENABLED, CLUSTERING_INCREMENTAL):
-            proposal.require(not proposal.given.get(option), f"{DATA_EVOLUTION_ENABLED} does not go with {option}")
+        clustered = proposal.given.get(CLUSTERING_INCREMENTAL)
+        proposal.require(not clustered, f"{DATA_EVOLUTION_ENABLED} does not go with {CLUSTERING_INCREMENTAL}")
     blobs = [field.name for field in proposal.schema.fields if isinstance(field.type, BlobType)]
     if blobs:
         proposal.require(evolution, f"the BLOB column {blobs[0]!r} needs {DATA_EVOLUTION_ENABLED}; use BYTES instead")

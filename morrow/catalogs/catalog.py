@@ -369,10 +369,17 @@ class Catalog(CatalogChanges, CatalogViews):
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name != "_session"}
 
-    def _dataset(self, name: str, travel: Travel, options: Mapping[str, str] = MappingProxyType({})) -> PaimonDataset:
+    def _dataset(
+        self,
+        name: str,
+        travel: Travel,
+        options: Mapping[str, str] = MappingProxyType({}),
+        tracked: Sequence[str] = (),
+    ) -> PaimonDataset:
         """Return the dataset of ``db.orders``, ``db.orders$branch_dev``, ``db.orders$files`` or ``sys.tables``.
 
-        `options`: of reads, as for `Table.with_options`. Time travel has precedence over them.
+        `options`: of reads, as for `Table.with_options`. Time travel has precedence over them. `tracked`: columns of
+        row tracking to add, if the table has them.
         """
         from morrow.scans.system_tables import make_system_scan
 
@@ -392,7 +399,8 @@ class Catalog(CatalogChanges, CatalogViews):
         travel = msgspec.structs.replace(travel, branch=parts.branch)
         if parts.system is not None:
             return make_system_scan(metadata, parts.system, travel=travel).dataset()
-        return make_scan(metadata, travel=travel).dataset()
+        scan = make_scan(metadata, travel=travel)
+        return (scan.with_tracked_columns(tracked) if tracked else scan).dataset()
 
     def _folder_dataset(self, name: ObjectName, travel: Travel) -> PaimonDataset:
         """Return the dataset of a format or object table. Raises `Unsupported` for time travel and other tables."""

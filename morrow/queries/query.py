@@ -22,8 +22,10 @@ from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, SqlglotError
 
+from morrow.engine.catalog.names import parse_object_name
 from morrow.engine.catalog.protocol import SQL, Function, View
 from morrow.engine.errors import InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.format.schema import TRACKED
 from morrow.engine.format.types import DataType
 from morrow.engine.plan.filter.sql_parsing import describe_problem, run_with_stack
 from morrow.engine.plan.time_travel import Travel
@@ -69,8 +71,11 @@ class Sources(Protocol):
     def in_catalog(self, name: str) -> Sources | None:
         """Return the tables of another catalog of the session; None without a catalog of this name."""
 
-    def open_table(self, name: str, travel: Travel) -> PaimonDataset:
-        """Return the dataset of ``database.table``, optionally with ``$``, at a snapshot."""
+    def open_table(self, name: str, travel: Travel, tracked: Sequence[str] = ()) -> PaimonDataset:
+        """Return the dataset of ``database.table``, optionally with ``$``, at a snapshot.
+
+        `tracked` are columns of row tracking to add, if the table has them.
+        """
 
     def changes(self, name: str, options: Mapping[str, str]) -> pa.Table | PaimonDataset:
         """Return the rows that were added or updated between the snapshots or tags that options name."""
@@ -139,6 +144,7 @@ def prepare_query(
     variables: dict[str, object] = {}
     viewed = False
     named: set[tuple[str, ...]] = set()
+    tracked = _list_tracked_columns(tree)
     pending: list[tuple[Node, tuple[str, ...], Sources]] = [(table, (), sources) for table in tree.find_all(exp.Table)]
     while pending:
         table, inside, current = pending.pop(0)
@@ -146,7 +152,7 @@ def prepare_query(
         if isinstance(table.args.get("version"), exp.Expression):
             bind(table.args["version"], given)
         try:
-            found = _find_source(table, own, database, connection, given)
+            found = _find_source(table, own, database, connection, given, tracked)
         except TableNotFound:
             name = _name_in_catalog(table, own.databases, database, connection)
             view = None if name is None else own.view(name)
@@ -165,6 +171,7 @@ def prepare_query(
             found, connection, partial(find_condition, table, parameters=given, connection=connection)
         )
         named.add((*catalog, (table.db or database or "").lower(), table.name.lower()))
+        _hide_columns(table, tracked, found)
         _replace(table, name)
     changed = put_functions(tree, sources.catalog_function) | _replace_calls(tree, sources, database, given)
     used = select_parameters(tree, given)
@@ -202,6 +209,7 @@ def _find_source(
     database: str | None,
     connection: duckdb.DuckDBPyConnection,
     parameters: Mapping[str, object],
+    tracked: Sequence[str],
 ) -> PaimonDataset | pa.Table | None:
     """Return the dataset of a table in the query, None if the table is not the catalog's."""
     if isinstance(table.this, exp.VectorSearch):  # sqlglot names the arguments of BigQuery's function
@@ -224,7 +232,31 @@ def _find_source(
         if table.args.get("version") is not None:
             raise InvalidArgument(f"{name}: both a hint and AS OF say which snapshot is read")
         return sources.changes(name, options)
-    return sources.open_table(name, find_travel(table, name, options))
+    return sources.open_table(name, find_travel(table, name, options), tracked)
+
+
+EXCLUDED = "except_" if "except_" in exp.Star.arg_types else "except"
+"""The argument of a star with the columns that it excludes; versions of sqlglot differ in it."""
+
+
+def _list_tracked_columns(tree: Node) -> tuple[str, ...]:
+    """Return the columns of row tracking that a query names."""
+    named = {column.name.upper() for column in tree.find_all(exp.Column)}
+    return tuple(field.name for field in TRACKED if field.name in named)
+
+
+def _hide_columns(table: Node, tracked: Sequence[str], found: PaimonDataset | pa.Table) -> None:
+    """Exclude columns of row tracking, which a query has to name, from ``*`` and ``t.*`` of the table's SELECT."""
+    select = table.parent_select
+    added = [name for name in tracked if name in found.schema.names]
+    if not added or select is None or parse_object_name(f"d.{table.name}").system is not None:
+        return
+    for star in (each for column in select.expressions for each in [column.find(exp.Star)] if each is not None):
+        whole = star.parent is select
+        if whole or (isinstance(star.parent, exp.Column) and star.parent.table in (table.alias, table.name)):
+            excluded = {each.name.upper() for each in star.args.get(EXCLUDED) or ()}
+            others = [exp.column(name) for name in added if name not in excluded]
+            star.set(EXCLUDED, [*(star.args.get(EXCLUDED) or ()), *others])
 
 
 def _replace_calls(tree: Node, sources: Sources, database: str | None, parameters: Mapping[str, object]) -> bool:

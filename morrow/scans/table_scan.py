@@ -22,7 +22,7 @@ from morrow.engine.plan.manifests import load_newest_state
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.engine.plan.planner import Outlines, derive_readable_schema, estimate_plan_bytes, plan_with_fallback
 from morrow.engine.plan.predicate import find_columns
-from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest
+from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest, list_tracked_fields
 from morrow.engine.plan.time_travel import NOW, Travel, parse_travel_options, resolve_travel
 from morrow.engine.redaction import PrintedText, clean_lines, clean_text, format_columns, get_logger, suggest_name
 from morrow.engine.structs import replace
@@ -203,6 +203,14 @@ class Scan(Divisible):
         """Return a scan of the same snapshot with the request that `change` returns."""
         return Scan(self._metadata, change(self._request))
 
+    def with_tracked_columns(self, names: Sequence[str]) -> Scan:
+        """Return the scan with these columns of row tracking, if the table has them."""
+        known = list_tracked_fields(self._request.schema, self._request.options)
+        added = tuple(field.name for field in known if field.name in names)
+        return (
+            self.adapted(lambda asked: replace(asked, columns=(*asked.columns, *added), extra=known)) if added else self
+        )
+
     def asking(self, columns: tuple[str, ...], filter: Filter, limit: int | None) -> Scan:
         """Return a scan of the same snapshot with these columns, filter and limit, without checking them."""
         return Scan(self._metadata, replace(self._request, columns=columns, filter=filter, limit=limit))
@@ -341,16 +349,17 @@ def make_scan(
         asked, schema = travel, derive_readable_schema(metadata, schema, options, found, travel)
     check_limit(limit)
     names = tuple(schema.by_name) if columns is None else check_columns(columns)
-    parsed = parse_filter(filter, schema.fields)
-    if nested and not schema.by_name.keys() >= set(names):
-        paths = split_nested_columns(names, schema)
+    hidden = list_tracked_fields(schema, options)
+    parsed = parse_filter(filter, (*schema.fields, *hidden))
+    extra = hidden if any(field.name in names or field.name in parsed.columns for field in hidden) else ()
+    request = ScanRequest(schema, options, found, names, parsed, limit, travel=asked, extra=extra)
+    known = request.read_schema
+    if nested and not known.by_name.keys() >= set(names):
+        paths = split_nested_columns(names, known)
         whole = tuple(dict.fromkeys(path[0].name for path in paths))
-        return NestedScan(
-            Scan(metadata, ScanRequest(schema, options, found, whole, parsed, limit, travel=asked)), paths
-        )
+        return NestedScan(Scan(metadata, replace(request, columns=whole)), paths)
     for name in names:
-        schema.column(name)
-    request = ScanRequest(schema, options, found, names, parsed, limit, travel=asked)
+        known.column(name)
     return Scan(metadata, request)
 
 

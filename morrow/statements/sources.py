@@ -35,22 +35,23 @@ YES, NO = "YES", "NO"
 class CatalogSources:
     """The tables of a catalog, with the options of a session.
 
-    `open_dataset` maps ``database.table``, optionally with ``$``, and options of reads to a dataset.
+    `open_dataset` maps ``database.table``, optionally with ``$``, options of reads and columns of row tracking to a
+    dataset.
     """
 
     catalog: Warehouse
-    open_dataset: Callable[[str, Travel, Mapping[str, str]], PaimonDataset]
+    open_dataset: Callable[[str, Travel, Mapping[str, str], Sequence[str]], PaimonDataset]
     session: SqlSession | None = None
 
     @property
     def databases(self) -> Sequence[str]:
         return self.catalog.databases()
 
-    def open_table(self, name: str, travel: Travel) -> PaimonDataset:
+    def open_table(self, name: str, travel: Travel, tracked: Sequence[str] = ()) -> PaimonDataset:
         options = (
             {} if self.session is None else self.session.select_options(self.catalog, parse_object_name(name).table)
         )
-        return self.open_dataset(name, travel, options)
+        return self.open_dataset(name, travel, options, tracked)
 
     def in_catalog(self, name: str) -> CatalogSources | None:
         return None if self.session is None else self.session.sources.get(name)

@@ -323,7 +323,8 @@ class Table(RowOperations, Maintenance, Following):
 
         Args:
             columns: output columns in order; None for all. ``info.name`` is a member of the ROW column ``info``, and
-                becomes a column ``name``.
+                becomes a column ``name``. Tables with row tracking also have ``_ROW_ID`` and ``_SEQUENCE_NUMBER``, the
+                snapshot that last wrote the row.
             filter: a SQL condition (``"amount > 10 AND dt = '2024-05-14'"``), or a pyarrow or Polars expression.
             limit: maximum number of rows; reading stops there.
             engine: ``duckdb``: DuckDB reads the rows by the SQL of `Scan.to_sql`, and spills to disk if memory is

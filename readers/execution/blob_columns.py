@@ -26,7 +26,7 @@ from morrow.engine.format.blobs import (
     is_blob_type,
     to_binary,
 )
-from morrow.engine.format.file_formats import BLOB, VECTOR_INFIX
+from morrow.engine.format.file_formats import BLOB, is_dedicated_file
 from morrow.engine.format.paths import DATABASE_SUFFIX, check_segment
 from morrow.engine.format.types import ArrayType, BlobType, DataField, MapType, to_polars_dtype
 from morrow.engine.io.store import FileStore
@@ -417,7 +417,7 @@ def find_row_range(section: Section) -> tuple[int, int]:
 
 def is_dedicated(file: DataFile) -> bool:
     """Return whether a file holds a column of BLOBs, or the vectors alone."""
-    return file.format == BLOB or VECTOR_INFIX in posixpath.basename(file.path)
+    return is_dedicated_file(posixpath.basename(file.path))
 
 
 def ask_descriptors(plan: ScanPlan) -> ScanPlan:

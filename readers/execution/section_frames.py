@@ -238,6 +238,12 @@ def _find_holders(plan: ScanPlan, newest_first: Sequence[DataFile], field: DataF
     return [file for file in newest_first if field.id in _list_field_ids(plan, file)]
 
 
+def find_anchor(section: Section) -> DataFile:
+    """Return the oldest data file of a STITCH section, whose deletion vector holds the deleted rows of the section."""
+    normal = [file for file in section.files if not is_dedicated(file)] or list(section.files)
+    return min(normal, key=lambda file: (file.max_sequence, basename(file.path)))
+
+
 def _find_covering(holding: Sequence[DataFile], first: int, rows: int) -> tuple[DataFile, ...]:
     """Return the newest file when it spans the range, else dedicated files one after another."""
     newest = holding[0]

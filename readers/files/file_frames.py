@@ -30,8 +30,8 @@ from morrow.engine.format.row_kinds import INSERT, NAMES, build_rowkind
 from morrow.engine.format.schema import (
     ROW_ID_FIELD,
     ROWKIND_FIELD,
-    SEQUENCE_NUMBER_FIELD,
     SYSTEM_FIELD_ID_START,
+    TRACKED,
     VALUE_KIND_FIELD,
 )
 from morrow.engine.format.types import (
@@ -281,10 +281,6 @@ def _project_column(
         place = where if change is not None else f"{where}, column {field.name}" if where else f"column {field.name}"
         column = cast_expression(column, written.type, field.type, where=place, zone=zone, change=change)
     return column if written.name == field.name else column.alias(field.name)
-
-
-TRACKED = (ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD)
-"""Columns that files of tables with row tracking may hold in addition to the table's columns."""
 
 
 def list_virtual_columns(plan: ScanPlan, fields: Sequence[DataField]) -> tuple[DataField, ...]:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.row_kinds import NAMES, UPDATE_AFTER, UPDATE_BEFORE
-from morrow.engine.format.schema import ROW_ID_FIELD, ROWKIND, ROWKIND_FIELD, SEQUENCE_NUMBER_FIELD, TableSchema
+from morrow.engine.format.schema import ROWKIND, ROWKIND_FIELD, SEQUENCE_NUMBER_FIELD, TRACKED, TableSchema
 from morrow.engine.format.types import ArrayType, DataField, to_arrow_schema
 from morrow.engine.options import TableOptions
 from morrow.engine.options.declared.merging import TABLE_READ_SEQUENCE_NUMBER_ENABLED
@@ -127,7 +127,7 @@ ROW_TRACKING = RowTable(
     "row_tracking",
     "rows with their ids and the snapshot that wrote them",
     _return_request,
-    trailing=(ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD),
+    trailing=TRACKED,
 )
 
 ROW_TABLES = (AUDIT_LOG, BINLOG, READ_OPTIMIZED, ROW_TRACKING)

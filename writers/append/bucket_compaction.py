@@ -19,6 +19,7 @@ import polars as pl
 
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource, IndexFileMeta
+from morrow.engine.format.schema import STORED_TRACKED, TRACKED
 from morrow.engine.format.types import DataField
 from morrow.engine.options import WriteOptions
 from morrow.writers.files.bucket_reader import StoredFiles
@@ -161,11 +162,11 @@ BATCH_ROWS = 1 << 18
 
 
 class AppendFiles(StoredFiles):
-    """Reader of data files in the table's columns, without dead rows."""
+    """Reader of data files in the table's columns, without dead rows. Tracked rows have ids and sequence numbers."""
 
     @cached_property
     def fields(self) -> tuple[DataField, ...]:
-        return self.target.schema.fields
+        return (*self.target.schema.fields, *(TRACKED if self.target.options.row_tracking else ()))
 
     def frames(self) -> Iterator[pl.DataFrame]:
         """Yield the live rows of all files in their order, with one batch in memory at a time.
@@ -196,19 +197,24 @@ def rewrite_files(
 
     Raises:
         CorruptFile, FileMissing: a file cannot be read. StorageError. After any error, no new file is left.
-        Unsupported: a table that tracks rows.
+        Unsupported: a table with data evolution.
     """
     check_rewritable(target)
     rows = AppendFiles(target, place, tuple(files), vectors).frames()
     first = files[0].min_sequence_number if files else 0
-    return write_files(target, place, rows, level=0, source=FileSource.COMPACT, first_sequence=first)
+    columns = list_carried_fields(target)
+    return write_files(target, place, rows, level=0, source=FileSource.COMPACT, first_sequence=first, columns=columns)
+
+
+def list_carried_fields(target: WriteTarget) -> tuple[DataField, ...] | None:
+    """Return the columns of files with rows of other files; None: those of the table.
+
+    With row tracking, such files hold the ids of the rows, and the snapshots that wrote them.
+    """
+    return (*target.schema.fields, *STORED_TRACKED) if target.options.row_tracking else None
 
 
 def check_rewritable(target: WriteTarget) -> None:
-    """Refuse tables whose rows have ids, which rewritten files would have to keep.
-
-    Raises:
-        Unsupported: ``row-tracking.enabled`` or ``data-evolution.enabled``.
-    """
-    if target.options.row_tracking or target.options.data_evolution:
-        raise Unsupported("rewriting files of a table with row tracking", where=target.where, hint="append only")
+    """Raise `Unsupported` for tables with data evolution, in which files hold some columns of rows."""
+    if target.options.data_evolution:
+        raise Unsupported("rewriting files of a table with data evolution", where=target.where)

@@ -4,7 +4,7 @@ Tables without buckets: files below 70 % of the target size, and files with more
 ``compaction.delete-ratio-threshold``, are packed partition by partition, the smallest first. A pack is complete when it
 holds two files and twice the target size (each file counts for ``source.split.open-file-cost`` more). The remaining
 files make another pack if there are ``compaction.min.file-num`` of them. Files whose deletion vectors are in the same
-index file go into the same pack, which is always compacted.
+index file go into the same pack, which is always compacted. With data evolution, see `column_files`.
 
 Fixed buckets: see `bucket_compaction`.
 """
@@ -24,7 +24,8 @@ from morrow.engine.options.declared.maintenance import COMPACTION_FILE_NUM_LIMIT
 from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count
-from morrow.writers.append.bucket_compaction import check_rewritable, compute_small_size, rewrite_files
+from morrow.writers.append.bucket_compaction import compute_small_size, rewrite_files
+from morrow.writers.append.column_files import pick_group_packs, rewrite_groups
 from morrow.writers.append.writer import UNAWARE, AppendWriter
 from morrow.writers.buckets.bucket_state import BucketState, filter_bucket_numbers, restore_partitions
 from morrow.writers.commit.messages import CommitMessage
@@ -58,7 +59,7 @@ def compact_append(
     Returns: one message for each rewrite; none when no rewrite is worthwhile. All new files are durable.
 
     Raises:
-        Unsupported: a table whose rows have ids, or that is clustered incrementally.
+        Unsupported: a table that is clustered incrementally.
         CorruptFile, FileMissing: a file that cannot be read. StorageError: after any error nothing new stays.
     """
     target = enable_compaction(target)
@@ -76,7 +77,6 @@ def compact_append(
 
 def enable_compaction(target: WriteTarget) -> WriteTarget:
     """Return the table without ``write-only``, for compaction. Raises `Unsupported` as `compact_append`."""
-    check_rewritable(target)
     if target.write.incremental_clustering:
         raise Unsupported("compaction of an incrementally clustered table", where=target.where)
     return replace(target, write=replace(target.write, write_only=False))
@@ -119,9 +119,14 @@ def compact_pack(
     target: WriteTarget, place: Placement, files: Sequence[DataFileMeta], vectors: DeletionMaintainer | None
 ) -> CommitMessage:
     """Rewrite one pack. `vectors` has all deletion vectors of the index files that hold the vectors of these files."""
-    written = rewrite_files(target, place, files, vectors)
+    written: list[DataFileMeta] = []
     changes = IndexChanges()
     try:
+        if target.options.data_evolution:
+            for file in rewrite_groups(target, place, files, vectors):
+                written.append(file)  # noqa: PERF402  # the error path needs the files written so far
+        else:
+            written += rewrite_files(target, place, files, vectors)
         if vectors is not None:
             for file in files:
                 vectors.remove(file.file_name)
@@ -171,6 +176,8 @@ def pick_packs(
 ) -> list[tuple[DataFileMeta, ...]]:
     """Return the files of each rewrite of one partition of a table without buckets; no two share an index file."""
     options = target.write
+    if target.options.data_evolution:
+        return pick_group_packs(target, state.files, state.index_files, compute_small_size(options), full=full)
     cost = options.open_file_cost
     everything = full and options.force_rewrite_all
     files = [file for file in state.files if everything or _is_worth_it(file, options, vectors, full)]

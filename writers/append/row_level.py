@@ -3,12 +3,17 @@
 With ``deletion-vectors.enabled`` a row is deleted by its position: the data file stays and its deletion vector grows.
 Without it, a file with deleted rows is replaced by a file with the remaining rows. An update is a delete followed by an
 append. The matching live rows are found file by file, with their positions.
+
+With ``row-tracking.enabled`` the files that replace others hold the ids of their rows, and the snapshots that wrote
+them (null: this one). With ``data-evolution.enabled`` files share row ids, and a group of such files is one file here:
+its oldest data file, the *anchor*, holds the deletion vector. An update of columns adds a file with these columns of
+all rows of the group.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
@@ -17,34 +22,40 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.engine.errors import InvalidArgument, MorrowError
+from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format.manifest_entries import DataFileMeta
+from morrow.engine.format.schema import ROW_ID, ROW_ID_FIELD, SEQUENCE_NUMBER
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
-from morrow.engine.names import POSITION, cols
+from morrow.engine.names import POSITION, cols, get_series
+from morrow.engine.options.declared.merging import DELETION_VECTORS_ENABLED
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.planner import make_plan
-from morrow.engine.plan.scan_plan import DataFile, ScanPlan, ScanRequest, Section
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind, list_tracked_fields
 from morrow.engine.structs import replace
 from morrow.readers.execution.execute import DEFAULT_BATCH_ROWS
-from morrow.readers.execution.section_frames import filter_frame
+from morrow.readers.execution.section_frames import filter_frame, find_anchor, stitch_columns
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import collect_batches, scan_files, translate_file_errors
 from morrow.readers.masks import Mask, compute_live_masks
-from morrow.writers.append.bucket_compaction import AppendFiles, check_rewritable
+from morrow.writers.append.bucket_compaction import AppendFiles, list_carried_fields
+from morrow.writers.append.column_files import GroupUpdate, write_updated_columns
 from morrow.writers.append.writer import UNAWARE, AppendWriter
 from morrow.writers.buckets.bucket_state import BucketState, restore_buckets, restore_partitions
 from morrow.writers.buckets.modes import make_router
 from morrow.writers.commit.messages import CommitMessage
-from morrow.writers.commit.premise import guard_read
+from morrow.writers.commit.premise import guard_read, make_request
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.data_files import Placement
 from morrow.writers.files.deletion_vectors import DeletionMaintainer, IndexChanges
 from morrow.writers.target import WriteTarget
 
 Assign = Callable[[pl.DataFrame], pl.DataFrame]
-"""A function that returns new rows for old ones: checked frames of the table's columns with equal heights."""
+"""A function that returns new rows for old ones: checked frames of the table's columns with equal heights.
+
+The old rows also have the columns of row tracking.
+"""
 
 
 def delete_where(
@@ -66,12 +77,16 @@ def delete_where(
         return changes.messages()
 
 
-def update_where(target: WriteTarget, snapshot: Snapshot | None, assign: Assign, filter: Filter) -> list[CommitMessage]:
-    """Replace the rows for which the filter is true by the result of `assign`; otherwise as `delete_where`."""
+def update_where(
+    target: WriteTarget, snapshot: Snapshot | None, assign: Assign, filter: Filter, columns: Collection[str]
+) -> list[CommitMessage]:
+    """Replace the rows for which the filter is true by the result of `assign`; otherwise as `delete_where`.
+
+    `columns` are those that `assign` changes.
+    """
     with RowChanges(target, snapshot) as changes:
         for found in changes.matching(filter, tuple(target.schema.by_name)):
-            changes.delete(found)
-            changes.append(assign(found.rows.drop(POSITION)))
+            changes.replace(found, assign(found.rows.drop(POSITION)), columns)
         return changes.messages()
 
 
@@ -82,14 +97,14 @@ class RowChanges:
     """
 
     def __init__(self, target: WriteTarget, snapshot: Snapshot | None) -> None:
-        check_rewritable(target)
         # Without compaction, which could pick files that these changes replace.
         self._target = replace(target, write=replace(target.write, write_only=True))
         self._snapshot = snapshot
         self._router = make_router(self._target, snapshot)
         self._states: dict[Placement, BucketState] = {}
         self._dead: dict[Placement, dict[str, list[Positions]]] = defaultdict(dict)
-        self._writers: dict[Placement, AppendWriter] = {}
+        self._writers: dict[tuple[Placement, bool], AppendWriter] = {}
+        self._updates: dict[str, GroupUpdate] = {}
         self._prepared: dict[Placement, CommitMessage] = {}
 
     def __enter__(self) -> RowChanges:
@@ -105,16 +120,22 @@ class RowChanges:
 
     def matching(self, filter: Filter, columns: Sequence[str] = ()) -> Iterator[MatchingRows]:
         """Yield the live rows for which the filter is true, file by file in batches, without files that have no
-        match."""
+        match.
+
+        With `columns`, tracked rows have ``_ROW_ID`` and ``_SEQUENCE_NUMBER``, too.
+        """
         target = self._target
-        request = ScanRequest(target.schema, target.options, self._snapshot, tuple(columns), filter)
+        tracked = tuple(field.name for field in list_tracked_fields(target.schema, target.options))
+        names = (*columns, *tracked) if columns else ()
         with self._reading():
-            plan = make_plan(target.metadata, request)
+            plan = make_plan(target.metadata, make_request(target, self._snapshot, names, filter))
             known = self._restored(plan)
             for section in plan.sections:
                 masks = compute_live_masks(plan, section, target.store)
                 for file, rows in find_matching_rows(plan, section, masks, target.store):
-                    yield MatchingRows(*known[_name(file)], rows)
+                    place, meta = known[_name(file)]
+                    yield MatchingRows(place, meta, rows, section)
+                self._write_updates(plan, section)
 
     def delete_at(self, positions: Mapping[str, Positions], filter: Filter) -> None:
         """Delete rows by file path and position. The files must be in the plan of the filter.
@@ -123,7 +144,7 @@ class RowChanges:
         """
         target = self._target
         with self._reading():
-            plan = make_plan(target.metadata, ScanRequest(target.schema, target.options, self._snapshot, (), filter))
+            plan = make_plan(target.metadata, make_request(target, self._snapshot, (), filter))
             known = self._restored(plan)
         planned = {file.path for section in plan.sections for file in section.files}
         for path, dead in positions.items():
@@ -135,14 +156,63 @@ class RowChanges:
     def delete(self, rows: MatchingRows) -> None:
         """Delete these rows. A row may be deleted only once."""
         if rows.rows.height:
+            self._check_deletable()
             self._dead[rows.place].setdefault(rows.file.file_name, []).append(rows.positions)
 
+    def replace(self, old: MatchingRows, rows: pl.DataFrame, columns: Collection[str]) -> None:
+        """Replace rows by new versions, in their order, in which only these `columns` differ.
+
+        Raises:
+            Unsupported: data evolution, and a row that would move to another partition.
+        """
+        if not old.rows.height:
+            return
+        if self._target.options.data_evolution:
+            self._update_columns(old, rows, columns)
+            return
+        self.delete(old)
+        if self._target.options.row_tracking:
+            changed = pl.lit(None, pl.Int64).alias(SEQUENCE_NUMBER)
+            rows = rows.select(pl.all(), old.rows[ROW_ID], changed)
+        self.append(rows)
+
+    def _update_columns(self, old: MatchingRows, rows: pl.DataFrame, columns: Collection[str]) -> None:
+        moved = [name for name in self._target.schema.partition_keys if name in columns]
+        for name in moved:
+            if get_series(rows, name).ne_missing(get_series(old.rows, name)).any():
+                raise Unsupported(
+                    f"an update of the partition column {name!r} with data evolution",
+                    where=self._target.where,
+                    hint="delete the row and insert another",
+                )
+        changed = [name for name in self._target.schema.by_name if name in columns and name not in moved]
+        if changed:
+            assert old.section is not None
+            group = self._updates.setdefault(old.file.file_name, GroupUpdate(old.place, old.file, old.section))
+            group.add(old.positions, rows.select(cols(changed)))
+
+    def _write_updates(self, plan: ScanPlan, section: Section) -> None:
+        """Write the updated columns of a section whose rows have all been found."""
+        for name in [name for name, group in self._updates.items() if group.section is section]:
+            group = self._updates.pop(name)
+            written = write_updated_columns(self._target, group, plan)
+            known = self._prepared.get(group.place) or self._make_message(group.place)
+            self._prepared[group.place] = msgspec.structs.replace(known, new_files=(*known.new_files, *written))
+
+    def _check_deletable(self) -> None:
+        if self._target.options.data_evolution and not self._target.write.deletion_vectors:
+            raise Unsupported(
+                "deleting rows of a table with data evolution and without deletion vectors",
+                where=self._target.where,
+                hint=f"set {DELETION_VECTORS_ENABLED} = true first",
+            )
+
     def append(self, rows: pl.DataFrame) -> None:
-        """Add rows: frames from `writers.ingest.conversion`."""
+        """Add rows: frames from `writers.ingest.conversion`. With `ROW_ID`, these are new versions of tracked rows."""
         with self._reading():
             for place, part in self._router.route(rows):
                 self._check_buckets(place)
-                self._writer(place).write(part)
+                self._writer(place, carried=ROW_ID in part.columns).write(part)
         self._bound_memory()
 
     def messages(self) -> list[CommitMessage]:
@@ -155,16 +225,21 @@ class RowChanges:
         if not self._target.write.deletion_vectors:
             for place, files in dead.items():
                 self._keep_others(place, files)
-        for place, writer in self._writers.items():
-            self._prepared[place] = writer.prepare_commit()
+        for (place, _), writer in self._writers.items():
+            message = writer.prepare_commit()
+            known = self._prepared.get(place) or message
+            if known is not message:
+                message = msgspec.structs.replace(known, new_files=(*known.new_files, *message.new_files))
+            self._prepared[place] = message
         for place, files in dead.items():
-            message = self._prepared.get(place) or CommitMessage(
-                partition=place.partition, bucket=place.bucket, total_buckets=self._total_buckets(place)
-            )
+            message = self._prepared.get(place) or self._make_message(place)
             self._prepared[place] = self._with_deletes(message, place, files)
         messages = [message for message in self._prepared.values() if not message.is_empty]
         self._prepared.clear()
         return messages
+
+    def _make_message(self, place: Placement) -> CommitMessage:
+        return CommitMessage(partition=place.partition, bucket=place.bucket, total_buckets=self._total_buckets(place))
 
     def close(self) -> None:
         """Remove files that no message names."""
@@ -184,10 +259,12 @@ class RowChanges:
         self._states |= restore_partitions(self._target, self._snapshot, stored)
         return {file.file_name: (place, file) for place, state in self._states.items() for file in state.files}
 
-    def _writer(self, place: Placement) -> AppendWriter:
-        if place not in self._writers:
-            self._writers[place] = AppendWriter(self._target, place, self._state(place))
-        return self._writers[place]
+    def _writer(self, place: Placement, *, carried: bool) -> AppendWriter:
+        """Return the writer of new rows of a bucket, or of rows that are `carried` over from other files."""
+        if (place, carried) not in self._writers:
+            columns = list_carried_fields(self._target) if carried else None
+            self._writers[place, carried] = AppendWriter(self._target, place, self._state(place), columns)
+        return self._writers[place, carried]
 
     def _check_buckets(self, place: Placement) -> None:
         """Check that the partition has the table's number of buckets. Otherwise rows cannot be routed."""
@@ -217,7 +294,7 @@ class RowChanges:
         for name, positions in dead.items():
             gone.mark(name, np.concatenate(positions))
         for rows in AppendFiles(self._target, place, files, gone).frames():
-            self._writer(place).write(rows)
+            self._writer(place, carried=self._target.options.row_tracking).write(rows)
             self._bound_memory()
 
     def _with_deletes(
@@ -250,11 +327,15 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class MatchingRows:
-    """Matching live rows of a data file: the requested columns, then the `POSITION` in the file (Int64)."""
+    """Matching live rows of a data file: the requested columns, then the `POSITION` in the file (Int64).
+
+    With data evolution, `section` is the group of files that hold columns of the rows, and `file` its anchor.
+    """
 
     place: Placement
     file: DataFileMeta
     rows: pl.DataFrame
+    section: Section | None = None
 
     def where(self, chosen: pl.Series | pl.Expr) -> MatchingRows:
         """Return the rows for which a boolean is true."""
@@ -271,6 +352,9 @@ def find_matching_rows(
 ) -> Iterator[tuple[DataFile, pl.DataFrame]]:
     """Yield the live rows that match, file by file: the columns of the plan, then `POSITION`."""
     read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
+    if section.kind is SectionKind.STITCH:
+        yield from _find_stitched_rows(plan, section, masks, read, store)
+        return
     frames = [_build_matching_frame(plan, section, file, mask, read, store) for file, mask in zip(section.files, masks)]
     with translate_file_errors(plan, [section], read, store):
         for group in _group_files(section.files):
@@ -289,6 +373,22 @@ def _build_matching_frame(
     # Residuals may fail on a row: they are evaluated on live rows only.
     frame = expressions.filter_by_residuals(plan.filter.residuals, read, frame)
     return frame.select(*cols(plan.columns), POSITION)
+
+
+def _find_stitched_rows(
+    plan: ScanPlan, section: Section, masks: Sequence[Mask], read: tuple[DataField, ...], store: FileStore
+) -> Iterator[tuple[DataFile, pl.DataFrame]]:
+    """Yield the live rows of a group that match, with the anchor and their positions in it."""
+    anchor = find_anchor(section)
+    fields = tuple(dict.fromkeys((*read, ROW_ID_FIELD)))
+    frame = filter_frame(plan, stitch_columns(plan, section, fields, masks, store))
+    frame = expressions.filter_by_residuals(plan.filter.residuals, read, frame)
+    position = (pl.col(ROW_ID) - (anchor.first_row_id or 0)).alias(POSITION)
+    frame = frame.select(*cols(plan.columns), position)
+    with translate_file_errors(plan, [section], read, store):
+        for _, rows in _collect_rows([0], [frame], [anchor]):
+            if rows.height:
+                yield anchor, rows
 
 
 def _group_files(files: Sequence[DataFile]) -> Iterator[list[int]]:

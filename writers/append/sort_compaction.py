@@ -41,7 +41,7 @@ from morrow.engine.format.types import DataField
 from morrow.engine.io.store import translate_system_errors
 from morrow.engine.names import CURVE, clear_pattern_name, col, cols
 from morrow.engine.options.declared.maintenance import SORT_COMPACTION_RANGE_STRATEGY, ZORDER_VAR_LENGTH_CONTRIBUTION
-from morrow.writers.append.bucket_compaction import AppendFiles, check_rewritable
+from morrow.writers.append.bucket_compaction import AppendFiles, check_rewritable, list_carried_fields
 from morrow.writers.append.writer import UNAWARE
 from morrow.writers.buckets.bucket_state import BucketState, restore_partitions
 from morrow.writers.commit.messages import CommitMessage
@@ -290,7 +290,8 @@ def open_partition_rows(target: WriteTarget, place: Placement, state: BucketStat
 
 def write_sorted(target: WriteTarget, place: Placement, frames: Iterable[pl.DataFrame]) -> list[DataFileMeta]:
     """Write these sorted rows to files."""
-    return write_files(target, place, frames, level=0, source=FileSource.APPEND, first_sequence=0)
+    columns = list_carried_fields(target)
+    return write_files(target, place, frames, level=0, source=FileSource.APPEND, columns=columns)
 
 
 def build_sorted_message(

@@ -18,6 +18,7 @@ import polars as pl
 
 from morrow.engine.errors import FileMissing
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
+from morrow.engine.format.types import DataField
 from morrow.engine.io.store import translate_system_errors
 from morrow.engine.redaction import get_logger
 from morrow.writers.append.bucket_compaction import BucketCompaction, CompactionResult
@@ -49,11 +50,14 @@ class AppendWriter:
 
     Args:
         state: the state of the bucket when writing begins; empty when it is overwritten.
+        columns: the columns of the rows, if they are not those of the table; see `write_files`.
     """
 
-    def __init__(self, target: WriteTarget, place: Placement, state: BucketState) -> None:
+    def __init__(
+        self, target: WriteTarget, place: Placement, state: BucketState, columns: tuple[DataField, ...] | None = None
+    ) -> None:
         self._target, self._place, self._state = target, place, state
-        self._buffer = RowBuffer(target, place)
+        self._buffer = RowBuffer(target, place, columns)
         self._new: list[DataFileMeta] = []
         self._compaction = _make_compaction(target, place, state)
         self._next_sequence = state.max_sequence_number + 1 if _is_numbered(target) else 0
@@ -180,8 +184,8 @@ class RowBuffer:
     moves them to temporary files. Not thread-safe.
     """
 
-    def __init__(self, target: WriteTarget, place: Placement) -> None:
-        self._target, self._place = target, place
+    def __init__(self, target: WriteTarget, place: Placement, columns: tuple[DataField, ...] | None = None) -> None:
+        self._target, self._place, self._columns = target, place, columns
         self._first_sequence = 0
         self._waiting: list[pl.DataFrame] = []
         self._waiting_bytes = 0
@@ -275,6 +279,7 @@ class RowBuffer:
             level=0,
             source=FileSource.APPEND,
             first_sequence=self._first_sequence,
+            columns=self._columns,
         )
 
     def _hand_over(self, stream: FrameStream[list[DataFileMeta]]) -> None:

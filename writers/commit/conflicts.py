@@ -3,6 +3,7 @@
 * a file that is deleted (or gets a deletion vector) must still be in the table, and an added file must be new;
 * above level 0 the key ranges of a bucket's files must not overlap;
 * the number of buckets of a partition only changes by overwriting it;
+* with data evolution, files that share row ids have the same ones, and a file of columns needs files of its rows;
 * the files in which a compaction looked up keys must still be all files above level 0, and the rows that it moves from
   bucket -2 must be newer than all rows of their bucket. (Java has neither check.)
 
@@ -20,7 +21,7 @@ any other (global indexes)                  the files that the commit deletes by
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ import polars as pl
 
 from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.binary_row import decode_columns
+from morrow.engine.format.file_formats import is_dedicated_file
 from morrow.engine.format.manifest_entries import (
     ADD,
     DELETE,
@@ -65,6 +67,7 @@ def check_conflicts(
     overwrite: bool,
     base_index: pl.DataFrame | None,
     delta_index: pl.DataFrame | None,
+    next_row_id: int | None = None,
 ) -> None:
     """Raise `CommitConflict` if `delta` cannot follow `base`, `AlreadyCommitted` if `base` contains it.
 
@@ -74,7 +77,10 @@ def check_conflicts(
         overwrite: whether to commit an OVERWRITE snapshot, which may change the number of buckets.
         base_index, delta_index: previous and changed index entries (columns of `decode_index_manifest`). They are given
             for tables without buckets that have deletion vectors, since vectors must not be lost either.
+        next_row_id: the first row id that `base` does not use, if `delta` may add columns of older rows.
     """
+    if target.options.data_evolution:
+        _check_row_ids(target, base, delta, next_row_id)
     if delta_index is not None:
         base = _join_vectors(base, base_index)
         delta = _join_delta_vectors(target, base, delta, delta_index)
@@ -190,6 +196,47 @@ def _check_key_ranges(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFra
             f"{_place(target, one['_PARTITION'])}: the keys of the files {one['_FILE_NAME']} and {other['_FILE_NAME']} "
             f"overlap in level {one['_LEVEL']} of bucket {one['_BUCKET']}; two compactions met: {ADVICE}"
         )
+
+
+def _check_row_ids(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame, next_row_id: int | None) -> None:
+    """Check that files with the same row ids have the same range of them, or lie in it if they are dedicated.
+
+    With `next_row_id`, files for older rows must belong to files of `base` with exactly these rows.
+    """
+    added = delta.filter((delta["_KIND"] == ADD) & delta["_FIRST_ROW_ID"].is_not_null())
+    if not added.height:
+        return
+    gone = delta.filter(delta["_KIND"] == DELETE)["_FILE_NAME"]
+    columns = ["_FILE_NAME", "_PARTITION", "_BUCKET", "_FIRST_ROW_ID", "_ROW_COUNT"]
+    kept = base.filter(base["_FIRST_ROW_ID"].is_not_null() & ~base["_FILE_NAME"].is_in(gone.implode()))
+    living = pl.concat([kept.select(columns), added.select(columns)]).sort("_FIRST_ROW_ID", "_ROW_COUNT")
+    dedicated = pl.Series(map(is_dedicated_file, living["_FILE_NAME"]), dtype=pl.Boolean)
+    whole = living.filter(~dedicated)
+    first, rows = (whole[name].to_numpy() for name in columns[-2:])
+    last = first + rows - 1
+    same = (first[1:] == first[:-1]) & (rows[1:] == rows[:-1])
+    meets = (first[1:] <= np.maximum.accumulate(last)[:-1]) & ~same
+    if meets.any():
+        raise _make_row_error(target, whole.row(int(np.argmax(meets)) + 1, named=True), "overlap those of other files")
+    if next_row_id is not None:
+        ranges = ["_PARTITION", "_BUCKET", "_FIRST_ROW_ID", "_ROW_COUNT"]
+        normal = added.filter(~pl.Series(map(is_dedicated_file, added["_FILE_NAME"]), dtype=pl.Boolean))
+        older = normal.filter(normal["_FIRST_ROW_ID"] < next_row_id)
+        alone = older.join(kept.select(ranges), on=ranges, how="anti")
+        if alone.height:
+            raise _make_row_error(target, alone.row(0, named=True), "are not those of a file")
+    parts = living.filter(dedicated)
+    at = np.searchsorted(first, parts["_FIRST_ROW_ID"].to_numpy(), side="right") - 1
+    ends = (parts["_FIRST_ROW_ID"] + parts["_ROW_COUNT"] - 1).to_numpy()
+    outside = (at < 0) | (ends > last[np.maximum(at, 0)]) if len(last) else np.ones(parts.height, bool)
+    if outside.any():
+        raise _make_row_error(target, parts.row(int(np.argmax(outside)), named=True), "are not those of a data file")
+
+
+def _make_row_error(target: WriteTarget, file: Mapping[str, Any], problem: str) -> CommitConflict:
+    low, high = file["_FIRST_ROW_ID"], file["_FIRST_ROW_ID"] + file["_ROW_COUNT"] - 1
+    where = _place(target, file["_PARTITION"])
+    return CommitConflict(f"{where}: the row ids {low} to {high} of {file['_FILE_NAME']} {problem}; {ADVICE}")
 
 
 def _find_overlap(target: WriteTarget, living: pl.DataFrame) -> tuple[dict[str, Any], dict[str, Any]] | None:

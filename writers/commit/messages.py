@@ -230,6 +230,11 @@ class Changes:
         return frozenset([*(entry.partition for entry in self.files), *vectors])
 
     @property
+    def adds_columns(self) -> bool:
+        """Whether files hold columns of rows that have ids already, and so need the files of these rows."""
+        return any(entry.kind == EntryKind.ADD and entry.file.first_row_id is not None for entry in self.files)
+
+    @property
     def replaces_rows(self) -> bool:
         """Whether rows are removed, by deleted files or deletion vectors, so that the changes are more than an
         append."""

@@ -29,7 +29,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import make_plan
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import mask_by_bucket, mask_by_key, project_predicate
-from morrow.engine.plan.scan_plan import ScanRequest
+from morrow.engine.plan.scan_plan import ScanRequest, list_tracked_fields
 from morrow.engine.structs import replace
 from morrow.readers.execution import execute
 from morrow.writers.commit.messages import CommitMessage
@@ -40,10 +40,15 @@ ADVICE = "nothing was changed: do it again"
 
 @dataclass(frozen=True)
 class Premise:
-    """The condition that the rows matching `filter` have not changed since the snapshot `read` (None: no snapshot)."""
+    """The condition that the rows matching `filter` have not changed since the snapshot `read` (None: no snapshot).
+
+    `columns` are the columns that were read or are written, besides those of the filter; None: all. With data
+    evolution, others may have written other columns of the rows.
+    """
 
     read: Snapshot | None
     filter: Filter = NO_FILTER
+    columns: frozenset[str] | None = None
 
     def check(self, target: WriteTarget, latest: Snapshot | None) -> None:
         """Raise `CommitConflict` unless the premise still holds on `latest`."""
@@ -79,7 +84,27 @@ class Premise:
             return True
         if entries is None or not entries.height:
             return False
-        return bool((entries["_KIND"] == DELETE).any()) or self._matches(target, snapshot, entries)
+        if (entries["_KIND"] == DELETE).any():
+            return True
+        if target.options.data_evolution:
+            old = entries["_FIRST_ROW_ID"] < ((previous.next_row_id if previous else None) or 0)
+            if self._reads_columns(target, entries.filter(old)):
+                return True
+            entries = entries.filter(~old)
+        return self._matches(target, snapshot, entries)
+
+    def _reads_columns(self, target: WriteTarget, entries: pl.DataFrame) -> bool:
+        """Return whether files of columns of older rows hold columns that were read or are written."""
+        if not entries.height or self.columns is None:
+            return entries.height > 0
+        ids = {field.id for field in target.schema.fields if field.name in self.columns | self.filter.columns}
+        for (schema_id,), group in entries.group_by(["_SCHEMA_ID"]):
+            fields = target.metadata.schema(int(str(schema_id))).fields
+            names = {field.name for field in fields if field.id in ids}
+            written = group["_WRITE_COLS"]
+            if written.null_count() or not names.isdisjoint(written.explode(empty_as_null=False)):
+                return True
+        return False
 
     def _may_match(self, target: WriteTarget, entries: pl.DataFrame) -> pl.DataFrame:
         """Return the entries of partitions in which the filter may be true."""
@@ -125,13 +150,22 @@ class Premise:
     def _matches(self, target: WriteTarget, snapshot: Snapshot, entries: pl.DataFrame) -> bool:
         """Return whether the filter is true for any appended row."""
         names = set(entries["_FILE_NAME"].filter(entries["_KIND"] == ADD))
-        plan = make_plan(target.metadata, ScanRequest(target.schema, target.options, snapshot, (), self.filter))
+        plan = make_plan(target.metadata, make_request(target, snapshot, (), self.filter))
         sections = (
             structs.replace(section, files=tuple(f for f in section.files if f.path.rpartition("/")[2] in names))
             for section in plan.sections
         )
         new = replace(plan, sections=tuple(section for section in sections if section.files), root="")
         return bool(new.sections) and execute.count(new, target.store) > 0
+
+
+def make_request(target: WriteTarget, snapshot: Snapshot | None, columns: Sequence[str], filter: Filter) -> ScanRequest:
+    """Return the request of these rows for an operation; columns and filter may name those of row tracking.
+
+    Time travel options and the fallback branch are ignored: operations change the newest snapshot of this branch.
+    """
+    extra = list_tracked_fields(target.schema, target.options)
+    return ScanRequest(target.schema, target.options, snapshot, tuple(columns), filter, extra=extra)
 
 
 NO_VERSION = ""

@@ -17,9 +17,12 @@ import msgspec
 import polars as pl
 
 from morrow.engine.errors import FileMissing, InvalidArgument
+from morrow.engine.format.file_formats import BLOB, VECTOR_INFIX
 from morrow.engine.format.manifest_entries import (
     ADD,
     MANIFEST_LIST_COLUMNS,
+    DataFileMeta,
+    EntryKind,
     FileSource,
     ManifestEntry,
     index_frame,
@@ -111,6 +114,7 @@ class Preparer:
             overwrite=request.kind == OVERWRITE,
             base_index=read_index_entries(self._target.metadata, latest) if watched else None,
             delta_index=index_frame(changes.index) if watched else None,
+            next_row_id=None if request.kind == COMPACT else latest.next_row_id,
         )
         check_lookup_files(self._target, self._base.at(latest, changes.partitions), changes.looked_at)
         check_numbers(self._target, self._base.at(latest, changes.partitions), changes.numbered_from)
@@ -120,7 +124,10 @@ class Preparer:
         entries, next_row_id = changes.entries, _read_next_row_id(latest)
         if self._target.options.row_tracking:
             snapshot_id = latest.id + 1 if latest else FIRST_SNAPSHOT_ID
-            files, next_row_id = assign_row_ids(changes.files, snapshot_id, next_row_id)
+            files = changes.files
+            if self._target.write.groups_row_ids:
+                files = tuple(sorted(files, key=lambda entry: entry.partition))
+            files, next_row_id = assign_row_ids(files, snapshot_id, next_row_id)
             entries = to_entry_frame(files)
         delta_list = self._manifests.manifest_list(self._manifests.entries(entries, written), written)
         changelog_list: tuple[str | None, int | None] = (None, None)
@@ -236,43 +243,52 @@ def _read_next_row_id(latest: Snapshot | None) -> int:
     return (latest.next_row_id if latest else None) or 0
 
 
-BLOB_SUFFIX = ".blob"
-
-
 def assign_row_ids(
     entries: Sequence[ManifestEntry], snapshot_id: int, next_row_id: int
 ) -> tuple[tuple[ManifestEntry, ...], int]:
     """Return the entries with their row ids, and the next free row id.
 
-    Files without sequence numbers take the id of the snapshot. Appended files get the next row ids in their order,
-    unless they already have ids. A blob file shares the row ids of the preceding data file, from the first row for each
-    blob column.
+    Sequence numbers 0 become the id of the snapshot. A file with rows of older snapshots only has the greatest one
+    replaced. Appended files get the next row ids in their order, unless they already have ids or store them. Dedicated
+    files share the row ids of the preceding data file: blob files from its first row for each blob column, files of
+    vectors one after another.
 
     Raises:
-        InvalidArgument: a file of unknown source, or a blob file that does not belong to a data file.
+        InvalidArgument: a file of unknown source, or a dedicated file that does not belong to a data file.
     """
     result: list[ManifestEntry] = []
-    start = next_row_id
-    data_start = next_row_id
+    start = data_start = vector_start = next_row_id
     blob_starts: dict[str, int] = {}
     for entry in entries:
         file = entry.file
+        if entry.kind == EntryKind.DELETE:
+            result.append(entry)
+            continue
         if file.min_sequence_number == 0:
             file = msgspec.structs.replace(file, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id)
+        elif file.max_sequence_number == 0:
+            file = msgspec.structs.replace(file, max_sequence_number=snapshot_id)
         if file.file_source is None:
             raise InvalidArgument(f"the file {file.file_name} of a table with row tracking has no source")
-        carries_ids = file.write_cols is not None and ROW_ID in file.write_cols
-        if file.file_source == FileSource.APPEND and file.first_row_id is None and not carries_ids:
-            if file.file_name.endswith(BLOB_SUFFIX):
+        if file.file_source == FileSource.APPEND and file.first_row_id is None and not stores_row_ids(file):
+            if file.file_name.endswith(f".{BLOB}"):
                 column = (file.write_cols or ("",))[0]
                 first = blob_starts.get(column, data_start)
-                if first >= start:
-                    raise InvalidArgument(f"the blob file {file.file_name} belongs to no data file of its commit")
                 blob_starts[column] = first + file.row_count
+            elif VECTOR_INFIX in file.file_name:
+                first = vector_start
+                vector_start += file.row_count
             else:
                 first = data_start = start
                 blob_starts.clear()
                 start += file.row_count
+            if first >= start:
+                raise InvalidArgument(f"the file {file.file_name} belongs to no data file of its commit")
             file = msgspec.structs.replace(file, first_row_id=first)
         result.append(msgspec.structs.replace(entry, file=file))
     return tuple(result), start
+
+
+def stores_row_ids(file: DataFileMeta) -> bool:
+    """Return whether the file holds the ids of its rows, which it has taken over from other files."""
+    return file.write_cols is not None and ROW_ID in file.write_cols

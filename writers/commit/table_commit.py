@@ -121,7 +121,7 @@ class TableCommit:
             keep_empty = written.is_empty and self._keeps_empty(compaction, common.identifier)
         if not written.is_empty or keep_empty:
             kind = OVERWRITE if written.replaces_rows else APPEND
-            check = check_append_files or kind == OVERWRITE
+            check = check_append_files or kind == OVERWRITE or written.adds_columns
             if self.target.keyed and any(message.new_files for message in messages):
                 last, messages = self._create_numbered(kind, messages, common, check=check)
                 compaction = make_compact_changes(messages)

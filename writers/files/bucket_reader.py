@@ -93,6 +93,7 @@ class StoredFiles:
             min_sequence=file.min_sequence_number,
             max_sequence=file.max_sequence_number,
             delete_rows=file.delete_row_count,
+            first_row_id=file.first_row_id,
             write_columns=file.write_cols,
         )
 

@@ -26,6 +26,7 @@ from morrow.engine.format.manifest_entries import EMPTY_ROW, DataFileMeta, FileS
 from morrow.engine.format.paths import INDEX_SUFFIX, check_segment
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
+from morrow.engine.format.types import DataField
 from morrow.engine.names import cols
 from morrow.engine.options import WriteOptions
 from morrow.engine.progress import advance
@@ -87,13 +88,22 @@ class FileKind:
     block_bytes: int
 
     @classmethod
-    def of(cls, target: WriteTarget, level: int, *, changelog: bool, prefix: str | None = None) -> FileKind:
+    def of(
+        cls,
+        target: WriteTarget,
+        level: int,
+        *,
+        changelog: bool,
+        prefix: str | None = None,
+        columns: tuple[DataField, ...] | None = None,
+    ) -> FileKind:
         """Return the kind of a level. Raises `Unsupported`, `InvalidArgument` for options that the format rejects."""
-        write, where, layout = target.write, target.where, FileLayout.of(target)
+        write, where, layout = target.write, target.where, FileLayout.of(target, columns)
         name = (changelog and write.changelog_format) or write.format_of(level)
         writer, format_ = find_file_writer(name, where), get_format(name, where)
         codec = (changelog and write.changelog_compression) or write.compression_of(level)
         mode = (changelog and write.changelog_stats_mode) or write.stats_mode_per_level.get(level, write.stats_mode)
+        held = {column.name for column in layout.columns}
         named_codec = f".{codec}" if write.suffix_includes_compression else ""
         return cls(
             layout,
@@ -102,7 +112,7 @@ class FileKind:
             writer.encoder(layout, EncoderOptions(codec, write, where)),
             choose_stats_modes(layout, write, mode, cuts_system_columns=format_.cuts_system_columns, where=where),
             write.stats_dense_store,
-            find_requested_indexes(write.raw, layout.columns),
+            tuple(index for index in find_requested_indexes(write.raw, target.schema.fields) if index.column in held),
             prefix or (write.changelog_file_prefix if changelog else write.data_file_prefix),
             f"{named_codec}.{name}",
             min(_choose_block_size(write, writer) or MAX_BLOCK_BYTES, write.target_file_size, MAX_BLOCK_BYTES),
@@ -124,7 +134,7 @@ class FileKind:
             frame.select(cols(dict.fromkeys(index.column for index in self.indexes))) if self.indexes else NO_COLUMNS,
         )
         if not keys:
-            return found
+            return replace(found, sequences=_find_stored_sequences(frame)) if self._stores_sequences else found
         numbers = frame[SEQUENCE_NUMBER]
         low, high = cast(int, numbers.min()), cast(int, numbers.max())
         retractions = int((frame[VALUE_KIND] & RETRACT_BIT).sum())
@@ -180,8 +190,17 @@ class FileKind:
         """Return the container with the indexes of a file; None if the table does not define indexes."""
         return build_container(pl.concat([b.indexed for b in blocks]), self.indexes) if self.indexes else None
 
-    def metadata(self, blocks: Sequence[FileDescription], first_sequence: int) -> dict[str, Any]:
-        """Return the members of `DataFileMeta` for the rows of a file, in append tables with their sequence numbers."""
+    @cached_property
+    def _stores_sequences(self) -> bool:
+        """Whether files of an append table hold the snapshots that wrote their rows."""
+        return any(column.name == SEQUENCE_NUMBER for column in self.layout.columns)
+
+    def metadata(self, blocks: Sequence[FileDescription], sequences: tuple[int, int | None]) -> dict[str, Any]:
+        """Return the members of `DataFileMeta` for the rows of a file.
+
+        `sequences`: the sequence numbers of an append table's file that does not store them. If the second is None, the
+        rows are numbered from the first.
+        """
         rows = sum(block.block.rows for block in blocks)
         value_stats, covered = (len(blocks) == 1 and blocks[0].value_stats) or self._value_stats(blocks)
         common = {
@@ -191,10 +210,13 @@ class FileKind:
             "delete_row_count": sum(block.retractions for block in blocks),
         }
         if not self.layout.keys:
-            return common | {
-                "min_sequence_number": first_sequence,
-                "max_sequence_number": first_sequence + rows - 1,
-            }
+            low, high = sequences
+            if self._stores_sequences:
+                low = min((block.sequences[0] for block in blocks if block.sequences[0]), default=0)
+                high = max(block.sequences[1] for block in blocks) if all(b.sequences[1] for b in blocks) else 0
+            elif high is None:
+                high = low + rows - 1
+            return common | {"min_sequence_number": low, "max_sequence_number": high}
         key_stats = (len(blocks) == 1 and blocks[0].key_stats) or self._key_stats(blocks)
         return common | {
             "min_key": blocks[0].ends[0],
@@ -232,6 +254,13 @@ class FileKind:
         return frozenset(field.name for field, mode in pairs if mode.bounds)
 
 
+def _find_stored_sequences(frame: pl.DataFrame) -> tuple[int, int]:
+    """Return the least and the greatest sequence number. If one is null, the greatest is 0 until the commit."""
+    numbers = frame[SEQUENCE_NUMBER]
+    low, high = cast("int | None", numbers.min()), cast("int | None", numbers.max())
+    return low or 0, 0 if high is None or numbers.null_count() else high
+
+
 def _choose_block_size(write: WriteOptions, writer: FileWriter) -> int | None:
     return write.block_size or (None if writer.block_size is None else write.given.get(writer.block_size))
 
@@ -245,7 +274,9 @@ def write_files(
     source: FileSource,
     changelog: bool = False,
     first_sequence: int = 0,
+    sequences: tuple[int, int] | None = None,
     prefix: str | None = None,
+    columns: tuple[DataField, ...] | None = None,
 ) -> list[DataFileMeta]:
     """Write rows to data files of a bucket, rolled at the target file size. Without rows, no file is written.
 
@@ -255,7 +286,10 @@ def write_files(
         level: the level in the metadata; format, codec and statistics depend on it.
         changelog: use the prefix, format, codec and statistics of changelog files.
         first_sequence: append tables: the sequence number of the first row; the others follow.
+        sequences: row tracking: the least and the greatest sequence number of each file. The commit replaces 0, the
+            default, by the id of its snapshot.
         prefix: prefix of file names; None: as the options say.
+        columns: the columns of the files, if they are not those of the table. The metadata names them.
 
     Returns:
         The files in the order of their rows, durable.
@@ -264,9 +298,9 @@ def write_files(
         Unsupported, InvalidArgument: options or values that the file format does not accept.
         StorageError: the store failed. After any error, no new file is left.
     """
-    kind = FileKind.of(target, level, changelog=changelog, prefix=prefix)
+    kind = FileKind.of(target, level, changelog=changelog, prefix=prefix, columns=columns)
     with closing(encode_in_threads(kind.describe, cut_blocks(frames, kind.block_bytes))) as blocks:
-        return write_blocks(target, place, kind, blocks, source, first_sequence)
+        return write_blocks(target, place, kind, blocks, source, first_sequence, sequences)
 
 
 MIN_DESCRIBED_ROWS = 1000
@@ -291,6 +325,7 @@ def write_blocks(
     blocks: Iterator[FileDescription],
     source: FileSource,
     first_sequence: int,
+    sequences: tuple[int, int] | None = None,
 ) -> list[DataFileMeta]:
     """Write blocks that `kind` makes, as `write_files`. Errors from the iterator are raised too."""
     unique, numbers = uuid.uuid4(), count()
@@ -298,13 +333,22 @@ def write_blocks(
     try:
         for first in blocks:
             name = f"{kind.prefix}{unique}-{next(numbers)}{kind.suffix}"
-            files.append(_write_file(target, place, kind, name, chain([first], blocks), source, first_sequence))
+            numbers_of_file = sequences or number_rows(target, first_sequence)
+            files.append(_write_file(target, place, kind, name, chain([first], blocks), source, numbers_of_file))
             first_sequence += files[-1].row_count
     except BaseException:
         with suppress(StorageError):
             delete_files(target, place, files)
         raise
     return files
+
+
+def number_rows(target: WriteTarget, first: int) -> tuple[int, int | None]:
+    """Return the sequence numbers of a new file, for `FileKind.metadata`; `first` is that of its first row.
+
+    With row tracking, the commit replaces 0 by the id of its snapshot.
+    """
+    return (0, 0) if target.options.row_tracking else (first, None)
 
 
 def _write_file(
@@ -314,7 +358,7 @@ def _write_file(
     name: str,
     blocks: Iterator[FileDescription],
     source: FileSource,
-    first_sequence: int,
+    sequences: tuple[int, int | None],
 ) -> DataFileMeta:
     """Write blocks to one file until it is large enough, and write its index to a file if it is too large for
     metadata."""
@@ -336,7 +380,7 @@ def _write_file(
             beside = index is not None and len(index) > target.write.file_index_in_manifest
             if index is not None and beside:
                 target.store.write(path + INDEX_SUFFIX, index)
-            about_rows = kind.metadata(written, first_sequence)
+            about_rows = kind.metadata(written, sequences)
     except BaseException:
         for left in (path, path + INDEX_SUFFIX) if beside else (path,):
             with suppress(StorageError):
@@ -351,6 +395,7 @@ def _write_file(
         file_source=source,
         extra_files=(name + INDEX_SUFFIX,) if beside else (),
         embedded_file_index=None if beside else index,
+        write_cols=None if kind.layout.columns == target.schema.fields else tuple(f.name for f in kind.layout.columns),
         **about_rows,
     )
 

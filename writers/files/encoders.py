@@ -43,18 +43,19 @@ from morrow.writers.target import WriteTarget
 
 @dataclass(frozen=True)
 class FileLayout:
-    """The `columns` of the table, its trimmed primary key (empty in append tables), and whether keys are stored
-    twice."""
+    """The `columns` of the table (or those of its files), its trimmed primary key (empty in append tables), and whether
+    keys are stored twice."""
 
     columns: tuple[DataField, ...]
     keys: tuple[DataField, ...] = ()
     thin: bool = False
 
     @classmethod
-    def of(cls, target: WriteTarget) -> FileLayout:
+    def of(cls, target: WriteTarget, columns: tuple[DataField, ...] | None = None) -> FileLayout:
+        """Return the layout of files of a table that hold these columns; None: all columns of the table."""
         schema = target.schema
         keys = tuple(schema.by_name[name] for name in schema.trimmed_primary_keys) if target.keyed else ()
-        return cls(schema.fields, keys, target.write.thin_mode)
+        return cls(schema.fields if columns is None else columns, keys, target.write.thin_mode)
 
     @cached_property
     def key_fields(self) -> tuple[DataField, ...]:

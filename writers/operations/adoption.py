@@ -33,6 +33,7 @@ from morrow.writers.files.data_files import (
     FileKind,
     Placement,
     build_file_path,
+    number_rows,
     read_local_clock,
 )
 from morrow.writers.ingest.conversion import convert_rows
@@ -144,7 +145,7 @@ class _Adoption:
             level=self._kind.level,
             creation_time=read_local_clock(),
             file_source=FileSource.APPEND,
-            **self._kind.metadata(blocks, 0),
+            **self._kind.metadata(blocks, number_rows(self._target, 0)),
         )
         buckets = self._target.options.bucket
         return CommitMessage(partition=place.partition, bucket=place.bucket, total_buckets=buckets, new_files=(file,))

@@ -15,6 +15,7 @@ from morrow.engine.names import ROW, clear_pattern_name, join_by_names
 from morrow.engine.options.declarations import ChangelogProducer
 from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike, parse_filter
 from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Or, Predicate, combine_predicates
+from morrow.engine.plan.scan_plan import list_tracked_fields
 from morrow.engine.polars_versions import export_frame
 from morrow.writers.commit import messages as tally
 from morrow.writers.commit.commit_lock import retry_on_conflict
@@ -45,11 +46,11 @@ def delete_matching(target: WriteTarget, condition: FilterLike) -> Snapshot | No
     """
     if condition is None:
         raise InvalidArgument("delete: give a condition or keys; Table.truncate removes all rows")
-    filter = parse_filter(condition, target.schema.fields)
+    filter = parse_filter(condition, (*target.schema.fields, *list_tracked_fields(target.schema, target.options)))
     if is_of_partitions(target, filter):
         return run_serially(target, filter, partial(_drop_matching, target))
     if not target.keyed:
-        return run_serially(target, filter, partial(_delete_rows, target))
+        return run_serially(target, filter, partial(_delete_rows, target), frozenset())
     check_deletable(target)
     columns = list_deletion_columns(target)
     return run_serially(

@@ -49,6 +49,8 @@ NUMBERS = (
 TIMES = (t.DateType, t.TimestampType, t.LocalZonedTimestampType, t.TimeType)
 DUCKDB_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 DUCKDB_NUMBERS = frozenset((*DUCKDB_INTEGERS, *(f"U{name}" for name in DUCKDB_INTEGERS), "FLOAT", "DOUBLE", "DECIMAL"))
+SELECTOR = '"Selector"'
+"""A node of serialized Polars expressions that names columns by a pattern."""
 JOIN = {b"morrow": b"join"}
 """Schema metadata that marks tables whose columns are the sides of a join, as structs."""
 CASTS = ((NUMBERS, DUCKDB_NUMBERS), (TIMES, frozenset(("DATE", "VARCHAR"))))
@@ -62,6 +64,9 @@ class Expression:
     what: str
     """Its name in error messages: ``set amount``."""
     value: Value
+
+    columns: frozenset[str] | None = None
+    """The columns that it reads, of any side of a join; None: unknown."""
 
     @property
     def is_sql(self) -> bool:
@@ -85,7 +90,20 @@ def check_expression(what: str, value: Value, columns: Columns) -> Expression:
                 sides = [f"write pl.col('{side}.{name}')? " for side, below in columns.items() if name in (below or ())]
                 hint = "".join(sides[:1]) or suggest_name(name, known)
                 raise ColumnNotFound(f"{what}: there is no column {name!r}; {hint}{format_columns(sorted(known))}")
-    return Expression(what, value)
+    return Expression(what, value, _find_read_columns(what, value, columns))
+
+
+def _find_read_columns(what: str, value: Value, columns: Columns) -> frozenset[str] | None:
+    """Return the columns that a checked expression reads; None for Polars expressions that select by pattern."""
+    if isinstance(value, str):
+        parts = {part.casefold() for path in _find_paths(what, value) for part in path[:MIN_PATH_PARTS]}
+        known = (name for first, below in columns.items() for name in ((first,) if below is None else below))
+        return frozenset(name for name in known if name.casefold() in parts)
+    if isinstance(value, pl.Expr):
+        if SELECTOR in value.meta.serialize(format="json"):
+            return None
+        return frozenset(name if name in columns else name.partition(".")[2] for name in value.meta.root_names())
+    return frozenset()
 
 
 def _find_paths(what: str, text: str) -> list[tuple[str, ...]]:

@@ -16,12 +16,12 @@ from morrow.engine.errors import CommitConflict
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.planner import check_main_alone, make_plan
-from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest
+from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.execution import execute
 from morrow.writers.commit import messages
 from morrow.writers.commit.base_entries import read_live_entries
 from morrow.writers.commit.commit_lock import retry_on_conflict
-from morrow.writers.commit.premise import Premise, guard_read
+from morrow.writers.commit.premise import Premise, guard_read, make_request
 from morrow.writers.files.data_files import Placement
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.ingest.conversion import convert_rows
@@ -31,12 +31,15 @@ from morrow.writers.target import WriteTarget
 Done = TypeVar("Done")
 
 
-def run_serially(target: WriteTarget, filter: Filter, attempt: Callable[[Premise], Done]) -> Done:
+def run_serially(
+    target: WriteTarget, filter: Filter, attempt: Callable[[Premise], Done], columns: frozenset[str] | None = None
+) -> Done:
     """Repeat an operation until no other commit has changed the rows that it read.
 
     Args:
         filter: selects the rows that the operation reads.
         attempt: reads the snapshot of a premise, and commits under this premise.
+        columns: the columns that it reads or writes, besides those of the filter; None: all.
 
     Raises:
         CommitConflict: other commits were faster each time (``commit.max-retries``, ``commit.timeout``). Others: as
@@ -46,7 +49,7 @@ def run_serially(target: WriteTarget, filter: Filter, attempt: Callable[[Premise
 
     def once() -> Done:
         messages.begin_tally()
-        premise = Premise(find_readable_snapshot(target), filter)
+        premise = Premise(find_readable_snapshot(target), filter, columns)
         with guard_read(target.metadata, premise.read):
             check_alone(target, premise.read, filter)
         return attempt(premise)
@@ -58,8 +61,7 @@ def check_alone(target: WriteTarget, snapshot: Snapshot | None, filter: Filter) 
     """Check that no matching rows are read from a fallback branch. Raises `Unsupported`."""
     if target.options.other_branch is not None:
         names = tuple(target.schema.by_name)
-        request = ScanRequest(target.schema, target.options, snapshot, names, filter)
-        check_main_alone(target.metadata, request)
+        check_main_alone(target.metadata, make_request(target, snapshot, names, filter))
 
 
 def find_readable_snapshot(target: WriteTarget) -> Snapshot | None:
@@ -101,7 +103,7 @@ def plan_where(
     Time travel options and the fallback branch are ignored: operations change the newest snapshot of this branch.
     """
     names = tuple(target.schema.by_name) if columns is None else tuple(columns)
-    return make_plan(target.metadata, ScanRequest(target.schema, target.options, snapshot, names, filter))
+    return make_plan(target.metadata, make_request(target, snapshot, names, filter))
 
 
 def read_rows_where(

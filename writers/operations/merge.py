@@ -8,7 +8,7 @@ tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
@@ -20,10 +20,12 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.format.schema import TRACKED
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import POSITION, ROW, SOURCE, TARGET, col, find_free_name
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.predicate import ALWAYS, combine_predicates
+from morrow.engine.plan.scan_plan import list_tracked_fields
 from morrow.engine.polars_versions import export_frame, import_array
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table
@@ -48,7 +50,13 @@ from morrow.writers.operations.expressions import (
     open_session,
 )
 from morrow.writers.operations.isolation import check_rows, read_rows_where, run_serially, set_row_kind
-from morrow.writers.operations.update import build_new_versions, check_deletable, check_deletions, check_updatable
+from morrow.writers.operations.update import (
+    build_new_versions,
+    check_deletable,
+    check_deletions,
+    check_updatable,
+    list_read_columns,
+)
 from morrow.writers.operations.write_session import WriteSession, commit_once
 from morrow.writers.target import WriteTarget
 
@@ -116,7 +124,17 @@ class Merge:
 def _run(merge: CompiledMerge) -> Snapshot | None:
     if merge.target.keyed:
         check_updatable(merge.target, (), "a merge")
-    return run_serially(merge.target, _build_filter(merge), partial(_try_merge, merge))
+    return run_serially(merge.target, _build_filter(merge), partial(_try_merge, merge), _list_columns(merge))
+
+
+def _list_columns(merge: CompiledMerge) -> frozenset[str] | None:
+    """Return the columns of the table that a merge reads or updates; None: all."""
+    found = [merge.read]
+    for step in merge.steps:
+        found.append(frozenset() if step.condition is None else step.condition.columns)
+        found.append(list_read_columns(step.values) if step.action != INSERT else frozenset())
+    known = [each for each in found if each is not None]
+    return frozenset[str]().union(*known) if len(known) == len(found) else None
 
 
 def _try_merge(merge: CompiledMerge, premise: Premise) -> Snapshot | None:
@@ -145,7 +163,8 @@ def _build_filter(merge: CompiledMerge) -> Filter:
 
 def _find_key_column(merge: CompiledMerge, name: str) -> pl.Series | None:
     column = import_array(merge.source.column(name)).alias(name)
-    wanted = import_array(pa.array([], merge.target.schema.by_name[name].type.arrow())).dtype
+    known = {field.name: field for field in (*merge.target.schema.fields, *TRACKED)}
+    wanted = import_array(pa.array([], known[name].type.arrow())).dtype
     return column if column.dtype == wanted else None
 
 
@@ -192,7 +211,7 @@ def _apply_clauses(
             sink.delete(part[TARGET], found)
             tally.count(deleted=part[TARGET].num_rows)
         else:
-            sink.update(_build_new_rows(merge.target, step, part, part[TARGET]), found)
+            sink.update(_build_new_rows(merge.target, step, part, part[TARGET]), found, step.values.keys())
             tally.count(updated=part[TARGET].num_rows)
 
 
@@ -269,6 +288,8 @@ class CompiledMerge:
     source: pa.Table
     on: str | tuple[str, ...]
     steps: tuple[Step, ...]
+    read: frozenset[str] | None = None
+    """The columns of the table that rows are matched on; None: unknown."""
 
     def of(self, when: str) -> list[Step]:
         """Return the clauses for these rows, in order."""
@@ -282,20 +303,26 @@ def compile_merge(
     if not clauses:
         raise InvalidArgument("merge: say what to do: when_matched_update, when_not_matched_insert and so on")
     source = _read_source(target, given)
-    sides = {TARGET: list(target.schema.by_name), SOURCE: source.column_names}
+    fields = {
+        field.name: field for field in (*target.schema.fields, *list_tracked_fields(target.schema, target.options))
+    }
+    sides = {TARGET: list(fields), SOURCE: source.column_names}
     on: str | tuple[str, ...]
-    if isinstance(matched_on, str) and matched_on not in target.schema.by_name:
-        check_expression("merge on", matched_on, sides)
+    if isinstance(matched_on, str) and matched_on not in fields:
+        read = check_expression("merge on", matched_on, sides).columns
         on = matched_on
     else:
         on = (matched_on,) if isinstance(matched_on, str) else tuple(matched_on)
+        read = frozenset(on)
         for name in on:
-            target.schema.column(name)
+            if name not in fields:
+                target.schema.column(name)
             if name not in source.column_names:
                 raise ColumnNotFound(f"merge on {name!r}: the source has only {', '.join(source.column_names)}")
         if not on:
             raise InvalidArgument("merge: give the columns or the condition to match on")
-    return CompiledMerge(target, source, on, tuple(_compile_step(target, clause, sides, on) for clause in clauses))
+    steps = tuple(_compile_step(target, clause, sides, on) for clause in clauses)
+    return CompiledMerge(target, source, on, steps, read)
 
 
 def _read_source(target: WriteTarget, data: object) -> pa.Table:
@@ -331,7 +358,8 @@ def _compile_step(
         return Step(clause.when, clause.action, only_if, {})
     assignments = clause.assignments
     if assignments is None:
-        assignments = {name: col(f"{SOURCE}.{name}") for name in sides[SOURCE]}
+        tracked = {field.name for field in list_tracked_fields(target.schema, target.options)}
+        assignments = {name: col(f"{SOURCE}.{name}") for name in sides[SOURCE] if name not in tracked}
         if clause.action == UPDATE and not isinstance(on, str):
             assignments = {name: value for name, value in assignments.items() if name not in on}
     for name in assignments:
@@ -351,7 +379,7 @@ class MergeSink(Protocol):
 
     def read(self) -> Iterator[Batch]: ...
     def insert(self, rows: pa.Table) -> None: ...
-    def update(self, rows: pa.Table, found: object) -> None: ...
+    def update(self, rows: pa.Table, found: object, columns: Collection[str]) -> None: ...
     def delete(self, rows: pa.Table, found: object) -> None: ...
     def commit(self) -> Snapshot | None: ...
     def __enter__(self) -> MergeSink: ...
@@ -377,7 +405,7 @@ class _KeyedSink:
     def insert(self, rows: pa.Table) -> None:
         self._write(rows, "+I")
 
-    def update(self, rows: pa.Table, found: object) -> None:  # noqa: ARG002 - the key finds them
+    def update(self, rows: pa.Table, found: object, columns: Collection[str]) -> None:  # noqa: ARG002 - the key finds them
         self._write(rows, "+U")
 
     def delete(self, rows: pa.Table, found: object) -> None:  # noqa: ARG002
@@ -400,19 +428,21 @@ class _AppendSink:
     def __init__(self, target: WriteTarget, premise: Premise) -> None:
         self._target, self._premise = target, premise
         self._changes = RowChanges(target, premise.read)
+        self._tracked = list_tracked_fields(target.schema, target.options)
 
     def read(self) -> Iterator[Batch]:
-        fields = self._target.schema.fields
-        for found in self._changes.matching(self._premise.filter, tuple(f.name for f in fields)):
+        fields = (*self._target.schema.fields, *self._tracked)
+        for found in self._changes.matching(self._premise.filter, tuple(self._target.schema.by_name)):
             rows = to_arrow_table(found.rows.drop(POSITION), fields)
             yield rows, partial(_take_rows, found)
 
     def insert(self, rows: pa.Table) -> None:
         self._changes.append(check_rows(self._target, rows))
 
-    def update(self, rows: pa.Table, found: object) -> None:
-        self.delete(rows, found)
-        self.insert(rows)
+    def update(self, rows: pa.Table, found: object, columns: Collection[str]) -> None:
+        assert isinstance(found, MatchingRows)
+        own = rows.drop_columns([field.name for field in self._tracked])
+        self._changes.replace(found, check_rows(self._target, own), columns)
 
     def delete(self, rows: pa.Table, found: object) -> None:  # noqa: ARG002 - positions find them
         assert isinstance(found, MatchingRows)

@@ -19,6 +19,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.merge.spec import ColumnMerge, MergeSpec, SequenceGroup
 from morrow.engine.names import col, reserve_name
 from morrow.engine.plan.filter import FilterLike, parse_filter
+from morrow.engine.plan.scan_plan import list_tracked_fields
 from morrow.engine.polars_versions import import_array
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.masks.ordering import to_sortable
@@ -46,7 +47,7 @@ def update_rows(target: WriteTarget, assignments: Mapping[str, Value], condition
     """
     if not isinstance(assignments, Mapping) or not assignments:
         raise InvalidArgument("update: give the columns to set, such as {'amount': 'amount * 2'}")
-    fields = target.schema.fields
+    fields = (*target.schema.fields, *list_tracked_fields(target.schema, target.options))
     names = dict.fromkeys(f.name for f in fields)
     expressions = {name: check_expression(f"set {name}", value, names) for name, value in assignments.items()}
     for name in expressions:
@@ -54,20 +55,30 @@ def update_rows(target: WriteTarget, assignments: Mapping[str, Value], condition
     check_updatable(target, expressions, "an update")
     filter = parse_filter(condition, fields)
     how = _upsert_rows if target.keyed else _replace_rows
-    return run_serially(target, filter, partial(how, target, expressions))
+    return run_serially(target, filter, partial(how, target, expressions), list_read_columns(expressions))
+
+
+def list_read_columns(expressions: Mapping[str, Expression]) -> frozenset[str] | None:
+    """Return the columns that are set, or read for that; None: all."""
+    read = [expression.columns for expression in expressions.values()]
+    known = [each for each in read if each is not None]
+    return frozenset(expressions).union(*known) if len(known) == len(read) else None
 
 
 def _replace_rows(target: WriteTarget, expressions: Mapping[str, Expression], premise: Premise) -> Snapshot | None:
     tally.count(updated=0)
+    named = frozenset[str]().union(*(expression.columns or () for expression in expressions.values()))
+    tracked = [field for field in list_tracked_fields(target.schema, target.options) if field.name in named]
 
     def assign(rows: pl.DataFrame) -> pl.DataFrame:
 
         tally.count(updated=rows.height)
-        return checked_rows(target, assign_values(target, expressions, to_arrow_table(rows, target.schema.fields)))
+        new = assign_values(target, expressions, to_arrow_table(rows, (*target.schema.fields, *tracked)))
+        return checked_rows(target, new.drop_columns([field.name for field in tracked]))
 
     from morrow.writers.append.row_level import update_where
 
-    messages = update_where(target, premise.read, assign, premise.filter)
+    messages = update_where(target, premise.read, assign, premise.filter, expressions.keys())
     return commit_once(commit_with_maintenance(target), messages, BATCH_COMMIT_IDENTIFIER, premise=premise)
 
 
@@ -127,8 +138,6 @@ def check_updatable(target: WriteTarget, columns: Iterable[str], operation: str)
     Raises:
         Unsupported: a new version of a row would not replace the values. InvalidArgument: a column of the primary key.
     """
-    if target.options.data_evolution:
-        raise Unsupported(f"{operation} of a table with data-evolution.enabled", where=target.where)
     if target.merge is None:
         return
     if not target.merge.updatable:

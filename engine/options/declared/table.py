@@ -10,7 +10,6 @@ from morrow.engine.options.declarations import (
     LONG,
     MEMORY,
     NAMES,
-    NOT_WRITTEN,
     OTHER_ROWS,
     OTHER_TABLE,
     TEXT,
@@ -235,8 +234,7 @@ UPSERT_KEY = declare_refused(
     None,
     "Names the columns that stand for a primary key in a table that has none",
 )
-ROW_TRACKING_ENABLED = declare_refused(
-    refuse_unless(NOT_WRITTEN, ("false",), Stage.WRITING),
+ROW_TRACKING_ENABLED = declare_honoured(
     "row-tracking.enabled",
     BOOL,
     False,
@@ -244,15 +242,13 @@ ROW_TRACKING_ENABLED = declare_refused(
     immutable=True,
     rows=True,
 )
-ROW_TRACKING_PARTITION_GROUP_ON_COMMIT = declare_idle(
-    explain_dependency("row-tracking.enabled"),
+ROW_TRACKING_PARTITION_GROUP_ON_COMMIT = declare_honoured(
     "row-tracking.partition-group-on-commit",
     BOOL,
     True,
     "Numbers the rows of a partition without gaps",
 )
-DATA_EVOLUTION_ENABLED = declare_refused(
-    refuse_unless(NOT_WRITTEN, ("false",), Stage.WRITING),
+DATA_EVOLUTION_ENABLED = declare_honoured(
     "data-evolution.enabled",
     BOOL,
     False,

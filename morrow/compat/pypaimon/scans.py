@@ -23,7 +23,6 @@ from morrow.engine.format import types as t
 from morrow.engine.format.schema import ROWKIND, find_member
 from morrow.engine.options import Options
 from morrow.engine.options.declared.scans import SOURCE_SPLIT_OPEN_FILE_COST, SOURCE_SPLIT_TARGET_SIZE
-from morrow.engine.plan.filter import parse_filter
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.plugins import require_extra
 from morrow.engine.redaction import PrintedText, format_columns
@@ -82,14 +81,9 @@ class TableSource:
         return ROW_TRACKING.trailing if scan.request.options.row_tracking else ()
 
     def rows(self, columns: Sequence[str], filter: pl.Expr | None, limit: int | None) -> Rows | pa.Table:
-        used = {*columns, *([] if filter is None else filter.meta.root_names())}
         if self.changes:
             return self._changed_rows(columns, filter)[:limit]
-        if used.isdisjoint(each.name for each in ROW_TRACKING.trailing):
-            return self.table.scan(columns, filter, limit)
-        scan = self.table.scan()
-        tracked = scan.adapted(lambda request: ROW_TRACKING.request(request, scan.title))
-        return tracked.asking(tuple(columns), parse_filter(filter, tracked.request.read_schema.fields), limit)
+        return self.table.scan(columns, filter, limit)
 
     def _changed_rows(self, columns: Sequence[str], filter: pl.Expr | None) -> pa.Table:
         """Return the rows that the changes between two snapshots added, as a batch read of Paimon does.

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.binary_row_encoder import encode_row
-from morrow.engine.format.schema import ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD, TableSchema
+from morrow.engine.format.schema import TRACKED, TableSchema
 from morrow.engine.format.types import BigIntType, DataField, DataType, IntType, RowType, VarCharType
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import FILE_PATH, ROW_BUCKET, ROW_INDEX, ROW_PARTITION, VIEW
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.read_guards import guard_read
-from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
+from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind, list_tracked_fields
 from morrow.engine.structs import replace
 from morrow.readers.execution.strategy import limit_sections
 from morrow.readers.files.file_frames import make_source
@@ -148,7 +148,7 @@ def _group_by_keys(
     return branches.values()
 
 
-NAMES = frozenset((FILE_PATH, ROW_INDEX, ROW_PARTITION, ROW_BUCKET, ROW_ID_FIELD.name, SEQUENCE_NUMBER_FIELD.name))
+NAMES = frozenset((FILE_PATH, ROW_INDEX, ROW_PARTITION, ROW_BUCKET, *(field.name for field in TRACKED)))
 
 PLACES = (FILE_PATH, ROW_INDEX)
 """Columns that identify a row, in tables where each row comes from a single file."""
@@ -176,8 +176,7 @@ def list_hidden_fields(schema: TableSchema, options: TableOptions) -> tuple[Data
         DataField(-1, ROW_PARTITION, RowType(fields=keys)),
         DataField(-1, ROW_BUCKET, IntType()),
     ]
-    if options.row_tracking and not schema.primary_keys:
-        found += [ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD]
+    found += list_tracked_fields(schema, options)
     taken = {name.casefold() for name in schema.by_name}
     nullable = [*found[:2], *drop_not_null(found[2:])]
     if is_id:
@@ -193,7 +192,7 @@ def read_hidden(scan: Scan, columns: Sequence[str], spark: SparkSession) -> Data
     """
     request = scan.request
     hidden = {f.name: f for f in list_hidden_fields(request.schema, request.options) if f.name in columns}
-    tracked = tuple(field for field in (ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD) if field.name in hidden)
+    tracked = tuple(field for field in TRACKED if field.name in hidden)
     keys = request.schema.partition_keys if ROW_PARTITION in hidden else ()
     stored = dict.fromkeys([*(name for name in columns if name not in hidden), *keys, *(f.name for f in tracked)])
     some = tuple(stored) or tuple(request.schema.by_name)[:1]  # a DataFrame without columns still has rows

@@ -82,7 +82,7 @@ def test_formats_and_codecs_by_level() -> None:
         ("file.format.per.level", "top:avro", InvalidArgument, "names the level 'top'"),
         ("changelog-producer", "some", Unsupported, "known values: none, input, full-compaction, lookup"),
         ("write-buffer-size", "much", InvalidArgument, "a size such as"),
-        ("row-tracking.enabled", "true", Unsupported, "does not write such tables"),
+        ("data-evolution.row-sidecar.enabled", "true", Unsupported, "does not write such tables"),
     ],
 )
 def test_what_is_refused(key: str, value: str, error: type[Exception], problem: str) -> None:

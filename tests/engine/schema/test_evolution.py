@@ -428,7 +428,7 @@ def test_changes_that_change_nothing_make_no_version(changes: tuple[c.SchemaChan
     "odd",
     [
         {"fields": (t.DataField(0, "id", INT), t.DataField(1, "v", t.VectorType(True, t.FloatType(), 2)))},
-        {"options": {"bucket": "-1", "data-evolution.enabled": "true", "deletion-vectors.enabled": "true"}},
+        {"options": {"bucket": "-1", "data-evolution.enabled": "true"}},
     ],
 )
 def test_a_change_keeps_what_broke_a_rule_before(odd: dict[str, Any]) -> None:

@@ -186,12 +186,10 @@ def test_an_error_leaves_no_new_files(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_tables_that_are_not_compacted(tmp_path: Path) -> None:
     target = append_table(tmp_path)
-    tracked = replace(target, options=replace(target.options, row_tracking=True))
     clustered = replace(target, write=replace(target.write, incremental_clustering=True))
 
-    for refused in (tracked, clustered):
-        with pytest.raises(Unsupported):
-            compact(refused)
+    with pytest.raises(Unsupported):
+        compact(clustered)
 
 
 def test_small_files_beyond_the_limit_of_a_compaction(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

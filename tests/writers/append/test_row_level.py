@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from morrow.engine.errors import CommitConflict, InvalidArgument, StorageError, Unsupported
+from morrow.engine.errors import CommitConflict, InvalidArgument, StorageError
 from morrow.engine.plan.filter import parse_filter
 from morrow.engine.structs import replace
 from morrow.writers.append import row_level
@@ -34,7 +34,8 @@ def delete(target: WriteTarget, condition: str) -> list[CommitMessage]:
 
 def update(target: WriteTarget, condition: str, **values: pl.Expr) -> list[CommitMessage]:
     filter = parse_filter(condition, target.schema.fields)
-    return update_where(target, target.metadata.latest_snapshot(), lambda frame: frame.with_columns(**values), filter)
+    snapshot = target.metadata.latest_snapshot()
+    return update_where(target, snapshot, lambda frame: frame.with_columns(**values), filter, values)
 
 
 @KIND
@@ -216,18 +217,10 @@ def test_what_no_message_names_is_removed(
 
     filter = parse_filter("id > 1", target.schema.fields)
     with pytest.raises(InvalidArgument):
-        update_where(target, target.metadata.latest_snapshot(), failing_assignment, filter)
+        update_where(target, target.metadata.latest_snapshot(), failing_assignment, filter, ())
     if "deletion-vectors.enabled" in options:
         monkeypatch.setattr(DeletionMaintainer, "write", failing)
         with pytest.raises(StorageError):
             update(target, "id > 1", name=pl.lit("new"))
 
     assert (data_files(target), {path.name for path in tmp_path.rglob("index-*")}) == before
-
-
-def test_rows_with_ids_are_refused(tmp_path: Path) -> None:
-    target = append_table(tmp_path)
-    target = replace(target, options=replace(target.options, row_tracking=True))
-
-    with pytest.raises(Unsupported, match="row tracking"):
-        delete(target, "id = 1")

@@ -41,7 +41,7 @@ def test_blob_files_share_the_ids_of_their_data_file() -> None:
 
 
 def test_files_that_cannot_have_ids() -> None:
-    with pytest.raises(InvalidArgument, match=r"the blob file a\.blob belongs to no data file of its commit"):
+    with pytest.raises(InvalidArgument, match=r"the file a\.blob belongs to no data file of its commit"):
         given(data_file("a.blob"))
     with pytest.raises(InvalidArgument, match="the file a of a table with row tracking has no source"):
         given(data_file("a", file_source=None))

@@ -29,8 +29,8 @@ NOT_KEYS = (t.ArrayType, t.MapType, t.MultisetType, t.RowType, t.VariantType, t.
 def same(kind: FileKind, together: FileDescription, alone: FileDescription) -> None:
     bodies = [(bytes(d.block.body), d.block.rows, d.block.size, d.block.details) for d in (together, alone)]
     assert kind.format != "parquet" or bodies[0] == bodies[1]  # other formats contain random bytes
-    assert kind.metadata([together], 5) == kind.metadata([alone], 5)
-    assert kind.metadata([together, together], 5) == kind.metadata([alone, alone], 5)
+    assert kind.metadata([together], (5, None)) == kind.metadata([alone], (5, None))
+    assert kind.metadata([together, together], (5, None)) == kind.metadata([alone, alone], (5, None))
     assert kind.index([together]) == kind.index([alone])
 
 

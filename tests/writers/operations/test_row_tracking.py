@@ -1,0 +1,376 @@
+"""Rows of tables with row tracking keep their ids, whatever rewrites their files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import morrow
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
+from morrow.writers.append import row_level
+from morrow.writers.target import WriteTarget
+
+TRACKING = {"row-tracking.enabled": "true"}
+EVOLUTION = {**TRACKING, "data-evolution.enabled": "true"}
+KINDS = (TRACKING, EVOLUTION)
+COLUMNS = {"id": "BIGINT", "v": "STRING", "p": "INT"}
+
+
+def tracked(path: Path, options: Mapping[str, str] = TRACKING, partition_keys: Sequence[str] = ()) -> morrow.Table:
+    catalog = morrow.Catalog(path)
+    catalog.create_database("db", ignore_if_exists=True)
+    return catalog.create_table("db.t", COLUMNS, partition_keys=partition_keys, options=options)
+
+
+def make_rows(*ids: int, v: str | None = "a") -> pl.DataFrame:
+    frame = pl.DataFrame({"id": ids}, schema={"id": pl.Int64})
+    return frame.with_columns(v=pl.lit(v, pl.String), p=(pl.col("id") % 2).cast(pl.Int32))
+
+
+def read(table: morrow.Table) -> list[tuple[int, str, int, int]]:
+    """Return the rows in the order of their ids: id, v, ``_ROW_ID`` and ``_SEQUENCE_NUMBER``."""
+    return table.to_polars(["id", "v", "_ROW_ID", "_SEQUENCE_NUMBER"]).sort("_ROW_ID").rows()
+
+
+@pytest.mark.parametrize("options", KINDS)
+def test_appended_rows_have_ids_and_the_number_of_their_snapshot(tmp_path: Path, options: Mapping[str, str]) -> None:
+    table = tracked(tmp_path, options)
+    table.append(make_rows(7, 8))
+    table.append(make_rows(9))
+
+    assert read(table) == [(7, "a", 0, 1), (8, "a", 1, 1), (9, "a", 2, 2)]
+    assert table.to_polars(filter="_ROW_ID >= 1 AND _SEQUENCE_NUMBER = 1")["id"].to_list() == [8]
+    assert table.scan(filter="_ROW_ID IN (0, 2)").count() == 2
+    assert table.scan().schema.names == list(COLUMNS)
+
+
+@pytest.mark.parametrize("options", KINDS)
+def test_every_file_of_an_append_has_the_number_of_the_snapshot(tmp_path: Path, options: Mapping[str, str]) -> None:
+    table = tracked(tmp_path, {**options, "target-file-size": "1 b", "file.block-size": "1 kb"})
+    table.append(make_rows(*range(5000)))
+
+    assert table.system("files").to_polars().height > 1
+    assert set(table.to_polars(["_SEQUENCE_NUMBER"])["_SEQUENCE_NUMBER"]) == {1}
+    assert table.to_polars(["id"], filter="_ROW_ID = 4250")["id"].to_list() == [4250]
+
+
+@pytest.mark.parametrize("grouped", ["true", "false"])
+def test_rows_of_a_partition_have_consecutive_ids(tmp_path: Path, grouped: str) -> None:
+    table = tracked(tmp_path, {**TRACKING, "row-tracking.partition-group-on-commit": grouped}, ["p"])
+    with table.writer() as writer:
+        writer.write(make_rows(3, 2))
+        writer.write(make_rows(1, 0))
+        writer.commit()
+
+    found = table.to_polars(["p", "_ROW_ID"]).group_by("p").agg(pl.col("_ROW_ID").sort().diff().drop_nulls())
+    assert found["_ROW_ID"].to_list() == [[1], [1]]
+
+
+@pytest.mark.parametrize("options", KINDS)
+def test_ids_are_never_given_twice(tmp_path: Path, options: Mapping[str, str]) -> None:
+    table = tracked(tmp_path, options, ["p"])
+    table.append(make_rows(0, 1))
+    table.overwrite(make_rows(3), partition={"p": 1})
+    assert [(id, row_id) for id, _, row_id, _ in read(table)] == [(0, 0), (3, 2)]
+
+    table.truncate()
+    table.compact_manifests()
+    table.analyze()
+    table.append(make_rows(4))
+    assert [(id, row_id) for id, _, row_id, _ in read(table)] == [(4, 3)]
+
+
+def test_row_ids_in_lazy_frames_and_duckdb(tmp_path: Path) -> None:
+    table = tracked(tmp_path)
+    table.append(make_rows(5, 6, 7))
+
+    lazy = table.scan(["id", "_ROW_ID"]).lazy().filter(pl.col("_ROW_ID") > 0)
+    assert lazy.select("id").collect()["id"].to_list() == [6, 7]
+    relation = table.scan(["id", "_ROW_ID"]).to_duckdb()
+    assert relation.filter("_ROW_ID = 2").aggregate("max(id), min(_ROW_ID)").fetchall() == [(7, 2)]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT * FROM db.t WHERE _ROW_ID = 1", [(6, "a", 0)]),
+        ("SELECT _row_id, id FROM db.t WHERE _ROW_ID > 1", [(2, 7)]),
+        ("SELECT t.*, _SEQUENCE_NUMBER FROM db.t t WHERE id = 5", [(5, "a", 1, 1)]),
+        ("SELECT * EXCLUDE (v, p) FROM db.t WHERE _ROW_ID = 0", [(5,)]),
+        ("SELECT a.id, b._ROW_ID FROM db.t a JOIN db.t b USING (_ROW_ID) WHERE b.id = 6", [(6, 1)]),
+        ("WITH c AS (SELECT id, _ROW_ID AS r FROM db.t) SELECT * FROM c WHERE r = 2", [(7, 2)]),
+        ("SELECT * FROM (SELECT id, _ROW_ID FROM db.t) WHERE _ROW_ID = 2", [(7, 2)]),
+        ("SELECT max(_ROW_ID), count(*) FROM db.t", [(2, 3)]),
+        ('SELECT _ROW_ID FROM db."t$row_tracking" WHERE id = 7', [(2,)]),
+        ('SELECT * FROM db."t$row_tracking" WHERE _ROW_ID = 2', [(7, "a", 1, 2, 1)]),
+    ],
+)
+def test_queries_name_row_ids(tmp_path: Path, query: str, expected: Sequence[object]) -> None:
+    tracked(tmp_path).append(make_rows(5, 6, 7))
+    assert morrow.Catalog(tmp_path).sql(query).fetchall() == expected
+
+
+def test_tables_without_row_tracking_have_no_row_ids(tmp_path: Path) -> None:
+    table = tracked(tmp_path, {})
+    table.append(make_rows(1))
+    with pytest.raises(ColumnNotFound, match="_ROW_ID"):
+        table.scan(["_ROW_ID"])
+    with pytest.raises(InvalidArgument, match="_ROW_ID"):
+        morrow.Catalog(tmp_path).sql("SELECT _ROW_ID FROM db.t")
+
+
+@pytest.mark.parametrize("options", KINDS)
+def test_columns_of_tracked_tables_change(tmp_path: Path, options: Mapping[str, str]) -> None:
+    table = tracked(tmp_path, options)
+    table.append(make_rows(1))
+    table.alter.add_column("n", "INT")
+    table.alter.rename_column("v", "w")
+    table.alter.set_type("p", "BIGINT")
+    table.alter.set_options({"write-only": "true"})
+    table.append([{"id": 2, "w": "b", "p": 0, "n": 3}])
+
+    assert table.to_polars(["w", "n", "_ROW_ID"]).sort("_ROW_ID").rows() == [("a", None, 0), ("b", 3, 1)]
+    assert WriteTarget.of(table._metadata).options.row_tracking
+
+
+# --- changes of rows ---
+
+VECTORS = {"deletion-vectors.enabled": "true"}
+CHANGED = (TRACKING, {**TRACKING, **VECTORS}, {**EVOLUTION, **VECTORS})
+
+
+@pytest.fixture(params=CHANGED, ids=("tracking", "tracking with vectors", "evolution"))
+def five(tmp_path: Path, request: pytest.FixtureRequest) -> morrow.Table:
+    """Return a table of rows 1 to 5, whose row ids are one less, in two files."""
+    table = tracked(tmp_path, request.param)
+    table.append(make_rows(1, 2, 3))
+    table.append(make_rows(4, 5))
+    return table
+
+
+def list_ids(table: morrow.Table) -> dict[int, int]:
+    return {id: row_id for id, _, row_id, _ in read(table)}
+
+
+def test_updated_rows_keep_their_ids(five: morrow.Table) -> None:
+    five.update({"v": "v || _ROW_ID"}, "id IN (2, 4)")
+    assert [(id, v, row_id) for id, v, row_id, _ in read(five)] == [
+        *[(1, "a", 0), (2, "a1", 1), (3, "a", 2), (4, "a3", 3), (5, "a", 4)]
+    ]
+    assert dict(five.to_polars(["id", "_SEQUENCE_NUMBER"]).rows())[2] == 3
+
+
+def test_only_changed_rows_get_the_number_of_the_snapshot(tmp_path: Path) -> None:
+    """With data evolution, all rows of a changed file do."""
+    table = tracked(tmp_path)
+    table.append(make_rows(1, 2, 3))
+    table.update({"v": "'b'"}, "id = 2")
+    assert read(table) == [(1, "a", 0, 1), (2, "b", 1, 2), (3, "a", 2, 1)]
+    table.append(make_rows(4))
+    table.delete("id = 3")
+    assert read(table) == [(1, "a", 0, 1), (2, "b", 1, 2), (4, "a", 3, 3)]
+
+
+def test_rows_beside_deleted_ones_keep_their_ids(five: morrow.Table) -> None:
+    five.delete("id = 2 OR _ROW_ID = 4")
+    assert list_ids(five) == {1: 0, 3: 2, 4: 3}
+    five.update({"p": "7"}, "id > 2")
+    five.delete("id = 3")
+    assert five.to_polars(["id", "p", "_ROW_ID"]).sort("id").rows() == [(1, 1, 0), (4, 7, 3)]
+
+
+def test_a_merge_updates_deletes_and_inserts(five: morrow.Table) -> None:
+    source = [{"id": 1, "v": "x"}, {"id": 4, "v": None}, {"id": 9, "v": "new"}]
+    (
+        five.merge(source, on="id")
+        .when_matched_delete("source.v IS NULL")
+        .when_matched_update({"v": "source.v"})
+        .when_not_matched_insert({"id": "source.id", "v": "source.v", "p": "0"})
+        .execute()
+    )
+    assert [(id, v, row_id) for id, v, row_id, _ in read(five)] == [
+        *[(1, "x", 0), (2, "a", 1), (3, "a", 2), (5, "a", 4), (9, "new", 5)]
+    ]
+
+
+def test_a_merge_on_row_ids(five: morrow.Table) -> None:
+    five.merge([{"_ROW_ID": 1, "v": "x"}, {"_ROW_ID": 77, "v": "y"}], on="_ROW_ID").when_matched_update().execute()
+    assert [v for _, v, _, _ in read(five)] == ["a", "x", "a", "a", "a"]
+
+
+@pytest.mark.parametrize("options", CHANGED[:2])
+def test_compacted_and_sorted_rows_keep_ids_and_numbers(tmp_path: Path, options: Mapping[str, str]) -> None:
+    table = tracked(tmp_path, options)
+    for number in range(1, 4):
+        table.append(make_rows(number, 10 - number))
+    table.update({"v": "'b'"}, "id = 2")
+    table.delete("id = 9")
+    before = read(table)
+
+    assert table.compact(full=True) is not None
+    assert read(table) == before
+    table.compact(order_by="id")
+    assert read(table) == before
+    table.append(make_rows(99))
+    assert read(table) == [*before, (99, "a", 6, table.snapshots()[-1].id)]
+
+
+def test_columns_of_rows_are_files_of_their_own(tmp_path: Path) -> None:
+    """An update of a column writes this column of all rows of the file, and nothing else."""
+    table = tracked(tmp_path, EVOLUTION, ["p"])
+    table.append(make_rows(1, 2, 3))
+    table.update({"v": "'b'"}, "id = 3")
+    files = table.system("files").to_polars().sort("min_sequence_number", "first_row_id")
+
+    assert files.select("record_count", "first_row_id", pl.col("write_cols").list.join(",")).rows() == [
+        *[(1, 0, None), (2, 1, None), (2, 1, "v")]
+    ]
+    assert table.snapshots()[-1].commit_kind == "APPEND"
+    table.alter.add_column("n", "INT")
+    table.update({"n": "id + 1"}, "id <> 1")
+    assert table.to_polars(["id", "v", "n"]).sort("id").rows() == [(1, "a", None), (2, "a", 3), (3, "b", 4)]
+
+
+def test_changes_that_data_evolution_refuses(tmp_path: Path) -> None:
+    table = tracked(tmp_path, EVOLUTION, ["p"])
+    table.append(make_rows(1, 2))
+    with pytest.raises(Unsupported, match=r"'deletion-vectors\.enabled' = true first"):
+        table.delete("id = 1")
+    with pytest.raises(Unsupported, match=r"the partition column 'p' with data evolution"):
+        table.update({"p": "5"})
+    with pytest.raises(Unsupported, match="rewriting files of a table with data evolution"):
+        table.compact(order_by="v")
+    table.delete("p = 1")
+    assert list_ids(table) == {2: 0}
+
+
+def test_writers_of_different_columns_all_succeed(tmp_path: Path) -> None:
+    columns = {"id": "BIGINT", **{f"c{i}": "INT" for i in range(4)}}
+    table = morrow.Catalog(tmp_path).create_table("db.t", columns, options=EVOLUTION)
+    table.append([{"id": i} for i in range(100)])
+    with ThreadPoolExecutor(4) as pool:
+        done = [pool.submit(morrow.open(table.path).update, {f"c{i}": f"id + {i}"}) for i in range(4)]
+        for each in done:
+            each.result()
+
+    rows = table.to_polars()
+    assert all((rows[f"c{i}"] == rows["id"] + i).all() for i in range(4))
+
+
+@pytest.mark.parametrize(
+    ("set", "condition", "is_repeated"),
+    [
+        ({"p": "p + 1"}, "id > 0", False),
+        ({"v": "'c'"}, "id > 0", True),
+        ({"p": "length(v)"}, "id > 0", True),
+        ({"p": "p + 1"}, "v IN ('a', 'b')", True),
+        ({"p": pl.max_horizontal(pl.all().exclude("v")).cast(pl.Int32)}, "id > 0", True),
+    ],
+)
+def test_an_update_is_repeated_if_its_columns_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set: Mapping[str, object], condition: str, is_repeated: bool
+) -> None:
+    """Another writer sets v of all rows after the update has read them."""
+    table = tracked(tmp_path, EVOLUTION)
+    table.append(make_rows(1, 2))
+    calls: list[int] = []
+    prepare = row_level.RowChanges.messages
+
+    def overtaken(self: row_level.RowChanges) -> object:
+        calls.append(1)
+        if len(calls) == 1:
+            morrow.open(table.path).update({"v": "'b'"})
+        return prepare(self)
+
+    monkeypatch.setattr(row_level.RowChanges, "messages", overtaken)
+    table.update(set, condition)
+    assert len(calls) - 1 == 1 + is_repeated
+    if "v" not in set:
+        assert {v for _, v, _, _ in read(table)} == {"b"}
+
+
+def describe_files(table: morrow.Table) -> list[tuple[int, int, int, int, str | None]]:
+    """Return first row id, rows, sequence numbers and columns of each file."""
+    files = table.system("files").to_polars().sort("first_row_id", "max_sequence_number")
+    names = ("first_row_id", "record_count", "min_sequence_number", "max_sequence_number")
+    return files.select(*names, pl.col("write_cols").list.join(",")).rows()
+
+
+def test_a_compaction_joins_columns_and_neighbours(tmp_path: Path) -> None:
+    """Deleted rows stay in the file, since positions are row ids, and their vector moves."""
+    table = tracked(tmp_path, {**EVOLUTION, **VECTORS})
+    table.append(make_rows(1, 2))
+    table.append(make_rows(3, 4))
+    table.update({"v": "'b'"}, "id < 4")
+    table.delete("id IN (2, 3)")
+    before = [row[:3] for row in read(table)]
+
+    assert table.compact(full=True).commit_kind == "COMPACT"
+    assert [row[:3] for row in read(table)] == before == [(1, "b", 0), (4, "a", 3)]
+    assert describe_files(table) == [(0, 4, 1, 3, None)]
+    table.delete("id = 4")
+    table.update({"v": "'c'"})
+    assert [row[:3] for row in read(table)] == [(1, "c", 0)]
+    assert table.scan().verify() == 2
+    assert table.compact(full=True) is not None
+    assert table.compact(full=True) is None
+
+
+def test_a_compaction_keeps_apart_what_is_apart(tmp_path: Path) -> None:
+    """Row ids of a partition with a gap, and columns that no file holds, do not become one file's."""
+    table = tracked(tmp_path, EVOLUTION, ["p"])
+    for number in range(3):
+        table.append(make_rows(number))
+    table.alter.add_column("n", "INT")
+    table.update({"v": "'b'"}, "id = 0")
+    table.compact(full=True)
+    assert describe_files(table) == [(0, 1, 1, 4, "id,v,p"), (1, 1, 2, 2, None), (2, 1, 3, 3, None)]
+    table.update({"n": "id"})
+    table.compact(full=True)
+    assert table.to_polars(["v", "n", "_ROW_ID"]).sort("_ROW_ID").rows() == [("b", 0, 0), ("a", 1, 1), ("a", 2, 2)]
+
+
+def test_small_groups_wait_for_enough_files(tmp_path: Path) -> None:
+    table = tracked(tmp_path, {**EVOLUTION, "compaction.min.file-num": "3"})
+    table.append(make_rows(1))
+    table.append(make_rows(2))
+    assert table.compact() is None
+    table.append(make_rows(3))
+    assert table.compact() is not None
+    assert describe_files(table) == [(0, 3, 1, 3, None)]
+
+
+def test_an_update_does_not_survive_a_compaction_that_it_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of columns has the row ids of a group that is gone; so the update runs again."""
+    table = tracked(tmp_path, EVOLUTION)
+    table.append(make_rows(1))
+    table.append(make_rows(2))
+    calls: list[int] = []
+    prepare = row_level.RowChanges.messages
+
+    def overtaken(self: row_level.RowChanges) -> object:
+        calls.append(1)
+        if len(calls) == 1:
+            morrow.open(table.path).compact(full=True)
+        return prepare(self)
+
+    monkeypatch.setattr(row_level.RowChanges, "messages", overtaken)
+    table.update({"v": "'b'"}, "id = 2")
+    assert [row[:3] for row in read(table)] == [(1, "a", 0), (2, "b", 1)]
+    assert len(calls) == 2
+
+
+def test_indexes_of_files_of_columns(tmp_path: Path) -> None:
+    """Only columns that a file holds are indexed."""
+    table = tracked(tmp_path, {**EVOLUTION, "file-index.bloom-filter.columns": "v"})
+    table.append(make_rows(1, 2))
+    table.update({"p": "5"})
+    table.update({"v": "'b'"}, "id = 2")
+    table.compact(full=True)
+    assert table.to_polars(["id"], filter="v = 'b'")["id"].to_list() == [2]

@@ -1,0 +1,236 @@
+"""Files of some columns of a data-evolution table: updates of columns, and compaction.
+
+A group are the files with the same row ids. An update reads the current values of the columns of all its rows, deleted
+ones too, puts the new values in their places, and writes one file. Its larger sequence number makes it the source of
+these columns.
+
+A compaction joins the files of a group, and groups whose row ids follow each other, to one file with the same row ids.
+Deleted rows stay, since positions are row ids; their deletion vector moves to the new file. Files of BLOBs and vectors
+stay as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from morrow.engine.errors import CorruptFile
+from morrow.engine.format.deletion_vectors import INDEX_TYPE, DeletionVector
+from morrow.engine.format.file_formats import is_dedicated_file
+from morrow.engine.format.manifest_entries import DataFileMeta, FileSource, IndexFileMeta
+from morrow.engine.format.types import DataField
+from morrow.engine.names import get_series
+from morrow.engine.options import WriteOptions
+from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
+from morrow.engine.structs import replace
+from morrow.readers.execution.section_frames import stitch_columns
+from morrow.readers.files.file_frames import collect_batches, list_written_fields, translate_file_errors
+from morrow.writers.files.bucket_reader import StoredFiles
+from morrow.writers.files.data_files import Placement, write_files
+from morrow.writers.files.deletion_vectors import DeletionMaintainer
+from morrow.writers.target import WriteTarget
+
+Positions = npt.NDArray[np.int64]
+MAX_FILE_BYTES = 1 << 62
+"""Target size of a file that holds all rows of its group."""
+
+
+@dataclass
+class GroupUpdate:
+    """New values of columns in rows of a group, by position; `file` is one of its data files."""
+
+    place: Placement
+    file: DataFileMeta
+    section: Section
+    parts: list[tuple[Positions, pl.DataFrame]] = field(default_factory=list)
+
+    def add(self, positions: Positions, rows: pl.DataFrame) -> None:
+        """Set columns of rows; a row may be set several times, with different columns."""
+        self.parts.append((positions, rows))
+
+    @property
+    def columns(self) -> frozenset[str]:
+        return frozenset(name for _, rows in self.parts for name in rows.columns)
+
+
+def write_updated_columns(target: WriteTarget, group: GroupUpdate, plan: ScanPlan) -> list[DataFileMeta]:
+    """Write the updated columns of a group to one file; `plan` is a plan that has its section.
+
+    Raises: as reading and writing files.
+    """
+    fields = tuple(each for each in target.schema.fields if each.name in group.columns)
+    with translate_file_errors(plan, [group.section], fields, target.store):
+        old = stitch_columns(plan, group.section, fields, (), target.store).collect()
+    if old.height != group.file.row_count:
+        problem = f"{old.height} rows in the files of a group, not the {group.file.row_count} of its metadata"
+        raise CorruptFile(group.section.files[0].path, problem)
+    new = pl.DataFrame([_set_values(old, each.name, group) for each in fields])
+    source, first = FileSource.APPEND, group.file.first_row_id
+    files = write_files(write_whole(target), group.place, [new], level=0, source=source, columns=fields)
+    return [msgspec.structs.replace(file, first_row_id=first) for file in files]
+
+
+def write_whole(target: WriteTarget) -> WriteTarget:
+    """Return the table with files of any size."""
+    return replace(target, write=replace(target.write, target_file_size=MAX_FILE_BYTES))
+
+
+def _set_values(old: pl.DataFrame, name: str, group: GroupUpdate) -> pl.Series:
+    """Return a column with the new values."""
+    stored = get_series(old, name)
+    parts = [(positions, get_series(rows, name)) for positions, rows in group.parts if name in rows.columns]
+    values = pl.concat([stored, *(each.cast(stored.dtype) for _, each in parts)])
+    places = np.arange(old.height, dtype=np.int64)
+    places[np.concatenate([positions for positions, _ in parts])] = np.arange(old.height, len(values))
+    return values.gather(places).alias(name)
+
+
+# --- compaction ---
+
+BATCH_ROWS = 1 << 17
+"""Rows read at once."""
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """Data files with the same row ids, without those of BLOBs and vectors."""
+
+    files: tuple[DataFileMeta, ...]
+
+    @property
+    def first(self) -> int:
+        return self.files[0].first_row_id or 0
+
+    @property
+    def end(self) -> int:
+        """The row id after the last one."""
+        return self.first + self.files[0].row_count
+
+    @cached_property
+    def size(self) -> int:
+        return sum(file.file_size for file in self.files)
+
+
+def group_files(files: Sequence[DataFileMeta]) -> list[FileGroup]:
+    """Return the groups of data files, in the order of their row ids."""
+    normal = [file for file in files if not is_dedicated_file(file.file_name) and file.first_row_id is not None]
+    ordered = sorted(normal, key=lambda file: (file.first_row_id, file.row_count))
+    return [
+        FileGroup(tuple(group)) for _, group in groupby(ordered, key=lambda file: (file.first_row_id, file.row_count))
+    ]
+
+
+def split_runs(groups: Sequence[FileGroup], options: WriteOptions) -> list[list[FileGroup]]:
+    """Return runs of groups that become one file each: row ids follow each other up to the target size."""
+    runs: list[list[FileGroup]] = []
+    size = 0
+    for group in groups:
+        if not runs or runs[-1][-1].end != group.first or size >= options.target_file_size:
+            runs.append([])
+            size = 0
+        runs[-1].append(group)
+        size += group.size
+    return runs
+
+
+def pick_group_packs(
+    target: WriteTarget, files: Sequence[DataFileMeta], index_files: Sequence[IndexFileMeta], small: int, *, full: bool
+) -> list[tuple[DataFileMeta, ...]]:
+    """Return the files of each rewrite of a partition; no two share an index file.
+
+    Groups of several files are joined, and small groups beside each other. Without `full`, a rewrite has
+    ``compaction.min.file-num`` files, or as many bytes as the target size.
+
+    Args:
+        small: the size in bytes below which a file is small.
+    """
+    options = target.write
+    everything = full and options.force_rewrite_all
+    wanted = [g for g in group_files(files) if everything or len(g.files) > 1 or g.size < small]
+    packs: list[tuple[DataFileMeta, ...]] = []
+    for run in split_runs(wanted, options):
+        found = tuple(file for group in run for file in group.files)
+        enough = len(found) >= options.append_min_files or sum(g.size for g in run) >= options.target_file_size
+        if everything or (len(found) > 1 and (full or enough)):
+            packs.append(found)
+    return _join_by_index_file(packs, index_files)
+
+
+def _join_by_index_file(
+    packs: Sequence[tuple[DataFileMeta, ...]], index_files: Sequence[IndexFileMeta]
+) -> list[tuple[DataFileMeta, ...]]:
+    """Join packs whose deletion vectors are in one index file."""
+    vectors = (file for file in index_files if file.index_type == INDEX_TYPE)
+    holder = {entry.data_file: file.file_name for file in vectors for entry in file.deletion_ranges or ()}
+    joined: list[tuple[set[str], tuple[DataFileMeta, ...]]] = []
+    for pack in packs:
+        held = {holder[file.file_name] for file in pack if file.file_name in holder}
+        same = [each for each in joined if each[0] & held]
+        joined = [each for each in joined if not each[0] & held]
+        joined.append((held.union(*(each[0] for each in same)), (*(f for each in same for f in each[1]), *pack)))
+    return [pack for _, pack in joined]
+
+
+def rewrite_groups(
+    target: WriteTarget, place: Placement, files: Sequence[DataFileMeta], vectors: DeletionMaintainer | None
+) -> Iterator[DataFileMeta]:
+    """Yield new files for all groups of these files, durable; move their deletion vectors.
+
+    Raises:
+        CorruptFile, FileMissing: a file cannot be read. StorageError.
+    """
+    for run in split_runs(group_files(files), target.write):
+        yield (written := _rewrite_run(target, place, run))
+        for group in run if vectors is not None else ():
+            assert vectors is not None
+            for file in group.files:
+                dead = vectors.vector(file.file_name)
+                vectors.remove(file.file_name)
+                if dead is not None:
+                    moved = dead.positions() + (group.first - run[0].first)
+                    vectors.merge(written.file_name, DeletionVector.from_positions(moved))
+
+
+def _rewrite_run(target: WriteTarget, place: Placement, run: Sequence[FileGroup]) -> DataFileMeta:
+    files = tuple(file for group in run for file in group.files)
+    stored = GroupedFiles(target, place, files)
+    rows = sum(group.end - group.first for group in run)
+    sequences = min(file.min_sequence_number for file in files), max(file.max_sequence_number for file in files)
+    frames = (rows for group in run for rows in stored.frames(group))
+    (written,) = write_files(
+        write_whole(target),
+        place,
+        frames,
+        level=0,
+        source=FileSource.COMPACT,
+        sequences=sequences,
+        columns=stored.fields,
+    )
+    if written.row_count != rows:
+        raise CorruptFile(target.where, f"{written.row_count} rows in {files[0].file_name} and others, not {rows}")
+    return msgspec.structs.replace(written, first_row_id=run[0].first)
+
+
+class GroupedFiles(StoredFiles):
+    """Reader of the rows of groups, deleted ones too, in the columns that any of the files holds."""
+
+    @cached_property
+    def fields(self) -> tuple[DataField, ...]:
+        held = {each.id for file in self._by_name.values() for each in list_written_fields(self.plan, file)}
+        return tuple(field for field in self.target.schema.fields if field.id in held)
+
+    def frames(self, group: FileGroup) -> Iterator[pl.DataFrame]:
+        """Yield the rows of a group, one batch in memory at a time."""
+        files = tuple(self._by_name[file.file_name] for file in group.files)
+        section = msgspec.structs.replace(self.section, kind=SectionKind.STITCH, files=files)
+        with translate_file_errors(self.plan, [section], self.fields, self.target.store):
+            yield from collect_batches(
+                stitch_columns(self.plan, section, self.fields, (), self.target.store), BATCH_ROWS
+            )

@@ -35,6 +35,7 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.format.blob_layout import Numbers
 from morrow.engine.format.types import ArrayType, BlobType, DataType, MapType
 
 DESCRIPTOR_MAGIC = b"CSEDBOLB"
@@ -50,8 +51,6 @@ REFERENCES_SUFFIX = ".blobref"
 """Suffix that the file of references adds to the name of its data file."""
 PACK_SUFFIX = ".managed.blob"
 """Suffix of packs, the files that hold the blobs of tables with a primary key."""
-
-Numbers = npt.NDArray[np.int64]
 
 
 def is_blob_type(kind: DataType) -> bool:
@@ -114,6 +113,11 @@ def to_binary(rows: npt.NDArray[np.uint8]) -> pl.Series:
 def is_descriptor(values: pl.Series) -> pl.Series:
     """Return whether each value is a descriptor with a magic number; null for null."""
     return values.bin.starts_with(bytes([DESCRIPTOR_VERSION]) + DESCRIPTOR_MAGIC)
+
+
+def is_descriptor_value(value: bytes) -> bool:
+    """Return whether a value is a descriptor with a magic number."""
+    return value.startswith(bytes([DESCRIPTOR_VERSION]) + DESCRIPTOR_MAGIC)
 
 
 def is_view(values: pl.Series) -> pl.Series:

@@ -46,7 +46,7 @@ from morrow.engine.names import KEY_PREFIX
 from morrow.engine.options import Options, TableOptions, parse_options
 from morrow.engine.options.declarations import FIELDS, AnyOption, ChangelogProducer, parse_names
 from morrow.engine.options.declared import scans
-from morrow.engine.options.declared.features import BLOB_DESCRIPTOR_FIELD, VECTOR_FIELD
+from morrow.engine.options.declared.features import BLOB_DESCRIPTOR_FIELD, BLOB_FIELD, BLOB_VIEW_FIELD, VECTOR_FIELD
 from morrow.engine.options.declared.files import CHANGELOG_FILE_FORMAT, FILE_FORMAT_PER_LEVEL
 from morrow.engine.options.declared.maintenance import (
     CLUSTERING_INCREMENTAL,
@@ -491,8 +491,7 @@ def check_record_expiration(proposal: Proposal) -> None:
 def check_row_tracking(proposal: Proposal) -> None:
     """Check row tracking.
 
-    Only append tables without buckets support it. Data evolution requires row tracking, and BLOB columns require data
-    evolution.
+    Only append tables without buckets support it. Data evolution requires row tracking.
     """
     tracking, evolution = proposal.options.row_tracking, proposal.options.data_evolution
     if tracking:
@@ -502,13 +501,51 @@ def check_row_tracking(proposal: Proposal) -> None:
         proposal.require(tracking, f"{DATA_EVOLUTION_ENABLED} needs {ROW_TRACKING_ENABLED}")
         clustered = proposal.given.get(CLUSTERING_INCREMENTAL)
         proposal.require(not clustered, f"{DATA_EVOLUTION_ENABLED} does not go with {CLUSTERING_INCREMENTAL}")
-    blobs = [field.name for field in proposal.schema.fields if isinstance(field.type, BlobType)]
-    if blobs:
-        proposal.require(evolution, f"the BLOB column {blobs[0]!r} needs {DATA_EVOLUTION_ENABLED}; use BYTES instead")
-        proposal.require(len(blobs) < len(proposal.schema.fields), "a table has a column that is no BLOB")
-        proposal.require(not set(blobs) & set(proposal.schema.partition_keys), "a BLOB column is no partition key")
-    for name in proposal.given.get(BLOB_DESCRIPTOR_FIELD):
-        proposal.require(name in blobs, f"{BLOB_DESCRIPTOR_FIELD} names {name!r}, which is no BLOB column")
+
+
+MANAGED_ENGINES = ("deduplicate", "partial-update", FIRST_ROW)
+"""Merge engines of tables with a primary key that may have BLOB columns."""
+
+
+def check_blob_columns(proposal: Proposal) -> None:
+    """Check BLOB columns.
+
+    They are columns, or the members of an ARRAY or MAP that is a column. Append tables need data evolution for them, and
+    tables with a primary key a merge engine that aggregates nothing, without changelogs.
+    """
+    schema, given = proposal.schema, proposal.given
+    blobs = [field.name for field in schema.fields if is_blob_type(field.type)]
+    single = [field.name for field in schema.fields if isinstance(field.type, BlobType)]
+    for field in schema.fields:
+        nested = field.name not in blobs and has_type(field.type, BlobType)
+        proposal.require(not nested, f"the column {field.name!r} is {field.type}; only BLOB, ARRAY<BLOB>, MAP<K, BLOB>")
+    inline = [*given.get(BLOB_DESCRIPTOR_FIELD), *given.get(BLOB_VIEW_FIELD)]
+    for option, allowed in ((BLOB_FIELD, blobs), (BLOB_DESCRIPTOR_FIELD, single), (BLOB_VIEW_FIELD, single)):
+        for name in given.get(option):
+            what = "which is no BLOB column" if name not in blobs else f"which is {schema.by_name[name].type}, no BLOB"
+            proposal.require(name in allowed, f"{option} names {name!r}, {what}")
+    proposal.require(len({*inline}) == len(inline), f"{BLOB_DESCRIPTOR_FIELD} and {BLOB_VIEW_FIELD} name a column twice")
+    if not blobs:
+        return
+    proposal.require(not set(blobs) & set(schema.partition_keys), "a BLOB column is no partition key")
+    proposal.require(len(blobs) < len(schema.fields), "a table has a column that is no BLOB")
+    if not proposal.keyed:
+        needs = f"the BLOB column {blobs[0]!r} needs {DATA_EVOLUTION_ENABLED}; use BYTES instead"
+        proposal.require(proposal.options.data_evolution, needs)
+        return
+    managed = [name for name in blobs if name not in inline]
+    if managed:
+        engine, producer = given.get(MERGE_ENGINE), given.get(CHANGELOG_PRODUCER)
+        proposal.require(
+            engine in MANAGED_ENGINES, f"the BLOB column {managed[0]!r} does not go with {MERGE_ENGINE} = {engine}"
+        )
+        proposal.require(
+            producer is ChangelogProducer.NONE,
+            f"the BLOB column {managed[0]!r} does not go with {CHANGELOG_PRODUCER} = {producer}",
+        )
+        proposal.require(
+            not proposal.options.external_roots, f"the BLOB column {managed[0]!r} does not go with external paths"
+        )
 
 
 def check_incremental_clustering(proposal: Proposal) -> None:

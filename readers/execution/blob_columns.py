@@ -19,8 +19,8 @@ import pyarrow as pa
 from morrow.engine.errors import ColumnNotFound, FileMissing, Unsupported
 from morrow.engine.format.arrow_buffers import make_series
 from morrow.engine.format.blob_values import BlobPlaces
+from morrow.engine.format.blob_layout import PLACEHOLDER_LENGTH, Numbers
 from morrow.engine.format.blobs import (
-    Numbers,
     decode_descriptors,
     decode_views,
     is_blob_type,
@@ -123,10 +123,10 @@ def _find_references(
 ) -> np.ndarray[tuple[int], np.dtype[np.void]]:
     """Return the newest value of each row that is no placeholder; a size of 0 or less is null."""
     found = np.zeros(rows, REFERENCE)
-    found["size"] = records.PLACEHOLDER_LENGTH
+    found["size"] = PLACEHOLDER_LENGTH
     numbers = {path: number for number, path in enumerate(plan.blob_files)}
     for file in sorted(files, key=lambda file: -file.max_sequence):
-        open_rows = found["size"] == records.PLACEHOLDER_LENGTH
+        open_rows = found["size"] == PLACEHOLDER_LENGTH
         begin = (file.first_row_id or 0) - first
         low, high = max(begin, 0), min(begin + file.row_count, rows)
         if low >= high or not open_rows[low:high].any():

@@ -25,6 +25,7 @@ from morrow.writers.append.bucket_compaction import BucketCompaction, Compaction
 from morrow.writers.buckets.bucket_state import BucketState
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.premise import is_living_version
+from morrow.writers.files.blob_files import list_filed_blobs, write_with_blobs
 from morrow.writers.files.data_files import (
     MIN_DESCRIBED_ROWS,
     Placement,
@@ -194,6 +195,7 @@ class RowBuffer:
         self._spilled: list[Path] = []
         self._numbers = count()
         self._prepared: PreparedRows | None = None
+        self._has_blobs = bool(list_filed_blobs(target))
 
     @property
     def waiting_bytes(self) -> int:
@@ -236,7 +238,7 @@ class RowBuffer:
 
     def few_rows(self) -> pl.DataFrame | None:
         """Return the rows of the next flush if they are few and in memory; None otherwise or without rows."""
-        if not self._waiting or self._stream is not None or self._spilled:
+        if not self._waiting or self._stream is not None or self._spilled or self._has_blobs:
             return None
         if sum(rows.height for rows in self._waiting) >= MIN_DESCRIBED_ROWS:
             return None
@@ -272,6 +274,8 @@ class RowBuffer:
             self._folder = None
 
     def _write(self, frames: Iterator[pl.DataFrame]) -> list[DataFileMeta]:
+        if self._has_blobs:
+            return write_with_blobs(self._target, self._place, frames)
         return write_files(
             self._target,
             self._place,

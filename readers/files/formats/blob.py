@@ -1,28 +1,4 @@
-"""Blob files: the values of one BLOB column, one record after the other, and an index of their lengths.
-
-Layout (little-endian)::
-
-    record*                 for each value that is not null:
-        magic      4 bytes  CF 11 4E 58
-        value               bytes, or the payload of an ARRAY or MAP
-        length     8 bytes  of the whole record
-        CRC-32     4 bytes  of all the bytes before it; pypaimon 1.3 to 2.0: of those before the length
-    index                   zigzag varints: the first record's length, then differences from one to the next;
-                            -1 is null, -2 a placeholder (the value is in an older file)
-    index length   4 bytes
-    version        1 byte   1
-
-    payload of an ARRAY<BLOB>                   payload of a MAP<K, BLOB>
-        magic         4 bytes                       magic              4 bytes
-        version       1 byte   1                    version            1 byte   1
-        count         4 bytes                       count              4 bytes
-        elements                                    keys, values
-        lengths       as the index; -1 is null      lengths of keys, lengths of values
-        index length  4 bytes                       both index lengths 4 bytes each
-
-Keys of a MAP are bytes, UTF-8, booleans of one byte, integers of the width of their type, days, milliseconds of a day,
-and unscaled decimals: of 8 bytes up to 18 digits, else big-endian and as short as possible.
-"""
+"""Reader of blob files (`morrow.engine.format.blob_layout`): records, and the members of arrays and maps in them."""
 
 from __future__ import annotations
 
@@ -40,28 +16,32 @@ import pyarrow as pa
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import make_series
-from morrow.engine.format.blobs import Numbers, encode_descriptors, is_blob_type
+from morrow.engine.format.blob_layout import (
+    ARRAY_MAGIC,
+    CRC_BYTES,
+    FILE_VERSION,
+    FOOTER_BYTES,
+    LENGTH_BYTES,
+    MAGIC,
+    MAP_MAGIC,
+    MAX_SHORT_DIGITS,
+    NULL_LENGTH,
+    PAYLOAD_HEAD_BYTES,
+    PAYLOAD_VERSION,
+    PLACEHOLDER_LENGTH,
+    RECORD_OVERHEAD,
+    Numbers,
+    decode_zigzag_varints,
+)
+from morrow.engine.format.blobs import encode_descriptors, is_blob_type
 from morrow.engine.format.types import DataField, to_polars_dtype
 from morrow.engine.io.store import FileStore, read_each
 from morrow.engine.polars_versions import import_array
 from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource
 
-VERSION = 1
-FOOTER_BYTES = 5
-MAGIC = bytes.fromhex("cf114e58")
-LENGTH_BYTES = 8
-CRC_BYTES = 4
-RECORD_OVERHEAD = len(MAGIC) + LENGTH_BYTES + CRC_BYTES
-NULL_LENGTH = -1
-PLACEHOLDER_LENGTH = -2
-ARRAY_MAGIC = (1094861634).to_bytes(4, "little")
-MAP_MAGIC = (1296188226).to_bytes(4, "little")
-PAYLOAD_VERSION = 1
-PAYLOAD_HEAD_BYTES = 9
 PAYLOAD_TAIL_BYTES = 4096
 """Bytes at the end of a payload that are read to find its index; a longer index takes another read."""
-MAX_VARINT_BYTES = 10
 CHUNK_BYTES = 1 << 26
 """Bytes of values that are read at a time, unless a single value is larger."""
 MAX_GAP_BYTES = 1 << 14
@@ -188,7 +168,7 @@ def record_lengths(source: FileSource) -> Numbers:
     index_size = int.from_bytes(footer[:4], "little", signed=True)
     if len(footer) < FOOTER_BYTES or not 0 <= index_size <= size - FOOTER_BYTES:
         raise CorruptFile(where, f"the index of a blob file of {size} bytes cannot have {index_size}")
-    if footer[4] != VERSION:
+    if footer[4] != FILE_VERSION:
         raise Unsupported(f"version {footer[4]} of blob files", where=where)
     data_size = size - FOOTER_BYTES - index_size
     lengths = np.cumsum(decode_zigzag_varints(source.store.read_range(where, data_size, index_size), where))
@@ -198,22 +178,6 @@ def record_lengths(source: FileSource) -> Numbers:
     if int(stored.sum()) != data_size:
         raise CorruptFile(where, f"the blob index covers {int(stored.sum())} of {data_size} bytes")
     return lengths
-
-
-def decode_zigzag_varints(data: bytes, where: str) -> Numbers:
-    """Decode all varints of `data` at once."""
-    octets = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(octets < 0x80)
-    if not octets.size:
-        return np.empty(0, np.int64)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    if not ends.size or ends[-1] != octets.size - 1 or int((ends - starts).max()) >= MAX_VARINT_BYTES:
-        raise CorruptFile(where, "a varint of the blob index is cut off")
-    place = np.arange(octets.size) - np.repeat(starts, ends - starts + 1)
-    groups = (octets & 0x7F).astype(np.uint64) << (place * 7).astype(np.uint64)
-    raw = np.bitwise_or.reduceat(groups, starts)
-    values: Numbers = (raw >> np.uint64(1)).astype(np.int64) ^ -(raw & np.uint64(1)).astype(np.int64)
-    return values
 
 
 class _Members:
@@ -334,7 +298,6 @@ KEY_NUMBERS: dict[type[t.DataType], Any] = {
     t.TimeType: pl.Int32(),
 }
 NANOS_OF_MILLI = 1_000_000
-MAX_SHORT_DIGITS = 18
 
 
 def _decode_decimals(raw: pl.Series, kind: t.DecimalType) -> pl.Series:

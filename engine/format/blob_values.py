@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from itertools import count
@@ -20,6 +21,7 @@ import msgspec
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, UnsafePath, Unsupported
 from morrow.engine.format.blobs import BlobDescriptor, decode_descriptor
 from morrow.engine.format.paths import check_external_path, to_store_path
+from morrow.engine.io.local import LocalStore
 from morrow.engine.io.resolve import resolve
 from morrow.engine.io.store import FileStore, RangeInput
 from morrow.engine.io.wrapped_stores import is_inside
@@ -234,22 +236,45 @@ class BlobPlaces(msgspec.Struct, frozen=True, dict=True):
 
 
 REGISTERED = "morrow-value:"
+_SECRET = uuid.uuid4().hex
+"""Part of the URIs of local files that a user gives, which data cannot guess."""
+_LOCAL = f"{REGISTERED}{_SECRET}:"
 _registered: dict[str, Blob] = {}
 _numbers = count()
 
 
 def register_blob(value: Blob) -> bytes:
-    """Return a descriptor of a value that a user gives to be written; `take_registered` returns the value, once."""
-    uri = f"{REGISTERED}{os.getpid()}-{next(_numbers)}"
+    """Return a descriptor of a value that a user gives to be written; `find_registered` returns the value.
+
+    Values of other stores and streams stay in memory, streams until they are read.
+    """
+    if isinstance(value.store, LocalStore):
+        return BlobDescriptor(_LOCAL + value.path, value.offset, value.length).encode()
+    uri = f"{REGISTERED}{next(_numbers)}"
     _registered[uri] = value
     return BlobDescriptor(uri).encode()
 
 
-def take_registered(uri: str, where: str) -> Blob:
-    """Return and forget a registered value."""
-    if uri not in _registered:
-        raise InvalidArgument(f"{where}: {uri} is no blob of this process; give the path, the URL or the bytes")
-    return _registered.pop(uri)
+def find_registered(descriptor: BlobDescriptor, where: str) -> Blob:
+    """Return the value of a descriptor by `register_blob`. Streams can be read once.
+
+    Raises:
+        InvalidArgument: another process made the descriptor, or the stream has been read.
+    """
+    if descriptor.uri.startswith(_LOCAL):
+        return Blob(LocalStore(), descriptor.uri.removeprefix(_LOCAL), descriptor.offset, descriptor.length)
+    value = _registered.get(descriptor.uri)
+    if value is None:
+        raise InvalidArgument(f"{where}: a stream was given twice, or by another process; give a path or a URL")
+    if value.stream is not None:
+        del _registered[descriptor.uri]
+    return value
+
+
+def unregister_blob(value: bytes, where: str) -> bytes:
+    """Return the descriptor of the file of a registered value; other descriptors stay as they are."""
+    found = decode_descriptor(value, where)
+    return find_registered(found, where).descriptor if found.uri.startswith(REGISTERED) else value
 
 
 def to_blob(value: object) -> Blob | None:

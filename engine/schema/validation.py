@@ -12,6 +12,7 @@ from itertools import combinations
 
 from morrow.engine.arguments import check_text
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError, Unsupported
+from morrow.engine.format.blobs import is_blob_type
 from morrow.engine.format.file_formats import get_written_format
 from morrow.engine.format.file_index.builder import PREFIX as INDEXES
 from morrow.engine.format.file_index.builder import find_requested_indexes
@@ -39,6 +40,7 @@ from morrow.engine.format.types import (
     VarCharType,
     VariantType,
     VectorType,
+    has_type,
 )
 from morrow.engine.merge.engines import check_merge
 from morrow.engine.merge.spec import check_new_field_names, split_names
@@ -58,6 +60,7 @@ from morrow.engine.options.declared.merging import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS_ENABLED,
     LOOKUP_WAIT,
+    MERGE_ENGINE,
     RECORD_LEVEL_TIME_FIELD,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
@@ -503,15 +506,15 @@ def check_row_tracking(proposal: Proposal) -> None:
         proposal.require(not clustered, f"{DATA_EVOLUTION_ENABLED} does not go with {CLUSTERING_INCREMENTAL}")
 
 
-MANAGED_ENGINES = ("deduplicate", "partial-update", FIRST_ROW)
+MANAGED_ENGINES = ("deduplicate", "partial-update", "first-row")
 """Merge engines of tables with a primary key that may have BLOB columns."""
 
 
 def check_blob_columns(proposal: Proposal) -> None:
     """Check BLOB columns.
 
-    They are columns, or the members of an ARRAY or MAP that is a column. Append tables need data evolution for them, and
-    tables with a primary key a merge engine that aggregates nothing, without changelogs.
+    They are columns, or the members of an ARRAY or MAP that is a column. Append tables need data evolution for them.
+    Tables with a primary key need a merge engine that aggregates nothing, and no changelogs.
     """
     schema, given = proposal.schema, proposal.given
     blobs = [field.name for field in schema.fields if is_blob_type(field.type)]
@@ -524,7 +527,8 @@ def check_blob_columns(proposal: Proposal) -> None:
         for name in given.get(option):
             what = "which is no BLOB column" if name not in blobs else f"which is {schema.by_name[name].type}, no BLOB"
             proposal.require(name in allowed, f"{option} names {name!r}, {what}")
-    proposal.require(len({*inline}) == len(inline), f"{BLOB_DESCRIPTOR_FIELD} and {BLOB_VIEW_FIELD} name a column twice")
+    distinct = len({*inline}) == len(inline)
+    proposal.require(distinct, f"{BLOB_DESCRIPTOR_FIELD} and {BLOB_VIEW_FIELD} name a column twice")
     if not blobs:
         return
     proposal.require(not set(blobs) & set(schema.partition_keys), "a BLOB column is no partition key")
@@ -607,6 +611,7 @@ def _has_indexes(schema: TableSchema) -> bool:
 FEATURE_RULES = (
     check_record_expiration,
     check_row_tracking,
+    check_blob_columns,
     check_incremental_clustering,
     check_sequence_numbers,
     check_upsert_key,

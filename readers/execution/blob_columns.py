@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from morrow.engine.errors import ColumnNotFound, FileMissing, Unsupported
 from morrow.engine.format.arrow_buffers import make_series
-from morrow.engine.format.blob_values import BlobPlaces
 from morrow.engine.format.blob_layout import PLACEHOLDER_LENGTH, Numbers
+from morrow.engine.format.blob_values import BlobPlaces
 from morrow.engine.format.blobs import (
     decode_descriptors,
     decode_views,

@@ -174,12 +174,25 @@ def _scan_choices(plan: ScanPlan, choices: Sequence[Choice], store: FileStore) -
     frames += [filter_frame(plan, merged) for s in sections for merged in _read_merged(plan, s, store)]
     read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     frame = make_empty_frame(read) if not frames else frames[0] if len(frames) == 1 else pl.concat(frames)
-    # Blobs of rows that the filter drops are not read, unless a condition looks at them.
-    compared = {name for residual in plan.filter.residuals for name in residual.columns}
-    frame = resolve_lazily(plan, frame, [name for name in plan.read_columns if name in compared], store)
-    frame = expressions.filter_by_residuals(plan.filter.residuals, read, frame)
+    frame = filter_resolving(plan, frame, store)
+    compared = list_compared_columns(plan)
     frame = frame if plan.read_columns == plan.columns else frame.select(cols(plan.columns))
     return resolve_lazily(plan, frame, [name for name in plan.columns if name not in compared], store)
+
+
+def list_compared_columns(plan: ScanPlan) -> frozenset[str]:
+    """Return the columns that conditions on rows look at."""
+    return frozenset(name for residual in plan.filter.residuals for name in residual.columns)
+
+
+def filter_resolving(plan: ScanPlan, frame: pl.LazyFrame, store: FileStore) -> pl.LazyFrame:
+    """Return the rows of sections for which the remaining conditions of the plan's filter are true.
+
+    Only blobs that conditions look at are read; their columns have values afterwards.
+    """
+    compared, read = list_compared_columns(plan), tuple(plan.schema.by_name[name] for name in plan.read_columns)
+    frame = resolve_lazily(plan, frame, [name for name in plan.read_columns if name in compared], store)
+    return expressions.filter_by_residuals(plan.filter.residuals, read, frame)
 
 
 def _read_merged(plan: ScanPlan, section: Section, store: FileStore) -> list[pl.LazyFrame]:

@@ -334,7 +334,7 @@ def write_blocks(
         for first in blocks:
             name = f"{kind.prefix}{unique}-{next(numbers)}{kind.suffix}"
             numbers_of_file = sequences or number_rows(target, first_sequence)
-            files.append(_write_file(target, place, kind, name, chain([first], blocks), source, numbers_of_file))
+            files.append(write_file(target, place, kind, name, chain([first], blocks), source, numbers_of_file))
             first_sequence += files[-1].row_count
     except BaseException:
         with suppress(StorageError):
@@ -351,7 +351,7 @@ def number_rows(target: WriteTarget, first: int) -> tuple[int, int | None]:
     return (0, 0) if target.options.row_tracking else (first, None)
 
 
-def _write_file(
+def write_file(
     target: WriteTarget,
     place: Placement,
     kind: FileKind,

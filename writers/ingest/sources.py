@@ -27,7 +27,7 @@ from morrow.engine.arrow_versions import CASTS_VIEWS, estimate_bytes
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.blob_values import register_blob, to_blob
-from morrow.engine.format.blobs import is_blob_type
+from morrow.engine.format.blobs import BlobView, is_blob_type
 from morrow.engine.units import NANOS_PER_MICRO, NANOS_PER_MILLI
 from morrow.readers.files.file_frames import collect_batches
 from morrow.writers.ingest.validation import check_frame, check_objects, check_table, find_mixed_types
@@ -224,6 +224,8 @@ def _register_blobs(kind: t.DataType, value: Any) -> Any:
         raise InvalidArgument(
             f"{value!r} is text, no BLOB; give bytes, pathlib.Path({value!r}), or morrow.Blob.from_url({value!r})"
         )
+    if isinstance(value, BlobView):
+        return value.encode()
     blob = to_blob(value)
     return value if blob is None else register_blob(blob)
 

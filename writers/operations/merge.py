@@ -141,7 +141,7 @@ def _try_merge(merge: CompiledMerge, premise: Premise) -> Snapshot | None:
     target, source = merge.target, merge.source
     matched = np.zeros(source.num_rows, bool)
     tally.count(inserted=0, updated=0, deleted=0)
-    with make_sink(target, premise) as sink:
+    with make_sink(target, premise, _list_columns(merge)) as sink:
         for rows, take in sink.read():
             _merge_batch(merge, rows, take, matched, sink)
         fresh = source.filter(pa.array(~matched))
@@ -388,9 +388,9 @@ class MergeSink(Protocol):
     ) -> None: ...
 
 
-def make_sink(target: WriteTarget, premise: Premise) -> MergeSink:
+def make_sink(target: WriteTarget, premise: Premise, read: Collection[str] | None = None) -> MergeSink:
     """Return the sink of a table, which reads the rows of the premise and commits under it."""
-    return _KeyedSink(target, premise) if target.keyed else _AppendSink(target, premise)
+    return _KeyedSink(target, premise) if target.keyed else _AppendSink(target, premise, read)
 
 
 class _KeyedSink:
@@ -425,14 +425,14 @@ class _KeyedSink:
 
 
 class _AppendSink:
-    def __init__(self, target: WriteTarget, premise: Premise) -> None:
-        self._target, self._premise = target, premise
+    def __init__(self, target: WriteTarget, premise: Premise, read: Collection[str] | None) -> None:
+        self._target, self._premise, self._read = target, premise, read
         self._changes = RowChanges(target, premise.read)
         self._tracked = list_tracked_fields(target.schema, target.options)
 
     def read(self) -> Iterator[Batch]:
         fields = (*self._target.schema.fields, *self._tracked)
-        for found in self._changes.matching(self._premise.filter, tuple(self._target.schema.by_name)):
+        for found in self._changes.matching(self._premise.filter, tuple(self._target.schema.by_name), self._read):
             rows = to_arrow_table(found.rows.drop(POSITION), fields)
             yield rows, partial(_take_rows, found)
 

@@ -67,6 +67,7 @@ _MODULES = {
     "errors": "morrow.engine.errors",
     "secrets": "morrow.secrets",
     "spark": "morrow.spark",
+    "variant": "morrow.variant",
 }
 
 

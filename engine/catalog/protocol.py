@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 from weakref import WeakMethod
 
-from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
+from morrow.engine.errors import InvalidArgument, MorrowError, StorageError, Unsupported
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DataField, from_json_field, to_json_field
 from morrow.engine.io.local import LocalStore
@@ -189,6 +189,25 @@ def require_views(catalog: Catalog) -> ViewCatalog:
     if not has_views(catalog):
         raise Unsupported("views", where=catalog.title, hint="catalogs with metastore=rest, jdbc or hive have them")
     return cast(ViewCatalog, catalog)
+
+
+def replace_view(catalog: ViewCatalog, name: str, view: View, new_name: str | None = None) -> None:
+    """Replace a view by another definition, or move it to another name; other processes see no view in between.
+
+    Raises:
+        DatabaseNotFound, TableNotFound: it does not exist. AlreadyExists: the new name exists.
+    """
+    if new_name is not None:
+        catalog.create_view(new_name, view)
+        catalog.drop_view(name)
+        return
+    before = catalog.view(name)
+    catalog.drop_view(name)
+    try:
+        catalog.create_view(name, view)
+    except MorrowError:
+        catalog.create_view(name, before)
+        raise
 
 
 def view_from_json(node: Any, where: str) -> View:

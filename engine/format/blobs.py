@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from posixpath import dirname
 
 import msgspec
@@ -180,6 +180,28 @@ def _decode_parts(values: pl.Series, start: pl.Series, rest_bytes: int) -> pl.Da
     name = value.bin.slice(begin, pl.col("length").clip(0)).cast(pl.String, strict=False)
     rest = value.bin.slice(begin + pl.col("length").clip(0), rest_bytes)
     return frame.select(pl.when(is_whole).then(name).alias("name"), pl.when(is_whole).then(rest).alias("rest"))
+
+
+def list_descriptors(column: pl.Series, kind: DataType) -> pl.Series:
+    """Return the descriptors of a column that holds them inline: its values, or the members of its arrays or maps."""
+    if isinstance(kind, BlobType):
+        return column
+    members = column.list.explode(keep_nulls=False, empty_as_null=False)
+    return members.struct.field("value") if isinstance(kind, MapType) else members
+
+
+def map_members(column: pl.Series, kind: DataType, change: Callable[[pl.Series], pl.Series]) -> pl.Series:
+    """Return a BLOB column with other values: of the column, or of the members of its arrays or maps."""
+    if isinstance(kind, BlobType):
+        return change(column)
+    values = change(list_descriptors(column, kind))
+    if isinstance(kind, MapType):
+        entries = column.list.explode(keep_nulls=False, empty_as_null=False)
+        values = pl.DataFrame({"key": entries.struct.field("key"), "value": values}).to_struct()
+    ends = np.cumsum(column.list.len().fill_null(0).to_numpy().astype(np.int64))
+    made = pa.LargeListArray.from_arrays(np.concatenate([[0], ends]), values.to_arrow())
+    lists = pl.Series(pl.from_arrow(made), dtype=column.dtype)
+    return pl.select(pl.when(column.is_not_null()).then(lists)).to_series()
 
 
 def _show(wrong: pl.Series, what: str) -> str:

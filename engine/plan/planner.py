@@ -50,13 +50,15 @@ from morrow.engine.plan.entries import (
     RESOLVED,
     Decoded,
     LiveEntries,
+    count_listed_entries,
     count_rows,
     filter_partitions,
     read_live_entries,
     split_manifests,
 )
-from morrow.engine.plan.filter import Filter
-from morrow.engine.plan.manifests import read_manifest_entries
+from morrow.engine.plan.filter import NO_FILTER, Filter
+from morrow.engine.plan.key_directory import DIRECTORY_COLUMNS, MAX_DIRECTORY_FILES, KeyDirectory, is_on_keys
+from morrow.engine.plan.manifests import list_manifests, read_manifest_entries
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, find_columns, iterate_leaves
 from morrow.engine.plan.pruning import (
@@ -429,6 +431,8 @@ def plan_with_fallback(metadata: TableMetadata, request: ScanRequest, outlines: 
     if request.options.other_branch is not None or not request.filter.is_identified:
         return _plan_branches(metadata, request, outlines)
     shared = replace(request, columns=(), limit=None)
+    if outlines is None and (found := _plan_keys(metadata, shared)) is not None:
+        return replace(found, columns=request.columns, limit=request.limit)
     key = (metadata.store.url(metadata.root), metadata.branch, metadata.allowed_roots, shared)
     of = None if request.snapshot is None else request.snapshot.delta_manifest_list
     plan = METADATA_CACHE.get(key)
@@ -436,6 +440,38 @@ def plan_with_fallback(metadata: TableMetadata, request: ScanRequest, outlines: 
         plan = _plan_branches(metadata, shared, outlines)
         METADATA_CACHE.put(key, plan, estimate_plan_bytes(plan), of=of)
     return replace(plan, columns=request.columns, limit=request.limit)
+
+
+def _plan_keys(metadata: TableMetadata, request: ScanRequest) -> ScanPlan | None:
+    """Return the plan of a filter on keys and partitions by the directory of the snapshot, which is cached.
+
+    Returns None for other filters, and if a plan of its own reads much less metadata than the directory.
+    """
+    snapshot = request.snapshot
+    if snapshot is None or not is_on_keys(request.filter, request.schema):
+        return None
+    everything = replace(request, filter=NO_FILTER)
+    key = ("directory", metadata.store.url(metadata.root), metadata.branch, metadata.allowed_roots, everything)
+    found = METADATA_CACHE.get(key)
+    if not isinstance(found, KeyDirectory):
+        with guard_planning(metadata, snapshot):
+            manifests = list_manifests(metadata, snapshot)
+            by_partition = not find_columns(request.filter.predicate).isdisjoint(request.schema.partition_keys)
+            if count_listed_entries(manifests) > MAX_DIRECTORY_FILES or (by_partition and manifests.height > 1):
+                return None
+            found = _make_directory(metadata, everything)
+        METADATA_CACHE.put(key, found, found.size, of=snapshot.delta_manifest_list)
+    return found.find_files(request.filter)
+
+
+def _make_directory(metadata: TableMetadata, request: ScanRequest) -> KeyDirectory:
+    plan, steps = _make_empty_plan(metadata, request), list[PruneStep]()
+    entries, vectors = read_visible_entries(metadata, request, plan.merge, steps)
+    divided = divide_entries(metadata, request, plan.merge, add_modern_dates(metadata, entries))
+    plan = _build_plan(metadata, request, plan, divided, vectors, steps)
+    files = tuple(_build_files(metadata, request, divided.frame, vectors))
+    narrow = select_columns(divided.frame, DIRECTORY_COLUMNS)
+    return KeyDirectory(metadata, request.schema, request.options, replace(plan, sections=()), narrow, files)
 
 
 def estimate_plan_bytes(plan: ScanPlan) -> int:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, cast
@@ -91,27 +91,41 @@ def mask_by_bucket(
     if BUCKET_MATCHES in entries.columns:
         return entries[BUCKET_MATCHES]
     everything = pl.repeat(True, entries.height, eager=True)
+    # A partition keeps the bucket count it was written with until it is overwritten (rescale).
+    found = compute_pinned_buckets(schema, options, predicate, lambda: entries["_TOTAL_BUCKETS"].unique().to_list())
+    if found is None:
+        return everything
+    mask = everything
+    for total, buckets in found.items():
+        mask &= (entries["_TOTAL_BUCKETS"] != total) | entries["_BUCKET"].is_in(pl.Series(buckets).implode())
+    if mask.all() or not has_misplaced_keys(metadata, schema, options, entries):
+        return mask
+    return everything
+
+
+def compute_pinned_buckets(
+    schema: TableSchema, options: TableOptions, predicate: Predicate, list_totals: Callable[[], Iterable[int]]
+) -> dict[int, list[int]] | None:
+    """Return the buckets of matching rows for each number of buckets; None unless all bucket keys have given values.
+
+    `list_totals` returns the numbers of buckets of the table's files.
+    """
     keys = options.bucket_key or schema.trimmed_primary_keys
-    if options.bucket <= 0 or not keys:
-        return everything
-    values = _find_pinned_values(predicate, keys)
+    values = _find_pinned_values(predicate, keys) if options.bucket > 0 and keys else None
     if values is None:
-        return everything
+        return None
     from morrow.engine.format.buckets import compute_buckets  # only filters on all bucket keys use hashes
 
     types = [schema.by_name[name].type for name in keys]
     combinations = list(zip(*itertools.product(*values)))
     literals = [pa.array(column, kind.arrow()) for column, kind in zip(combinations, types)]
-    mask = everything
-    # A partition keeps the bucket count it was written with until it is overwritten (rescale).
-    for total in entries["_TOTAL_BUCKETS"].unique().to_list():
-        if total < 1:
-            continue
-        buckets = pl.Series(compute_buckets(literals, types, total, options.bucket_function))
-        mask &= (entries["_TOTAL_BUCKETS"] != total) | entries["_BUCKET"].is_in(buckets.unique().implode())
-    if mask.all() or not has_misplaced_keys(metadata, schema, options, entries):
-        return mask
-    return everything
+    return {
+        total: np.unique(compute_buckets(literals, types, total, options.bucket_function), return_counts=True)[
+            0
+        ].tolist()
+        for total in list_totals()
+        if total > 0
+    }
 
 
 def has_misplaced_keys(
@@ -163,18 +177,26 @@ def mask_by_key(metadata: TableMetadata, schema: TableSchema, predicate: Predica
     part = project_predicate(predicate, frozenset(keys))
     if part == ALWAYS:
         return pl.repeat(True, entries.height, eager=True)
-    types = {name: schema.by_name[name].type for name in keys}
+    wanted = [name for name in keys if name in find_columns(part)]
+    return pl.Series(
+        mask_by_stats(part, StatsFrame(entries["_ROW_COUNT"], read_key_stats(metadata, schema, wanted, entries)))
+    )
+
+
+def read_key_stats(
+    metadata: TableMetadata, schema: TableSchema, wanted: Sequence[str], entries: pl.DataFrame
+) -> dict[str, ColumnStats]:
+    """Return the statistics of the `wanted` columns of the trimmed primary key."""
     stats = entries["_KEY_STATS"].struct
-    found = decode_column_stats(
+    return decode_column_stats(
         stats.field("_MIN_VALUES"),
         stats.field("_MAX_VALUES"),
         stats.field("_NULL_COUNTS"),
         None,
-        types,
-        [name for name in keys if name in find_columns(part)],
+        {name: schema.by_name[name].type for name in schema.trimmed_primary_keys},
+        wanted,
         where=metadata.where,
     )
-    return pl.Series(mask_by_stats(part, StatsFrame(entries["_ROW_COUNT"], found)))
 
 
 def mask_by_value(

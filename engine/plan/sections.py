@@ -70,7 +70,7 @@ def _make_stitch_sections(frame: pl.DataFrame) -> Sectioned:
 def _make_merge_sections(metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame) -> Sectioned:
     """Make one MERGE section of files whose keys overlap, and one RAW section of all other files of a bucket."""
     groups = number_buckets(frame)
-    keys = _decode_key_bounds(metadata, schema, frame)
+    keys = decode_key_bounds(metadata, schema, frame)
     low, high = rank_keys(keys).reshape(2, -1)
     check_key_order(frame, low > high, metadata.where)
     order = np.lexsort((low, groups))
@@ -103,7 +103,7 @@ def _find_distinct(values: npt.NDArray[np.integer]) -> list[int]:
     return found
 
 
-def _decode_key_bounds(metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame) -> Sequence[pl.Series]:
+def decode_key_bounds(metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame) -> Sequence[pl.Series]:
     """Return the key columns, each with the minima of all files followed by the maxima."""
     types = [schema.by_name[name].type for name in schema.trimmed_primary_keys]
     for schema_id in find_schema_ids(frame):

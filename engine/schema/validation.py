@@ -531,11 +531,11 @@ def check_blob_columns(proposal: Proposal) -> None:
     proposal.require(distinct, f"{BLOB_DESCRIPTOR_FIELD} and {BLOB_VIEW_FIELD} name a column twice")
     if not blobs:
         return
+    needs = f"the BLOB column {blobs[0]!r} needs {DATA_EVOLUTION_ENABLED}; use BYTES instead"
+    proposal.require(proposal.keyed or proposal.options.data_evolution, needs)
     proposal.require(not set(blobs) & set(schema.partition_keys), "a BLOB column is no partition key")
     proposal.require(len(blobs) < len(schema.fields), "a table has a column that is no BLOB")
     if not proposal.keyed:
-        needs = f"the BLOB column {blobs[0]!r} needs {DATA_EVOLUTION_ENABLED}; use BYTES instead"
-        proposal.require(proposal.options.data_evolution, needs)
         return
     managed = [name for name in blobs if name not in inline]
     if managed:
@@ -546,6 +546,10 @@ def check_blob_columns(proposal: Proposal) -> None:
         proposal.require(
             producer is ChangelogProducer.NONE,
             f"the BLOB column {managed[0]!r} does not go with {CHANGELOG_PRODUCER} = {producer}",
+        )
+        proposal.require(
+            proposal.options.bucket != POSTPONE_BUCKET,
+            f"the BLOB column {managed[0]!r} does not go with {BUCKET} = {POSTPONE_BUCKET}",
         )
         proposal.require(
             not proposal.options.external_roots, f"the BLOB column {managed[0]!r} does not go with external paths"

@@ -17,7 +17,7 @@ from morrow.catalogs.administration import CatalogChanges
 from morrow.engine.arguments import check_mapping, check_text
 from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.catalog.names import MARK, SYSTEM_DATABASE, ObjectName, parse_object_name, table_name
-from morrow.engine.catalog.protocol import View, find_folder_table, require_views
+from morrow.engine.catalog.protocol import View, find_folder_table, replace_view, require_views
 from morrow.engine.errors import AlreadyExists, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.io.resolve import Roots, resolve, resolve_roots, to_location
 from morrow.engine.plan.filter import FilterLike
@@ -91,6 +91,7 @@ class CatalogViews:
         comment: str | None = None,
         options: Mapping[str, object] | None = None,
         ignore_if_exists: bool = False,
+        replace: bool = False,
     ) -> View:
         """Create the view ``database.view`` of a query, which other engines of the catalog may read as well.
 
@@ -100,6 +101,7 @@ class CatalogViews:
             dialects: the query as other engines write it: ``{"spark": "SELECT ...", "flink": "SELECT ..."}``.
             comment, options: stored with the view.
             ignore_if_exists: return the existing view, whatever its query.
+            replace: replace an existing view.
 
         Raises:
             AlreadyExists: a table or view has this name. InvalidArgument: the query is wrong.
@@ -120,11 +122,25 @@ class CatalogViews:
         settings = {key: str(value) for key, value in check_mapping(options, "options").items()}
         view = View(query, made.fields, given, comment, settings)
         try:
-            catalog.create_view(name, view)
+            if replace and name.partition(".")[2] in catalog.views(database):
+                replace_view(catalog, name, view)
+            else:
+                catalog.create_view(name, view)
         except AlreadyExists:
             if not ignore_if_exists:
                 raise
         return catalog.view(name)
+
+    def replace_view(self, name: str, view: View, *, new_name: str | None = None) -> View:
+        """Replace the view ``database.view`` by a definition such as `view` returns, or move it to another name.
+
+        Raises:
+            DatabaseNotFound, TableNotFound: it does not exist. AlreadyExists: the new name exists.
+            Unsupported: a catalog without views.
+        """
+        catalog = require_views(self._catalog)
+        replace_view(catalog, name, view, new_name)
+        return catalog.view(new_name or name)
 
     def drop_view(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
         """Drop a view. Raises `DatabaseNotFound`, `TableNotFound`, and `Unsupported`: a catalog without views."""

@@ -7,10 +7,7 @@ has all files, and a consumer keeps it until the import is complete.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,6 +30,7 @@ from morrow.engine.structs import replace
 from morrow.engine.units import format_count, format_size
 from morrow.statements.execution import render_create_table
 from morrow.tables.table import Table
+from morrow.writers.history.load_history import Record
 from morrow.writers.ingest.row_files import PARQUET
 from morrow.writers.ingest.text_files import CsvOptions
 from morrow.writers.operations.adoption import RowFile, adopt_files
@@ -42,78 +40,14 @@ from morrow.writers.target import WriteTarget
 if TYPE_CHECKING:
     from morrow.catalogs.administration import CatalogChanges
     from morrow.engine.format.snapshot import Snapshot
-    from morrow.engine.plan.metadata import TableMetadata
     from morrow.writers.ingest.conversion import Kinds
     from morrow.writers.operations.append import SchemaMode
 
-FILES = "morrow.import.files"
-BEGUN = "morrow.import.begun"
-"""The property of an incomplete import of a versioned table: JSON of its title and version."""
-NAME_BYTES, STATE_BYTES = 8, 4
 CONSUMER = "morrow-import"
 """The consumer that keeps the record of an incomplete import from expiry."""
 MAX_COMMIT_BYTES = 1 << 30
 """Bytes of files after which an import commits; beyond them, an interruption costs more work than a commit."""
 MAX_COMMIT_FILES = 10_000
-MAX_RECORDED_FILES = 200_000
-"""Files of earlier imports that a record names; older ones count as new. A record of 200,000 has 3.2 MB."""
-
-
-@dataclass(frozen=True)
-class Record:
-    """The files that the snapshots of a table say are imported, by hashes, and the versions of begun imports."""
-
-    files: Mapping[bytes, bytes] = field(default_factory=dict)
-    begun: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, metadata: TableMetadata) -> Record:
-        """Return the newest record; none from before a moment in which the table was empty."""
-        newest, oldest = metadata.latest_snapshot(), metadata.earliest_snapshot_id()
-        for snapshot_id in range(newest.id if newest else 0, (oldest or 1) - 1, -1):
-            snapshot = metadata.snapshot_or_none(snapshot_id)
-            if snapshot is None or snapshot.total_record_count == 0:
-                break
-            if FILES in snapshot.properties:
-                return cls._parse(snapshot.properties)
-        return cls()
-
-    @classmethod
-    def _parse(cls, properties: Mapping[str, str]) -> Record:
-        data, step = b64decode(properties[FILES]), NAME_BYTES + STATE_BYTES
-        files = {data[at : at + NAME_BYTES]: data[at + NAME_BYTES : at + step] for at in range(0, len(data), step)}
-        return cls(files, json.loads(properties.get(BEGUN, "{}")))
-
-    def holds(self, part: Part) -> bool:
-        """Return whether a part is imported.
-
-        Raises:
-            InvalidArgument: a part of this name is, but it has changed since.
-        """
-        state = self.files.get(_digest(part.name, NAME_BYTES)) if part.name else None
-        if state is None:
-            return False
-        if state != _digest(part.state, STATE_BYTES):
-            raise InvalidArgument(
-                f"{part.name} was imported into this table before, and has changed since; nothing was imported. "
-                "To add all its rows once more, append them: Table.append, or morrow append"
-            )
-        return True
-
-    def add(self, parts: Sequence[Part], begun: Mapping[str, str]) -> Record:
-        """Return the record with more parts."""
-        new = {_digest(part.name, NAME_BYTES): _digest(part.state, STATE_BYTES) for part in parts if part.name}
-        whole = {**self.files, **new}
-        return Record(dict([*whole.items()][-max(MAX_RECORDED_FILES, len(new)) :]), begun)
-
-    def properties(self) -> dict[str, str]:
-        """Return the properties of a snapshot."""
-        files = b64encode(b"".join(name + state for name, state in self.files.items())).decode()
-        return {**({FILES: files} if files else {}), **({BEGUN: json.dumps(dict(self.begun))} if self.begun else {})}
-
-
-def _digest(text: str, size: int) -> bytes:
-    return hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=size).digest()
 
 
 @dataclass(frozen=True)
@@ -163,7 +97,7 @@ class _Import:
 
     def list_missing(self) -> list[Part]:
         """Return the parts that are not imported."""
-        return [part for part in self.source.parts if not self.record.holds(part)]
+        return [part for part in self.source.parts if not self.record.holds(part.name, part.state)]
 
     def run(self) -> Table:
         missing = self.list_missing()
@@ -201,8 +135,11 @@ class _Import:
         for number, batch in enumerate(batches, 1):
             is_last = number == len(batches)
             begun = {key: value for key, value in record.begun.items() if key != title}
-            marks = [Part(_open_nothing, title, version)] if is_last and version is not None else []
-            record = record.add([*batch, *marks], begun if is_last or version is None else {**begun, title: version})
+            marks = [(title, version)] if is_last and version is not None else []
+            record = record.add(
+                [*((part.name, part.state) for part in batch), *marks],
+                begun if is_last or version is None else {**begun, title: version},
+            )
             if not is_last:
                 newest = table._metadata.latest_snapshot()
                 consumers.record(CONSUMER, newest.id if newest else 1)
@@ -210,10 +147,6 @@ class _Import:
             yield batch
         if consumers.progress(CONSUMER) is not None:
             consumers.delete(CONSUMER)
-
-
-def _open_nothing(_: pa.Schema) -> object:
-    return ()
 
 
 def _split(parts: Sequence[Part]) -> Iterator[Sequence[Part]]:
@@ -318,7 +251,7 @@ def plan_import(
     else:
         check_existing(table, keys, partitions, options, comment)
         if found.version is not None and found.title not in record.begun:
-            record.holds(Part(_open_nothing, found.title, found.version))
+            record.holds(found.title, found.version)
     made = _Import(catalog, name, found, first, record, schema_mode == "merge")
     missing = made.list_missing()
     return ImportPlan(

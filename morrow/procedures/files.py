@@ -13,6 +13,7 @@ from morrow.engine.options.declared import maintenance
 from morrow.engine.options.retention import parse_time_span
 from morrow.engine.plan.manifests import list_manifests
 from morrow.engine.redaction import get_logger
+from morrow.engine.structs import replace
 from morrow.procedures.procedure import (
     DONE,
     RESULT,
@@ -341,6 +342,29 @@ def _migrate_table(
     return DONE
 
 
+def _alter_view_dialect(
+    _call: Call, view: NamedTable, action: str, engine: str | None = None, query: str | None = None
+) -> Rows:
+    """Add, update or drop the query of a view for an engine, by default Spark."""
+    if view.catalog is None:
+        raise InvalidArgument("alter_view_dialect: the view is database.view in a catalog")
+    found, dialect, verb = view.catalog.view(view.name), engine or "spark", action.strip().lower()
+    there = dialect in found.dialects
+    if verb not in ("add", "update", "drop"):
+        raise InvalidArgument(f"alter_view_dialect: the action {action!r} is none of add, update, drop")
+    if there is (verb == "add"):
+        state = "has a query already" if there else "has no query"
+        raise InvalidArgument(
+            f"alter_view_dialect: {view.name} {state} for {dialect}; its dialects are {[*found.dialects]}"
+        )
+    if (query is None) is not (verb == "drop"):
+        raise InvalidArgument(f"alter_view_dialect: {verb} takes {'no' if verb == 'drop' else 'a'} query")
+    left = {name: text for name, text in found.dialects.items() if name != dialect}
+    dialects = left if query is None else {**left, dialect: query}
+    view.catalog.replace_view(view.name, replace(found, dialects=dialects))
+    return DONE
+
+
 _MODES = "divided|combined"
 _DATABASES = (
     *(Parameter("including_databases"), Parameter("including_tables", pattern=f"(?!({_MODES})$).*")),
@@ -352,6 +376,10 @@ _DATABASES_OF_FLINK = (
     "compact_strategy",
 )
 _COPY = (make_required("source_table", Kind.TABLE), make_required("target_table", Kind.TABLE), Parameter("where"))
+_VIEW_DIALECT = (
+    *(make_required("view", Kind.TABLE), make_required("action")),
+    *(Parameter("engine"), Parameter("query")),
+)
 _MIGRATE = (
     *(
         make_required("source_type", others=("connector",)),
@@ -370,6 +398,7 @@ COMPACT_DATABASE = Procedure(
 )
 TABLE_PROCEDURES = (
     COMPACT_DATABASE,
+    Procedure("alter_view_dialect", _VIEW_DIALECT, RESULT, _alter_view_dialect, of_table=False),
     Procedure("copy", _COPY, RESULT, _copy_table, of_table=False),
     Procedure("migrate_table", _MIGRATE, RESULT, _migrate_table, of_table=False),
 )

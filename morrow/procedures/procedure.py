@@ -18,6 +18,7 @@ from morrow.engine.options import Options
 from morrow.engine.options.declarations import AnyOption
 
 if TYPE_CHECKING:
+    from morrow.engine.catalog.protocol import View
     from morrow.engine.plan.filter import FilterLike
     from morrow.engine.plan.metadata import TableMetadata
     from morrow.tables.table import Table
@@ -125,6 +126,10 @@ class NamedTable(Protocol):
 
 class Catalog(Protocol):
     """The methods of a catalog that procedures call."""
+
+    def view(self, name: str) -> View: ...
+
+    def replace_view(self, name: str, view: View, *, new_name: str | None = None) -> View: ...
 
     def copy_table(self, source: str | Table, name: str, *, where: FilterLike | None = None) -> object: ...
 

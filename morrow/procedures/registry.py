@@ -36,7 +36,6 @@ NOT_HERE: Mapping[str, str] = {
     **dict.fromkeys(("create_global_index", "drop_global_index"), _GLOBAL),
     **dict.fromkeys(("merge_into", "data_evolution_merge_into"), _MERGE),
     **dict.fromkeys(("clone", "copy_files"), _COPY),
-    "alter_view_dialect": "drop the view and create it again; Catalog.create_view takes dialects",
     "drop_partition": "run ALTER TABLE ... DROP PARTITION",
     "full_text_search": _GLOBAL,
     "query_service": "it starts a job of Flink",

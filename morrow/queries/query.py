@@ -42,6 +42,7 @@ from morrow.queries.dialect import (
     select_parameters,
 )
 from morrow.queries.incremental import has_change_options
+from morrow.queries.variants import put_variant_functions, write_paths
 from morrow.readers.execution.duckdb_relation import make_variable
 from morrow.readers.expressions.duckdb_queries import check_duckdb, to_morrow_error
 from morrow.readers.expressions.sql import name_type
@@ -135,7 +136,7 @@ def prepare_query(
         InvalidArgument: not a query, a parameter without a value. Others as opening and planning.
     """
     check_duckdb()
-    tree = parse_query(query)
+    tree = parse_query(write_paths(query))
     given = parameters or {}
     bound = literals and tree.find(exp.Placeholder) is not None
     if bound:
@@ -174,6 +175,7 @@ def prepare_query(
         _hide_columns(table, tracked, found)
         _replace(table, name)
     changed = put_functions(tree, sources.catalog_function) | _replace_calls(tree, sources, database, given)
+    changed |= put_variant_functions(tree, connection)
     used = select_parameters(tree, given)
     if not (variables or changed or used or bound or viewed):
         return Prepared(query, {}, {})

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+<<<<<<< HEAD
 from typing import TYPE_CHECKING, Any
+=======
+from typing import TYPE_CHECKING, Any, Literal
+>>>>>>> main
 
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.types import VariantType
 from morrow.engine.plugins import require_extra
 
 if TYPE_CHECKING:
@@ -67,6 +73,7 @@ class Rows(ABC):
 
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches(batch_rows))
 
+<<<<<<< HEAD
     def rows(self, batch_rows: int | None = None) -> Iterator[dict[str, Any]]:
         """Yield rows as dicts of Python values, with the values of BLOB columns as `morrow.Blob`, read on demand."""
         for batch in self.to_batches(batch_rows):
@@ -77,7 +84,21 @@ class Rows(ABC):
         return list(self.rows())
 
     def to_pandas(self) -> pd.DataFrame:
+=======
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return all rows as dicts of Python values; values of VARIANT are None, numbers, text, lists and dicts."""
+        from morrow.variant import to_values
+
+        rows = self.to_arrow()
+        columns = [to_values(column, field.type) for column, field in zip(rows.columns, self.fields, strict=True)]
+        return [dict(zip(rows.column_names, values)) for values in zip(*columns)]
+
+    def to_pandas(self, *, variants: Literal["arrow", "python", "json"] = "arrow") -> pd.DataFrame:
+>>>>>>> main
         """Return all rows as a pandas DataFrame of Arrow-backed columns, which keep types and nulls.
+
+        Args:
+            variants: give columns of VARIANT as structs of their bytes, as objects of Python, or as JSON text.
 
         Raises:
             Unsupported: pandas is not installed; install ``morrow[pandas]``.
@@ -85,7 +106,22 @@ class Rows(ABC):
         with require_extra("to_pandas", "pandas", "pandas"):
             import pandas as pd
 
-        return self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
+        rows = self.to_arrow()
+        if variants not in ("arrow", "python", "json"):
+            raise InvalidArgument(f"variants is 'arrow', 'python' or 'json', not {variants!r}")
+        names = [field.name for field in self.fields if isinstance(field.type, VariantType)]
+        if variants == "arrow" or not names:
+            return rows.to_pandas(types_mapper=pd.ArrowDtype)
+        from morrow.variant import to_json, to_python
+
+        made = rows
+        for name in names:
+            at = made.schema.get_field_index(name)
+            made = made.set_column(at, name, to_json(rows[name]))
+        frame = made.to_pandas(types_mapper=pd.ArrowDtype)
+        for name in names if variants == "python" else ():
+            frame[name] = pd.Series(to_python(rows[name]), index=frame.index, dtype=object)
+        return frame
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """Return a DuckDB relation on `connection` (DuckDB's default connection when None)."""

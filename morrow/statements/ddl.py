@@ -6,7 +6,7 @@ An ALTER TABLE becomes one version of the schema.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot.tokenizer_core import TokenType
@@ -34,14 +34,17 @@ from morrow.engine.schema.schema_changes import (
     SetType,
 )
 from morrow.engine.schema.sql_columns import Column, parse_columns, parse_type
+from morrow.engine.structs import replace
 from morrow.engine.units import format_count
 from morrow.queries.query import run_prepared
+from morrow.readers.expressions.sql import quote_identifier
 from morrow.statements.context import Context
 from morrow.statements.insert import Filling, find_column, make_counts
 from morrow.statements.statement import (
     AlterChange,
     AlterDatabase,
     AlterTable,
+    AlterView,
     Analyze,
     AnalyzeTables,
     CommentColumn,
@@ -68,6 +71,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+    from morrow.engine.catalog.protocol import View
     from morrow.engine.format.schema import TableSchema
     from morrow.tables.table import Table
 
@@ -303,10 +307,39 @@ def rename_table(context: Context, statement: RenameTable) -> duckdb.DuckDBPyRel
 def create_view(context: Context, statement: CreateView) -> duckdb.DuckDBPyRelation:
     name = context.plain_name(statement.view, statement.kind)
     there = statement.if_not_exists and name.partition(".")[2] in context.catalog.views(name.partition(".")[0])
+    if any(comment is not None for _, comment in statement.columns):
+        raise Unsupported("CREATE VIEW with comments of columns", hint="run it in Spark, or leave them out")
     context.catalog.create_view(
-        name, statement.query, comment=statement.comment, ignore_if_exists=statement.if_not_exists
+        name,
+        name_columns(statement.query, [column for column, _ in statement.columns]),
+        comment=statement.comment,
+        options=statement.options,
+        ignore_if_exists=statement.if_not_exists,
+        replace=statement.replace,
     )
     return context.did(f"left the view {name}, which exists" if there else f"created the view {name}")
+
+
+def name_columns(query: str, names: Sequence[str], quote: Callable[[str], str] = quote_identifier) -> str:
+    """Return a query with other names of its columns, in their order; the query itself without names."""
+    return f"SELECT * FROM (\n{query}\n) AS v({', '.join(map(quote, names))})" if names else query
+
+
+def alter_view(context: Context, statement: AlterView) -> duckdb.DuckDBPyRelation:
+    name = context.plain_name(statement.view, statement.kind)
+    view = context.catalog.view(name)
+    if statement.query is not None:
+        context.catalog.create_view(name, statement.query, comment=view.comment, options=view.options, replace=True)
+        return context.did(f"changed the view {name}")
+    to = context.plain_name(statement.to, statement.kind) if statement.to else None
+    context.catalog.replace_view(name, change_options(view, statement), new_name=to)
+    return context.did(f"changed the view {name}" if to is None else f"renamed the view {name} to {to}")
+
+
+def change_options(view: View, statement: AlterView) -> View:
+    """Return a view with options set and removed."""
+    options = {**view.options, **statement.options}
+    return replace(view, options={key: value for key, value in options.items() if key not in statement.removed})
 
 
 def drop_view(context: Context, statement: DropView) -> duckdb.DuckDBPyRelation:

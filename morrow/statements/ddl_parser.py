@@ -15,6 +15,7 @@ from morrow.statements.statement import (
     AlterChange,
     AlterDatabase,
     AlterTable,
+    AlterView,
     Analyze,
     AnalyzeTables,
     CommentColumn,
@@ -497,14 +498,38 @@ def _parse_analyze(words: Words) -> Statement:
     return Analyze(table, columns, has_partition, has_noscan)
 
 
-def _parse_create_view(words: Words) -> Statement:
-    ignores = words.has("IF", "NOT", "EXISTS")
-    name = words.path()
-    if words.comes("("):
-        raise Unsupported("CREATE VIEW with names of columns", hint="name the columns in the query")
-    comment = words.string() if words.has("COMMENT") else None
-    words.need("AS")
-    return CreateView(name, words.rest(), comment, ignores)
+def _parse_create_view(*, replace: bool) -> Parse:
+    def parse(words: Words) -> Statement:
+        ignores = words.has("IF", "NOT", "EXISTS")
+        name = words.path()
+        columns = tuple(words.enclosed(lambda: _parse_view_column(words))) if words.comes("(") else ()
+        comment, options = None, dict[str, str]()
+        while (clause := words.one_of("COMMENT", "TBLPROPERTIES")) is not None:
+            if clause == "COMMENT":
+                comment = words.string()
+            else:
+                options = words.properties()
+        words.need("AS")
+        return CreateView(name, words.rest(), comment, ignores, replace, columns, options)
+
+    return parse
+
+
+def _parse_view_column(words: Words) -> tuple[str, str | None]:
+    return words.name(), words.string() if words.has("COMMENT") else None
+
+
+def _parse_alter_view(words: Words) -> Statement:
+    view = words.path()
+    if words.has("AS"):
+        return AlterView(view, words.rest())
+    if words.has("RENAME", "TO"):
+        return AlterView(view, to=words.path())
+    if words.has("SET", "TBLPROPERTIES"):
+        return AlterView(view, options=words.properties())
+    words.need("UNSET", "TBLPROPERTIES")
+    words.has("IF", "EXISTS")
+    return AlterView(view, removed=tuple(words.enclosed(words.property_key)))
 
 
 def _parse_drop_view(words: Words) -> Statement:
@@ -523,6 +548,8 @@ DDL_PARSERS: Sequence[tuple[tuple[str, ...], Parse]] = (
     (("COMMENT", "ON"), _parse_comment),
     (("ANALYZE", "TABLE"), _parse_analyze),
     (("ANALYZE", "TABLES"), _parse_analyze_tables),
-    (("CREATE", "VIEW"), _parse_create_view),
+    (("CREATE", "VIEW"), _parse_create_view(replace=False)),
+    (("CREATE", "OR", "REPLACE", "VIEW"), _parse_create_view(replace=True)),
+    (("ALTER", "VIEW"), _parse_alter_view),
     (("DROP", "VIEW"), _parse_drop_view),
 )

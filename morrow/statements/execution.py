@@ -17,11 +17,11 @@ import pyarrow as pa
 from sqlglot.tokenizer_core import TokenType
 
 from morrow.engine.catalog.names import SYSTEM_DATABASE
-from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound
+from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.redaction import clean_text, hide_secrets
 from morrow.queries.query import Prepared, make_relation, prepare_query, run_prepared
-from morrow.statements import ddl, dml, insert, sessions
+from morrow.statements import copy_into, ddl, dml, insert, sessions
 from morrow.statements import statement as st
 from morrow.statements.context import Context, DependsOnRows, Warehouse
 from morrow.statements.dml import build_condition
@@ -62,7 +62,7 @@ def _build_table(**columns: Sequence[str | None]) -> pa.Table:
     return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
 
 
-def _match_names(names: Sequence[str], pattern: str | None) -> list[str]:
+def match_names(names: Sequence[str], pattern: str | None) -> list[str]:
     """Return the names that match ``LIKE 'or*|it*'``: ``*`` and ``|`` as in Spark, ``%`` and ``_`` as in SQL."""
     if pattern is None:
         return list(names)
@@ -72,11 +72,11 @@ def _match_names(names: Sequence[str], pattern: str | None) -> list[str]:
 
 
 def _show_databases(context: Context, statement: Show) -> pa.Table:
-    return _build_table(database=_match_names(context.catalog.databases(), statement.like))
+    return _build_table(database=match_names(context.catalog.databases(), statement.like))
 
 
 def _show_catalogs(context: Context, statement: Show) -> pa.Table:
-    return _build_table(catalog=_match_names(list(context.session.sources), statement.like))
+    return _build_table(catalog=match_names(list(context.session.sources), statement.like))
 
 
 def _show_current_catalog(context: Context, _statement: Show) -> pa.Table:
@@ -95,25 +95,28 @@ def _show_tables(context: Context, statement: Show) -> pa.Table:
     else:
         database = context.database_of(statement.name)
         tables = context.catalog.tables(database)
-    names = _match_names(tables, statement.like)
+    names = match_names(tables, statement.like)
     return _build_table(database=[database] * len(names), table=names)
 
 
 def _show_views(context: Context, statement: Show) -> pa.Table:
     database = context.database_of(statement.name)
-    names = _match_names(context.catalog.views(database), statement.like)
+    try:
+        names = match_names(context.catalog.views(database), statement.like)
+    except Unsupported:  # as in Paimon, a catalog without views has none
+        names = []
     return _build_table(database=[database] * len(names), view=names)
 
 
 def _show_functions(context: Context, statement: Show) -> pa.Table:
     database = context.database_of(statement.name)
-    names = _match_names(context.catalog.functions(database), statement.like)
+    names = match_names(context.catalog.functions(database), statement.like)
     return _build_table(database=[database] * len(names), function=names)
 
 
 def _show_extended(context: Context, statement: Show) -> pa.Table:
     database = context.database_of(statement.name)
-    names = _match_names(context.catalog.tables(database), statement.like)
+    names = match_names(context.catalog.tables(database), statement.like)
     details = [_list_details(context.catalog.table(f"{database}.{name}")) for name in names]
     texts = ["\n".join(f"{key}: {value}" for key, value in each) for each in details]
     return _build_table(database=[database] * len(names), table=names, information=texts)
@@ -166,7 +169,7 @@ def _show_snapshots(context: Context, statement: Show) -> pa.Table:
 def _show_procedures(_context: Context, statement: Show) -> pa.Table:
     from morrow.procedures.registry import PROCEDURES
 
-    names = _match_names(sorted(PROCEDURES), statement.like)
+    names = match_names(sorted(PROCEDURES), statement.like)
     return _build_table(procedure=names, arguments=[str(PROCEDURES[name]) for name in names])
 
 
@@ -493,6 +496,8 @@ RUNNERS: Mapping[type[st.Statement], Callable[[Context, Any], Any]] = {
     st.Query: _run_query,
     st.Explain: explain,
     st.CopyTo: _run_copy,
+    st.CopyInto: copy_into.copy_into,
+    st.CopyIntoLocation: copy_into.copy_into_location,
     st.Use: sessions.use,
     st.SetOption: sessions.set_option,
     st.ResetOption: sessions.reset_option,
@@ -511,6 +516,7 @@ RUNNERS: Mapping[type[st.Statement], Callable[[Context, Any], Any]] = {
     st.DeleteTags: ddl.delete_tags,
     st.RenameTag: ddl.rename_tag,
     st.CreateView: ddl.create_view,
+    st.AlterView: ddl.alter_view,
     st.DropView: ddl.drop_view,
     st.CommentColumn: ddl.comment_column,
     st.Analyze: ddl.analyze,

@@ -13,6 +13,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.queries.dialect import find_hints
+from morrow.statements.copy_parser import parse_copy_into
 from morrow.statements.ddl_parser import DDL_PARSERS
 from morrow.statements.dml_parser import DML_PARSERS, parse_static_partition
 from morrow.statements.statement import (
@@ -176,8 +177,8 @@ def _parse_argument(words: Words) -> Argument:
 
 
 def _parse_copy(words: Words) -> Statement:
-    if words.comes("INTO"):
-        raise Unsupported("COPY INTO", hint="INSERT INTO t SELECT * FROM read_csv('...'), or COPY (...) TO '...'")
+    if words.has("INTO"):
+        return parse_copy_into(words)
     start = words.at
     if words.comes("("):
         words.at += 1
@@ -189,7 +190,7 @@ def _parse_copy(words: Words) -> Statement:
             raise Unsupported("COPY of some columns of a table", hint="COPY (SELECT ...) TO")
         query = f"SELECT * FROM {words.raw(start, words.at)}"
     if words.comes("FROM"):
-        raise Unsupported("COPY ... FROM", hint="INSERT INTO t SELECT * FROM read_csv('...')")
+        raise Unsupported("COPY ... FROM", hint="COPY INTO t FROM '...' FILE_FORMAT = (TYPE = CSV)")
     words.need("TO")
     token = words.next
     if token is None or token.token_type is not TokenType.STRING:
@@ -236,7 +237,6 @@ BEGINNINGS: Sequence[tuple[tuple[str, ...], Parse]] = (*DDL_PARSERS, *DML_PARSER
 """The first words of statements, and the parsers of the rest. Longer sequences precede their prefixes."""
 
 REFUSED: Sequence[tuple[tuple[str, ...], str | None]] = (
-    (("CREATE", "OR", "REPLACE", "VIEW"), "drop the view first"),
     (("CREATE", "OR", "REPLACE", "TEMPORARY", "VIEW"), "make a view of DuckDB's by its connection"),
     (("CREATE", "OR", "REPLACE", "TEMP", "VIEW"), "make a view of DuckDB's by its connection"),
     (("CREATE", "TEMPORARY"), "make it by DuckDB's connection"),
@@ -246,7 +246,6 @@ REFUSED: Sequence[tuple[tuple[str, ...], str | None]] = (
     (("CREATE", "OR", "REPLACE", "FUNCTION"), "the catalog has no functions"),
     (("CREATE", "INDEX"), "set the options file-index.*"),
     (("DROP", "FUNCTION"), "the catalog has no functions"),
-    (("ALTER", "VIEW"), "drop the view and create it again"),
     (("MSCK",), "partitions are there when they have rows"),
     (("INSERT", "OR"), "an INSERT into a table with a primary key is an upsert; MERGE INTO does the rest"),
     (("UPSERT",), "an INSERT into a table with a primary key is an upsert"),

@@ -157,6 +157,47 @@ class CopyTo(Statement):
 
 
 @dataclass(frozen=True)
+class CopyFormat:
+    """FILE_FORMAT of COPY INTO: the type and the other options by upper-case name, each with its texts."""
+
+    type: str
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CopyInto(Statement):
+    """COPY INTO a table: the files of a folder are loaded; `columns` is None for all columns."""
+
+    kind: ClassVar[str] = "COPY INTO"
+    table: Name
+    source: str
+    """A folder, or one file."""
+    format: CopyFormat
+    columns: tuple[str, ...] | None = None
+    pattern: str | None = None
+    """A regular expression that is searched in the names of the files."""
+    force: bool = False
+    """Files that are loaded already are loaded again."""
+    on_error: str = "ABORT_STATEMENT"
+
+
+@dataclass(frozen=True)
+class CopyIntoLocation(Statement):
+    """COPY INTO a folder: the rows of a table or of a query are written to files."""
+
+    kind: ClassVar[str] = "COPY INTO"
+    target: str
+    format: CopyFormat
+    table: Name = ()
+    query: str | None = None
+    overwrite: bool = False
+
+    @property
+    def loss(self) -> str | None:
+        return f"replace the files of {self.target}" if self.overwrite else None
+
+
+@dataclass(frozen=True)
 class Insert(Statement):
     """INSERT INTO or OVERWRITE; `columns` is None for all columns in order."""
 
@@ -311,6 +352,26 @@ class CreateView(Statement):
     query: str
     comment: str | None = None
     if_not_exists: bool = False
+    replace: bool = False
+    columns: tuple[tuple[str, str | None], ...] = ()
+    """The names of the columns, each with a comment or None; empty: the names of the query."""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def loss(self) -> str | None:
+        return f"replace the view {format_name(self.view)}" if self.replace else None
+
+
+@dataclass(frozen=True)
+class AlterView(Statement):
+    """ALTER VIEW: another query or name, or options that are set or removed."""
+
+    kind: ClassVar[str] = "ALTER VIEW"
+    view: Name
+    query: str | None = None
+    to: Name = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from morrow.engine.plan.consumers import Consumers
     from morrow.readers.execution.datasets import PaimonDataset
     from morrow.scans.changes import Changes, ChangeStream, Mode, Start, StreamMode
+    from morrow.scans.lookups import MissingRows
     from morrow.scans.system_tables import SystemScan
     from morrow.tables.alteration import Alteration
     from morrow.tables.history import Branches, SchemaList, SnapshotList, Tags
@@ -386,6 +387,60 @@ class Table(RowOperations, Maintenance, Following):
     def head(self, rows: int = 5, **at: Unpack[TravelArguments]) -> pl.DataFrame:
         """Return up to `rows` rows as a Polars DataFrame. Other arguments and errors as of `scan`."""
         return self.scan(limit=rows, **at).to_polars()
+
+    @expose_travel_arguments
+    def get(
+        self, key: object, columns: Sequence[str] | None = None, **at: Unpack[TravelArguments]
+    ) -> dict[str, Any] | None:
+        """Return the row with this primary key as a dict, None if the table has no such row.
+
+        Only the row groups that may hold the key are read, and only the versions of this key are merged. Values are
+        those of `to_polars`: maps are lists of key and value.
+
+        Args:
+            key: the value of the key column; for several key columns, a tuple of values in the order of
+                `primary_keys`, or a mapping by name.
+            columns: the columns of the result in order; None for all.
+            as_of, snapshot, tag, timestamp, watermark, version, branch: as for `scan`.
+
+        Raises:
+            InvalidArgument: the table has no primary key, or the key lacks a column, is null or has another type.
+            ColumnNotFound: the key or `columns` name a column that does not exist. Other errors as `scan` and reads.
+        """
+        from morrow.scans.lookups import get_row
+
+        return get_row(self._metadata, key, columns, parse_travel(**at))
+
+    @expose_travel_arguments
+    def get_many(
+        self,
+        keys: object,
+        columns: Sequence[str] | None = None,
+        *,
+        missing: MissingRows = "null",
+        **at: Unpack[TravelArguments],
+    ) -> pl.DataFrame:
+        """Return the rows with these primary keys as a Polars DataFrame, in the order of the keys.
+
+        A key that is given twice is returned twice.
+
+        Args:
+            keys: rows with the columns of the primary key, as for `upsert`: a DataFrame, an Arrow table, a dict of
+                columns or a list of dicts. Other columns are ignored.
+            columns: the columns of the result in order; None for all.
+            missing: ``null``: a key without a row gives a row of this key with nulls in the other columns, as a left
+                join does, so row i of the result belongs to row i of `keys`. ``skip`` leaves such keys out, ``error``
+                refuses them.
+            as_of, snapshot, tag, timestamp, watermark, version, branch: as for `scan`.
+
+        Raises:
+            InvalidArgument: the table has no primary key, the data lacks a key column or has values of another type,
+                or (``error``) a key has no row.
+            ColumnNotFound: `columns` names a column that does not exist. Other errors as `scan` and reads.
+        """
+        from morrow.scans.lookups import get_rows
+
+        return get_rows(self._metadata, keys, columns, missing, parse_travel(**at))
 
     @expose_travel_arguments
     def search(

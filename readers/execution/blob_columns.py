@@ -24,6 +24,8 @@ from morrow.engine.format.blobs import (
     decode_descriptors,
     decode_views,
     is_blob_type,
+    list_descriptors,
+    map_members,
     to_binary,
 )
 from morrow.engine.format.file_formats import BLOB, is_dedicated_file
@@ -209,12 +211,9 @@ def _estimate_sizes(plan: ScanPlan, field: DataField, column: pl.Series) -> Numb
     if column.dtype == pl.Binary and is_in_blob_files(plan, field):
         return _decode_references(column)["size"].astype(np.int64)
     if column.dtype != pl.Binary:
-        members = column.list.explode(keep_nulls=False, empty_as_null=False)
-        members = members.struct.field("value") if isinstance(field.type, MapType) else members
         counts = column.list.len().fill_null(0).to_numpy()
-        sizes = _read_lengths(members)
         owners = np.repeat(np.arange(len(column)), counts)
-        return np.bincount(owners, sizes, len(column)).astype(np.int64)
+        return np.bincount(owners, _read_lengths(list_descriptors(column, field.type)), len(column)).astype(np.int64)
     return _read_lengths(column)
 
 
@@ -232,17 +231,7 @@ def _decode_references(column: pl.Series) -> np.ndarray[tuple[int], np.dtype[np.
 def _resolve_column(plan: ScanPlan, field: DataField, column: pl.Series, store: FileStore) -> pl.Series:
     if is_in_blob_files(plan, field):
         return column if column.dtype != pl.Binary or not len(column) else _resolve_records(plan, field, column, store)
-    if isinstance(field.type, BlobType):
-        return _resolve_inline(plan, field, column, store)
-    kind = to_polars_dtype(field.type)
-    members = column.list.explode(keep_nulls=False, empty_as_null=False)
-    values = members.struct.field("value") if isinstance(field.type, MapType) else members
-    values = _resolve_inline(plan, field, values, store)
-    if isinstance(field.type, MapType):
-        values = pl.DataFrame({"key": members.struct.field("key"), "value": values}).to_struct()
-    offsets = np.concatenate([[0], np.cumsum(column.list.len().fill_null(0).to_numpy())]).astype(np.int64)
-    lists = pl.Series(pl.from_arrow(pa.LargeListArray.from_arrays(offsets, values.to_arrow())), dtype=kind)
-    return pl.select(pl.when(column.is_not_null()).then(lists)).to_series()
+    return map_members(column, field.type, lambda values: _resolve_inline(plan, field, values, store))
 
 
 def _resolve_records(plan: ScanPlan, field: DataField, column: pl.Series, store: FileStore) -> pl.Series:

@@ -42,7 +42,14 @@ from morrow.engine.units import format_count
 from morrow.readers.casts.dtypes import cast_layout, to_arrow_array, to_arrow_table
 from morrow.readers.execution.blob_columns import list_blob_columns, resolve_lazily
 from morrow.readers.execution.section_frames import filter_frame, make_empty_frame, scan_section_pieces
-from morrow.readers.execution.section_reads import check_complete, count_rows, join_masks, read_sections, scan_sections
+from morrow.readers.execution.section_reads import (
+    check_complete,
+    count_rows,
+    join_masks,
+    look_up_sections,
+    read_sections,
+    scan_sections,
+)
 from morrow.readers.execution.strategy import (
     SCANS,
     Choice,
@@ -155,7 +162,8 @@ def _split_read(
 def _run_choices(
     plan: ScanPlan, choices: Sequence[Choice], store: FileStore
 ) -> tuple[list[pl.DataFrame], pl.LazyFrame | None]:
-    read = read_sections(plan, [choice for choice in choices if choice.way not in SCANS], store)
+    found, choices = look_up_sections(plan, choices, store)
+    read = [*found, *read_sections(plan, [choice for choice in choices if choice.way not in SCANS], store)]
     left = [choice for choice in choices if choice.way in SCANS]
     # Polars copies frames of several chunks to select from them.
     rows = [frame if frame.columns == [*plan.columns] else frame.select(cols(plan.columns)) for frame in read]

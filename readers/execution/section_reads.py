@@ -34,8 +34,10 @@ from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import project_predicate
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.polars_threads import open_threads
+from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.execution import strategy
+from morrow.readers.execution.lookups import MAX_FOUND_ROWS, find_wanted_keys, look_up_rows
 from morrow.readers.execution.section_frames import filter_frame, scan_section
 from morrow.readers.execution.strategy import (
     Choice,
@@ -407,6 +409,40 @@ def read_sections(plan: ScanPlan, choices: Sequence[Choice], store: FileStore) -
         ]
 
 
+def look_up_sections(
+    plan: ScanPlan, choices: Sequence[Choice], store: FileStore
+) -> tuple[list[pl.DataFrame], list[Choice]]:
+    """Return the rows of sections that are chosen to be looked up, and the choices for all other sections.
+
+    The rows have the columns `plan.read_columns`, and the filter is true for them. If more than `MAX_FOUND_ROWS` stored
+    rows have the wanted keys, the remaining sections are scanned.
+    """
+    wanted = find_wanted_keys(plan)
+    looked_up = [choice for choice in choices if choice.way is Way.LOOK_UP]
+    if wanted is None or not looked_up:
+        return [], list(choices)
+    found: dict[int, pl.DataFrame] = {}
+    rows = 0
+
+    def look_up(section: Section) -> pl.DataFrame | None:
+        return look_up_rows(plan, section, wanted, store, MAX_FOUND_ROWS)
+
+    for start in range(0, len(looked_up), SECTION_WORKERS):
+        several = [choice.section for choice in looked_up[start : start + SECTION_WORKERS]]
+        for section, each in zip(several, _read_each(look_up, several, store)):
+            if each is not None:
+                found[id(section)] = each
+                rows += each.height
+        if rows > MAX_FOUND_ROWS:
+            break
+    others = [
+        replace(choice, way=Way.SCAN) if choice.way is Way.LOOK_UP else choice
+        for choice in choices
+        if id(choice.section) not in found
+    ]
+    return list(found.values()), others
+
+
 def read_whole_sections(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[pl.DataFrame]:
     """Return all rows of MERGE sections, read whole."""
 
@@ -433,9 +469,7 @@ def _read_refreshed(plan: ScanPlan, sections: Sequence[Section], store: FileStor
     return _read_each(lambda section: fold_cached(plan, section, store), sections, store)
 
 
-def _read_each(
-    read: Callable[[Section], pl.DataFrame], sections: Sequence[Section], store: FileStore
-) -> list[pl.DataFrame]:
+def _read_each(read: Callable[[Section], T], sections: Sequence[Section], store: FileStore) -> list[T]:
     rows = sum(section.row_count for section in sections)
     threads = SECTION_WORKERS if rows >= MIN_THREADED_ROWS or not store.is_local else 1
     return _map_parts(read, sections, threads=threads)

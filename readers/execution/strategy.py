@@ -3,7 +3,8 @@
 A scan with masks reads the keys first and then the rows. If all rows are wanted and nothing is cached yet, a section
 with overlapping files is cheaper to read whole: keys and values are read in one pass, and the live rows are found in
 memory. The resulting masks are cached, so the next read is a masked scan. Many small sections are scanned or read
-together. From remote stores, files are fetched whole if a read wants most of their bytes.
+together. From remote stores, files are fetched whole if a read wants most of their bytes. If a filter gives values of
+the first key column, the rows of these keys are looked up, and only their versions are merged.
 
 `choose_ways` decides from the plan, the store and the caches; it reads no data files. `explain_ways` shows its choices.
 """
@@ -24,6 +25,7 @@ from morrow.engine.structs import replace
 from morrow.engine.units import format_count
 from morrow.readers.casts.dtypes import estimate_width
 from morrow.readers.execution.blob_columns import estimate_blob_bytes, list_blob_columns
+from morrow.readers.execution.lookups import WantedKeys, find_wanted_keys
 from morrow.readers.files.file_frames import list_virtual_columns, list_written_fields
 from morrow.readers.files.registry import find_file_reader, is_scanned
 from morrow.readers.masks.live_rows import is_known
@@ -67,7 +69,15 @@ class Way(StrEnum):
     READ_WHOLE = "read whole"
     REFRESH = "read with what is cached of them"
     FETCH = "fetched whole"
+    LOOK_UP = "looked up"
 
+
+MAX_LOOKED_UP_KEYS = 1 << 14
+"""Maximum values of the first key column that are looked up in a section without masks; others are scanned."""
+MAX_FEW_KEYS = 64
+"""Maximum values that are looked up if the section is scanned without computing masks first."""
+MIN_ROWS_PER_KEY = 8
+"""Minimum stored rows per value; if most keys of a section are wanted, a scan is cheaper."""
 
 RAW_ROWS, UNKNOWN = "every row is stored once", "nothing is cached"
 """Reasons."""
@@ -93,6 +103,10 @@ def choose_ways(
         held: the approximate maximum bytes of all sections that are read at once into memory; the others are scanned.
         pieces: whether the rows are used as they arrive, so that large sections are scanned in pieces.
     """
+    wanted = find_wanted_keys(plan)
+    if wanted is not None and plan.read_columns:
+        found = [_choose_lookup(plan, section, wanted, store) for section in sections]
+        return _choose_groups(plan, found, store)
     obstacle = _find_plan_obstacle(plan)
     joined = {id(each) for each in find_joinable(plan, sections, store)} if obstacle is None else set()
     chosen = [
@@ -136,6 +150,27 @@ def _choose_fold(plan: ScanPlan, section: Section, store: FileStore) -> Choice:
         return Choice(section, Way.READ_WHOLE, UNKNOWN)
     refreshed = known is Known.EARLIER or (known is Known.MASKS and store.is_local)
     return Choice(section, Way.REFRESH if refreshed else Way.SCAN, known.value)
+
+
+def _choose_lookup(plan: ScanPlan, section: Section, wanted: WantedKeys, store: FileStore) -> Choice:
+    """Choose how to read a section if the filter gives values of the first key column."""
+    count = len(wanted.values)
+    few = count <= MAX_FEW_KEYS and count * MIN_ROWS_PER_KEY <= section.row_count
+    many = few or count <= min(MAX_LOOKED_UP_KEYS, section.row_count // MIN_ROWS_PER_KEY)
+    if section.cut is not None or section.kind is SectionKind.STITCH or not many:
+        return Choice(section, Way.SCAN, "rows are filtered")
+    if not few and (section.kind is SectionKind.RAW or _has_masks(plan, section, store)):
+        return Choice(section, Way.SCAN, "rows are filtered")
+    named = f"the filter gives {format_count(count, 'value')} of the first key column"
+    return Choice(section, Way.LOOK_UP, named)
+
+
+def _has_masks(plan: ScanPlan, section: Section, store: FileStore) -> bool:
+    if not plan.folds(section):
+        return is_known(plan, section, store)
+    from morrow.readers.merges.version_masks import is_known as is_known_by_version
+
+    return is_known_by_version(plan, section, store)
 
 
 def _find_plan_obstacle(plan: ScanPlan) -> str | None:

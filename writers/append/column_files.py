@@ -32,7 +32,7 @@ from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
 from morrow.readers.execution.section_frames import stitch_columns
 from morrow.readers.files.file_frames import collect_batches, list_written_fields, translate_file_errors
-from morrow.writers.files.blob_files import list_filed_blobs, write_blob_update
+from morrow.writers.files.blob_files import write_blob_update
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
@@ -68,7 +68,7 @@ def write_updated_columns(target: WriteTarget, group: GroupUpdate, plan: ScanPla
 
     Raises: as reading and writing files.
     """
-    blobs = [each for each in list_filed_blobs(target) if each.name in group.columns]
+    blobs = [each for each in target.filed_blobs if each.name in group.columns]
     fields = tuple(each for each in target.schema.fields if each.name in group.columns and each not in blobs)
     written = _write_plain_columns(target, group, plan, fields) if fields else []
     for each in blobs:

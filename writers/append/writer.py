@@ -25,7 +25,7 @@ from morrow.writers.append.bucket_compaction import BucketCompaction, Compaction
 from morrow.writers.buckets.bucket_state import BucketState
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.premise import is_living_version
-from morrow.writers.files.blob_files import list_filed_blobs, write_with_blobs
+from morrow.writers.files.blob_files import write_with_blobs
 from morrow.writers.files.data_files import (
     MIN_DESCRIBED_ROWS,
     Placement,
@@ -195,7 +195,7 @@ class RowBuffer:
         self._spilled: list[Path] = []
         self._numbers = count()
         self._prepared: PreparedRows | None = None
-        self._has_blobs = bool(list_filed_blobs(target))
+        self._has_blobs = bool(target.filed_blobs)
 
     @property
     def waiting_bytes(self) -> int:

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from decimal import Decimal
+from functools import partial
 from itertools import chain, count
 from typing import Any, BinaryIO
 
@@ -36,8 +37,10 @@ from morrow.engine.format.blob_layout import (
     encode_zigzag_varints,
 )
 from morrow.engine.format.blob_values import REGISTERED, Blob, BlobPlaces, find_registered
-from morrow.engine.format.blobs import decode_descriptor, is_blob_type, is_descriptor_value
+from morrow.engine.format.blobs import PACK_SUFFIX, BlobDescriptor, decode_descriptor, is_descriptor_value, map_members
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
+from morrow.engine.format.row_kinds import RETRACT_BIT
+from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import DataField
 from morrow.engine.names import cols
 from morrow.engine.plan.data_files import list_allowed_roots
@@ -49,19 +52,12 @@ from morrow.writers.files.data_files import (
     read_local_clock,
     write_file,
 )
-from morrow.writers.files.encoders import MAX_BLOCK_ROWS
+from morrow.writers.files.encoders import MAX_BLOCK_ROWS, MIN_BLOCK_ROWS
 from morrow.writers.target import WriteTarget
 
 BLOB_SUFFIX = ".blob"
 MAX_PIECE_ROWS = 1 << 14
-
-
-def list_filed_blobs(target: WriteTarget) -> tuple[DataField, ...]:
-    """Return the columns of an append table that have blob files."""
-    if target.keyed:
-        return ()
-    inline = (*target.write.descriptor_blobs, *target.write.view_blobs)
-    return tuple(f for f in target.schema.fields if is_blob_type(f.type) and f.name not in inline)
+"""Maximum rows whose blobs are written before the other columns of these rows are encoded."""
 
 
 class ValueCopier:
@@ -229,6 +225,62 @@ class RollingRecords:
         self.files = []
 
 
+class PackWriter:
+    """Writer of the packs of one bucket of a table with a primary key: values become descriptors.
+
+    Packs are written before rows are sorted and merged, so that later no value is copied.
+    """
+
+    def __init__(self, target: WriteTarget, place: Placement) -> None:
+        self._target, self._place = target, place
+        self._fields = target.managed_blobs
+        self._open: dict[str, RollingRecords] = {}
+
+    def externalize(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows with descriptors in place of values; retractions have none.
+
+        Raises: as `ValueCopier.open`.
+        """
+        if not self._fields:
+            return rows
+        added = (rows[VALUE_KIND] & RETRACT_BIT) == 0
+        columns = []
+        for field in self._fields:
+            column = pl.select(pl.when(added).then(rows[field.name])).to_series()
+            columns.append(map_members(column, field.type, partial(self._write, field)).alias(field.name))
+        return rows.with_columns(columns)
+
+    def _write(self, field: DataField, values: pl.Series) -> pl.Series:
+        records = self._open.setdefault(field.name, self._roll())
+        # One call for each value: a value is large, and may lie in another file.
+        found = [None if value is None else self._describe(records, value) for value in values]
+        return pl.Series(found, dtype=pl.Binary)
+
+    def _describe(self, records: RollingRecords, value: bytes) -> bytes | None:
+        written = records.current().add(value)
+        path = build_file_path(self._target, self._place, records.name)
+        records.end_record()
+        return None if written is None else BlobDescriptor(self._target.store.url(path), *written).encode()
+
+    def _roll(self) -> RollingRecords:
+        unique, numbers = uuid.uuid4(), count()
+        prefix = self._target.write.data_file_prefix
+        names = lambda: f"{prefix}{unique}-{next(numbers)}{PACK_SUFFIX}"  # noqa: E731
+        return RollingRecords(self._target, self._place, names, self._target.write.blob_target_file_size)
+
+    def finish(self) -> None:
+        """End the packs, which a commit may name from now on."""
+        opened, self._open = self._open, {}
+        for records in opened.values():
+            records.close()
+
+    def abort(self) -> None:
+        """Remove the packs since the last `finish`."""
+        opened, self._open = self._open, {}
+        for records in opened.values():
+            records.abort()
+
+
 class ColumnWriter:
     """Writer of the blob files of one column."""
 
@@ -301,11 +353,11 @@ def write_with_blobs(target: WriteTarget, place: Placement, frames: Iterable[pl.
 
     Memory holds one frame and one block of the other columns, not the values that descriptors name.
     """
-    blobs = list_filed_blobs(target)
+    blobs = target.filed_blobs
     others = tuple(field for field in target.schema.fields if field not in blobs)
     kind = FileKind.of(target, 0, changelog=False, columns=others)
     unique, numbers = uuid.uuid4(), count()
-    rows = _Pieces(frames)
+    rows = _Pieces(frames, [field.name for field in others], kind.block_bytes)
     files: list[DataFileMeta] = []
     writers: list[ColumnWriter] = []
     try:
@@ -366,8 +418,12 @@ def write_blob_update(
 class _Pieces:
     """Frames in pieces of few rows, one of which can be looked at."""
 
-    def __init__(self, frames: Iterable[pl.DataFrame]) -> None:
-        self._pieces = (piece for frame in frames for piece in frame.iter_slices(MAX_PIECE_ROWS) if piece.height)
+    def __init__(self, frames: Iterable[pl.DataFrame], names: Sequence[str], block_bytes: int) -> None:
+        def cut(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+            fitting = int(frame.height * block_bytes / max(frame.select(cols(names)).estimated_size(), 1))
+            yield from frame.iter_slices(min(max(fitting, MIN_BLOCK_ROWS), MAX_PIECE_ROWS))
+
+        self._pieces = (piece for frame in frames if frame.height for piece in cut(frame))
         self._next: pl.DataFrame | None = None
 
     def is_left(self) -> bool:

@@ -23,6 +23,8 @@ from morrow.engine.format.blobs import is_descriptor, is_view
 from morrow.engine.format.row_kinds import DELETE, INSERT, RETRACT_BIT, UPDATE_AFTER, UPDATE_BEFORE
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import to_polars_dtype
+from morrow.engine.format.variant_building import encode_arrow
+from morrow.engine.format.variant_json import encode_json_column
 from morrow.engine.names import clear_pattern_name
 from morrow.engine.polars_threads import check_process
 from morrow.engine.polars_versions import export_series, import_array
@@ -39,6 +41,7 @@ from morrow.writers.ingest.validation import (
     is_text,
     narrow_type,
     show_value,
+    to_plain,
 )
 from morrow.writers.target import WriteTarget
 
@@ -324,8 +327,10 @@ def _cast_nested(array: pa.Array, kind: t.DataType, name: str, present: pa.Array
 def _cast_variant(array: pa.Array, kind: t.DataType) -> pa.Array:
     wanted = kind.arrow()
     names = {array.type.field(i).name for i in range(array.type.num_fields)} if kinds.is_struct(array.type) else set()
-    if names != {"value", "metadata"}:
-        raise Misfit("give structs of the Parquet variant encoding (value, metadata)")
+    if is_text(array.type):
+        return encode_json_column(array)
+    if names != {"value", "metadata"} or not all(_is_bytes(member.type) for member in array.type):
+        return encode_arrow(to_plain(array))
     members = [array.field(f.name).cast(pa.binary()) for f in wanted]
     return pa.StructArray.from_arrays(members, fields=list(wanted), mask=make_null_mask(array))
 
@@ -422,6 +427,26 @@ def convert_rows(
     free = {f.name for f in fields if f.type.nullable and f.name not in kept} if nulls or fills else set[str]()
     _check_names(target, source, fields, row_kinds.column, free)
     return _convert_pieces(target, source, fields, row_kinds, stored)
+
+
+def convert_columns(data: object, fields: Sequence[t.DataField], where: str) -> pl.DataFrame:
+    """Return these columns of the data, which may contain nulls; other columns are ignored.
+
+    Raises:
+        InvalidArgument: a column is missing, or a value does not fit its type. Other errors as `open_source`.
+    """
+    source = open_source(data, fields)
+    absent = [field.name for field in fields if field.name not in source.names]
+    if absent and source.names:
+        raise InvalidArgument(
+            f"{where}: the data lacks the column {absent[0]!r}; it must have {', '.join(each.name for each in fields)}"
+        )
+    pieces, row = [pl.DataFrame(schema={field.name: dtypes_to_polars_dtype(field.type) for field in fields})], 0
+    for piece in source.pieces:
+        if source.names:
+            pieces.append(pl.DataFrame([_cast_column(piece, field, row, False) for field in fields]))
+        row += len(piece)
+    return pl.concat(pieces)
 
 
 def _check_names(

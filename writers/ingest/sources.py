@@ -28,6 +28,7 @@ from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.blob_values import register_blob, to_blob
 from morrow.engine.format.blobs import BlobView, is_blob_type
+from morrow.engine.format.variant import encode, encode_json
 from morrow.engine.units import NANOS_PER_MICRO, NANOS_PER_MILLI
 from morrow.readers.files.file_frames import collect_batches
 from morrow.writers.ingest.validation import check_frame, check_objects, check_table, find_mixed_types
@@ -194,6 +195,9 @@ def build_column(kind: t.DataType | None, values: Any) -> Any:
     """Convert Python values to Arrow, with the table's type where Arrow cannot infer it. Raises as `pyarrow.array`."""
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
         return values
+    if isinstance(values, np.ndarray) and values.ndim > 1:  # such as one embedding a row
+        inner = build_column(None, values.reshape(-1, *values.shape[2:]))
+        return pa.FixedSizeListArray.from_arrays(pa.array(inner), values.shape[1])
     if not isinstance(values, (list, tuple)) and getattr(values, "dtype", None) != np.dtype(object):
         return pa.array(values)
     is_map = isinstance(kind, (t.MapType, t.MultisetType))
@@ -202,6 +206,10 @@ def build_column(kind: t.DataType | None, values: Any) -> Any:
         given = [_register_blobs(kind, value) for value in given]
     if "pandas" in sys.modules:
         given = [None if type(value).__name__ in PANDAS_NULLS else value for value in given]
+    if kind is not None and t.has_type(kind, t.VariantType):
+        if isinstance(kind, t.VariantType) and all(value is None or isinstance(value, str) for value in given):
+            return pa.array(given, pa.string())  # JSON
+        given = [_encode_variants(value, kind) for value in given]
     if is_map:
         given = [None if value is None or _is_nan(value) else _to_entries(value) for value in given]
     made = _infer_array(given, nan_is_null=kind is not None and not isinstance(kind, (t.FloatType, t.DoubleType)))
@@ -220,6 +228,8 @@ def _register_blobs(kind: t.DataType, value: Any) -> Any:
         return [_register_blobs(kind.element, each) for each in value]
     if isinstance(kind, t.MapType) and isinstance(value, Mapping):
         return {key: _register_blobs(kind.value, each) for key, each in value.items()}
+    if isinstance(kind, t.MapType) and isinstance(value, (list, tuple)):
+        return [(key, _register_blobs(kind.value, each)) for key, each in value]
     if isinstance(value, str):
         raise InvalidArgument(
             f"{value!r} is text, no BLOB; give bytes, pathlib.Path({value!r}), or morrow.Blob.from_url({value!r})"
@@ -228,6 +238,36 @@ def _register_blobs(kind: t.DataType, value: Any) -> Any:
         return value.encode()
     blob = to_blob(value)
     return value if blob is None else register_blob(blob)
+
+
+def _encode_variants(value: Any, kind: t.DataType) -> Any:
+    """Return a Python value with the value and metadata of its variants. Text is JSON; objects may have both already.
+
+    Raises:
+        InvalidArgument: see `variant.encode` and `variant.encode_json`.
+    """
+    if value is None or not t.has_type(kind, t.VariantType):
+        return value
+    if isinstance(kind, t.VariantType):
+        if _is_nan(value):
+            return None
+        if isinstance(value, Mapping) and value.keys() == {"value", "metadata"}:
+            parts = [value["value"], value["metadata"]]
+        else:  # objects of other libraries: fields in PySpark, methods in pypaimon
+            parts = [getattr(value, name, None) for name in ("value", "metadata")]
+            parts = [part() if callable(part) else part for part in parts]
+        if not all(isinstance(part, bytes) for part in parts):
+            parts = list(encode_json(value) if isinstance(value, str) else encode(value))
+        return dict(zip(("value", "metadata"), parts))
+    if isinstance(kind, t.RowType) and isinstance(value, Mapping):
+        types = {field.name: field.type for field in kind.fields}
+        return {name: _encode_variants(each, types[name]) if name in types else each for name, each in value.items()}
+    if isinstance(kind, t.MapType):
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return {key: _encode_variants(each, kind.value) for key, each in pairs}
+    if isinstance(kind, t.ArrayType) and isinstance(value, (list, tuple)):
+        return [_encode_variants(each, kind.element) for each in value]
+    return value
 
 
 def _infer_array(values: list[Any], *, nan_is_null: bool) -> pa.Array:
@@ -366,6 +406,12 @@ def from_pandas(frame: Any, types: Mapping[str, t.DataType]) -> pa.Table:
     Args:
         types: the columns of the table to write, by name.
     """
+    for name, kind in types.items():
+        if isinstance(kind, t.VariantType) and name in frame.columns and frame[name].dtype == object:
+            import pandas as pd
+
+            encoded = pd.arrays.ArrowExtensionArray(build_column(kind, frame[name].tolist()))
+            frame = frame.assign(**{name: pd.Series(encoded, index=frame.index)})
     try:
         table = pa.Table.from_pandas(frame)
     except (pa.ArrowInvalid, pa.ArrowTypeError):

@@ -227,8 +227,13 @@ def build_json_lines_sql(files: Sequence[Path]) -> str:
         with file.open("rb") as text:
             if text.read(64).lstrip()[:1] == b"[":
                 raise InvalidArgument(f"{file}: one JSON array; write one object a line, as `jq -c '.[]'` makes of it")
-    places = ", ".join(_quote_text(GLOB.sub(r"[\g<0>]", str(file.resolve()))) for file in files)
+    places = ", ".join(_quote_text(escape_pattern(file)) for file in files)
     return f"read_json_objects([{places}], format = 'newline_delimited')"
+
+
+def escape_pattern(file: Path) -> str:
+    """Return the path of a file as a pattern that matches it alone."""
+    return GLOB.sub(r"[\g<0>]", str(file.resolve()))
 
 
 def _cast_cell(column: str, kind: pa.DataType) -> str:

@@ -37,10 +37,10 @@ from morrow.writers.files.data_files import (
     read_local_clock,
 )
 from morrow.writers.ingest.conversion import convert_rows
+from morrow.writers.ingest.row_files import PARQUET
 from morrow.writers.operations.write_session import WriteSession, commit_once
 from morrow.writers.target import WriteTarget
 
-PARQUET = "parquet"
 CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD")
 ENCODINGS = frozenset(("PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"))
 TYPE_DETAILS = ("Type", "isAdjustedToUTC", "timeUnit", "precision", "scale", "bitWidth", "isSigned")

@@ -24,6 +24,7 @@ from morrow.engine.structs import replace
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.messages import Operation, record_operation
+from morrow.writers.commit.premise import Premise
 from morrow.writers.ingest.conversion import NULL, Kinds, Missing
 from morrow.writers.ingest.sources import Piece, Source, open_source
 from morrow.writers.operations.write_session import OvertakenError, WriteSession
@@ -57,13 +58,19 @@ def append_rows(
 
 @record_operation(Operation.WRITE)
 def append_parts(
-    target: WriteTarget, parts: Sequence[Callable[[], object]], kinds: Kinds = None, *, is_stream: bool
+    target: WriteTarget,
+    parts: Sequence[Callable[[], object]],
+    kinds: Kinds = None,
+    *,
+    is_stream: bool,
+    premise: Premise | None = None,
 ) -> Snapshot | None:
     """Write the rows of several sources in one commit, each with columns of its own; missing ones are null.
 
     Args:
         parts: functions that open the sources, one after the other.
         is_stream: whether a source can be opened only once.
+        premise: the condition of the commit, which the caller meets again if it fails.
 
     Raises: as `append_rows`.
     """
@@ -75,11 +82,15 @@ def append_parts(
         try:
             for open_part in parts:
                 session.write(open_part(), kinds)
-            return session.commit()
+            return session.commit(premise=premise)
         finally:
             session.abort()
 
-    return once() if is_stream else retry_on_conflict(target, once, after=_find_retried_conflicts(target))
+    return (
+        once()
+        if is_stream or premise is not None
+        else retry_on_conflict(target, once, after=_find_retried_conflicts(target))
+    )
 
 
 def _find_retried_conflicts(target: WriteTarget) -> type[CommitConflict]:

@@ -30,6 +30,7 @@ from morrow.spark.catalogs import descriptions
 from morrow.spark.catalogs.options import Chosen, make_refusal, parse_travel
 from morrow.spark.catalogs.questions import Place, Question, TableOpener, build_full_name, parse_name
 from morrow.spark.catalogs.streams import is_streamable
+from morrow.spark.catalogs.view_statements import load_view
 from morrow.spark.expressions import parse_predicates, quote_name
 from morrow.spark.format_tables import to_dataframe as folder_rows
 from morrow.spark.job.execution import run_tasks
@@ -65,6 +66,11 @@ def load_table(place: Place, question: Question, _rows: DataFrame | None = None)
         return load_system(place, name, at, settings)
     try:
         table = place.table(name)
+    except TableNotFound:
+        view = None if at else load_view(place, name)
+        if view is None:
+            raise
+        return view
     except Unsupported:
         folder = None if at else _find_folder(place, name)
         if folder is None:

@@ -33,7 +33,17 @@ from morrow.engine.io.resolve import Roots, resolve_roots
 from morrow.engine.redaction import clean_text, get_logger
 from morrow.engine.structs import replace
 from morrow.session import Verify
-from morrow.spark.catalogs import by_path, ddl, descriptions, partitions, reads, statements, streams, writes
+from morrow.spark.catalogs import (
+    by_path,
+    ddl,
+    descriptions,
+    partitions,
+    reads,
+    statements,
+    streams,
+    view_statements,
+    writes,
+)
 from morrow.spark.catalogs import options as write_options
 from morrow.spark.catalogs.questions import Place, Question
 from morrow.spark.catalogs.syntax import (
@@ -230,6 +240,7 @@ ANSWERS: Mapping[str, Answer] = {
     **streams.ANSWERS,
     **partitions.ANSWERS,
     **statements.ANSWERS,
+    **view_statements.ANSWERS,
 }
 """Answers by the verb of the question."""
 

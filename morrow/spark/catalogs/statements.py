@@ -12,19 +12,26 @@ from morrow.procedures.procedure import Kind
 from morrow.procedures.registry import PROCEDURES, find_procedure
 from morrow.scans.arguments import check_columns
 from morrow.spark.catalogs import syntax
+from morrow.spark.catalogs.copy_into import copy_into, copy_into_location
 from morrow.spark.catalogs.ddl import IGNORED, PROVIDERS, check_database
 from morrow.spark.catalogs.questions import Place, Question, build_full_name
 from morrow.spark.catalogs.syntax import resolve_name, unpack_statement
+from morrow.spark.catalogs.view_statements import alter_view, create_view, drop_view, show_views
 from morrow.spark.expressions import parse_value, quote_name
 from morrow.spark.maintenance.commands import analyze_by_job
 from morrow.spark.procedures import call
 from morrow.statements.ddl import check_statement
 from morrow.statements.statement import (
+    AlterView,
     Analyze,
     AnalyzeTables,
+    CopyInto,
+    CopyIntoLocation,
     CreateTableLike,
     CreateTag,
+    CreateView,
     DeleteTags,
+    DropView,
     RenameTag,
     Show,
     Statement,
@@ -46,9 +53,13 @@ def run_statement(place: Place, statement: Statement, name: str) -> DataFrame:
 
     Raises as the methods of `Table.tags` and `Catalog.create_table`.
     """
+    if isinstance(statement, Show) and statement.what == "views":
+        return show_views(place, name, statement)
     if isinstance(statement, Show):
         tags = sorted(place.table(name).tags.names)
         return place.spark.createDataFrame([(tag,) for tag in tags], "tag STRING NOT NULL")
+    if isinstance(statement, (CopyInto, CopyIntoLocation)):
+        return COPIES[type(statement)](place, name, statement)
     EXECUTORS[type(statement)](place, name, statement)
     return place.spark.range(1).limit(0).select()
 
@@ -131,8 +142,17 @@ EXECUTORS: Mapping[type[Statement], Callable[[Place, str, Any], None]] = {
     CreateTableLike: _create_like,
     Analyze: _analyze,
     AnalyzeTables: _analyze_all,
+    CreateView: create_view,
+    AlterView: alter_view,
+    DropView: drop_view,
 }
 """Class of a statement that Spark's parser does not know -> the function that executes it."""
+
+COPIES: Mapping[type[Statement], Callable[[Place, str, Any], DataFrame]] = {
+    CopyInto: copy_into,
+    CopyIntoLocation: copy_into_location,
+}
+"""Class of a statement that returns rows -> the function that executes it."""
 
 NAMESPACE = "sys"
 DEFAULT = "default"

@@ -22,7 +22,7 @@ from morrow.spark.jvm.classes import get_class_name
 from morrow.spark.source.refusals import check_ignored, is_view_of_table, make_ignored_error, strip_literals
 from morrow.statements.ddl_parser import TAG_WORDS
 from morrow.statements.parser import parse_statement, parse_statements
-from morrow.statements.statement import AnalyzeTables, CreateTableLike, Name, Statement
+from morrow.statements.statement import AnalyzeTables, CopyIntoLocation, CreateTableLike, Name, Show, Statement
 from morrow.statements.tokens import Syntax, Words, read_words, split
 
 if TYPE_CHECKING:
@@ -46,9 +46,15 @@ def rewrite_statement(spark: SparkSession, text: str) -> str | None:
     if found is None:
         return None
     words, path = found
-    whose = resolve_database if words.comes("ANALYZE", "TABLES") else resolve_name
-    catalog, name = whose(spark, path)
+    if words.comes("COPY"):
+        catalog, name = resolve_copy(spark, path)
+    else:
+        is_of_database = words.comes("ANALYZE", "TABLES") or words.comes("SHOW", "VIEWS")
+        catalog, name = (resolve_database if is_of_database else resolve_name)(spark, path)
     if not _is_ours(spark, catalog):
+        return None
+    changes_view = words.comes("DROP", "VIEW") or words.comes("ALTER", "VIEW")
+    if changes_view and _is_temporary(spark, ".".join(map(quote_name, path))):
         return None
     statement, source = parse_statement(words), tuple[str, ...]()
     if isinstance(statement, CreateTableLike):
@@ -87,6 +93,15 @@ def resolve_database(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, 
         return resolve_name(spark, parts)
     manager = cast("Any", spark)._jsparkSession.sessionState().catalogManager()
     return str(manager.currentCatalog().name()), parts or tuple(manager.currentNamespace())
+
+
+def resolve_copy(spark: SparkSession, path: tuple[str, ...]) -> tuple[str, Name]:
+    """Resolve the table that COPY INTO fills; for a location return any catalog of Morrow, which executes it."""
+    if path:
+        return resolve_name(spark, path)
+    current, _ = resolve_database(spark, ())
+    names = (row[0].removeprefix(CATALOG_SETTING) for row in spark.sql("SET").collect())
+    return next((name for name in (current, *names) if "." not in name and _is_ours(spark, name)), current), ()
 
 
 def _is_ours(spark: SparkSession, catalog: str) -> bool:
@@ -140,6 +155,14 @@ def find_statement(text: str) -> tuple[Words, Name] | None:
 
 def _find_name(words: Words) -> Name | None:
     """Return the name that follows the first words of a statement of Paimon; None for other statements."""
+    if words.has("SHOW", "VIEWS"):
+        return words.path() if words.one_of("IN", "FROM") else ()
+    for begin in VIEW_WORDS:
+        if words.has(*begin):
+            _ = words.has("IF", "NOT", "EXISTS") or words.has("IF", "EXISTS")
+            return words.path()
+    if words.has("COPY", "INTO"):
+        return () if words.takes(TokenType.STRING) else words.path()
     if words.has("ANALYZE", "TABLES"):
         return words.path() if words.one_of("IN", "FROM") else ()
     if words.has("ANALYZE", "TABLE"):
@@ -154,6 +177,7 @@ def _find_name(words: Words) -> Name | None:
     return None
 
 
+VIEW_WORDS = (("CREATE", "VIEW"), ("CREATE", "OR", "REPLACE", "VIEW"), ("ALTER", "VIEW"), ("DROP", "VIEW"))
 CONSTRAINT_WORDS = (("ADD", "CONSTRAINT"), ("DROP", "CONSTRAINT"))
 """Changes of a table that Spark parses and Paimon does not support."""
 
@@ -170,11 +194,14 @@ def unpack_statement(packed: str) -> tuple[Statement, str]:
     Raises `TableNotFound`, `DatabaseNotFound`.
     """
     told = json.loads(base64.b64decode(packed))
-    *namespace, name = told["table"]
     (statement,) = parse_statements(told["text"], SPARK_SYNTAX)
+    if isinstance(statement, CopyIntoLocation):
+        return statement, ""
+    *namespace, name = told["table"]
     if isinstance(statement, CreateTableLike):
         statement = replace(statement, source=tuple(told["source"]))
-    if not isinstance(statement, AnalyzeTables):
+    is_of_database = isinstance(statement, AnalyzeTables) or (isinstance(statement, Show) and statement.what == "views")
+    if not is_of_database:
         return statement, build_full_name(namespace, name)
     if namespace:
         raise DatabaseNotFound(f"there is no database {'.'.join(told['table'])}")

@@ -1,5 +1,8 @@
 package morrow.spark.jvm;
 
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.RowFactory;
@@ -84,18 +87,44 @@ public class Commands extends SparkStrategy {
             if (table instanceof LocatedTarget) {
                 return null; // created again from what Spark's own catalog stores
             }
+            if (table instanceof MorrowView) {
+                MorrowView view = (MorrowView) table;
+                return rows(plan, new Object[][] {{Python.ask(view.catalog, view.question("show create view"))}});
+            }
             if (table instanceof MorrowTable && !(table instanceof Target)) {
                 throw Refused.of("Unsupported", "SHOW CREATE TABLE of a system table or a folder of files is not supported");
             }
             return table instanceof Target ? shown((Target) table, plan) : null;
+        }
+        if (plan.nodeName().startsWith("Describe") && plan.children().size() == 1 && plan.children().apply(0) instanceof ResolvedTable) {
+            Object table = ((ResolvedTable) plan.children().apply(0)).table();
+            return table instanceof MorrowView ? described((MorrowView) table, plan) : null;
         }
         return changesRows(plan) ? others((LogicalPlan) plan.children().apply(0), plan) : null;
     }
 
     /** The statement that creates a table; Spark's own statement contains COLLATE, which older versions and Paimon do not support. */
     private SparkPlan shown(Target table, LogicalPlan command) {
-        ArrayBuffer rows = new ArrayBuffer(1);
-        rows.$plus$eq(RowFactory.create(new Object[] {Python.ask(table.catalog, table.question("show create"))}));
+        return rows(command, new Object[][] {{Python.ask(table.catalog, table.question("show create"))}});
+    }
+
+    /** The rows of DESCRIBE of a view; Python is asked for them when the statement runs. */
+    private SparkPlan described(MorrowView view, LogicalPlan command) {
+        Map question = view.question("describe view");
+        question.put("extended", Boolean.valueOf(Arrays.asList(Plans.parts(command)).contains(Boolean.TRUE)));
+        List found = (List) Python.ask(view.catalog, question);
+        Object[][] rows = new Object[found.size()][];
+        for (int i = 0; i < rows.length; i++) {
+            rows[i] = ((List) found.get(i)).toArray();
+        }
+        return rows(command, rows);
+    }
+
+    private SparkPlan rows(LogicalPlan command, Object[][] values) {
+        ArrayBuffer rows = new ArrayBuffer(values.length);
+        for (int i = 0; i < values.length; i++) {
+            rows.$plus$eq(RowFactory.create(values[i]));
+        }
         return planLater(LocalRelation.fromExternalRows(command.output(), (scala.collection.immutable.Seq) rows.toSeq()));
     }
 

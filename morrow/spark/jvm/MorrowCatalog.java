@@ -154,7 +154,8 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
         }
         question.put("settings", Questions.settings());
         try {
-            return MorrowTable.of(name, id, table, (Map) ask(question));
+            Map found = (Map) ask(question);
+            return found.get("view") == null ? (Table) MorrowTable.of(name, id, table, found) : (Table) MorrowView.of(name, id, table, found);
         } catch (RuntimeException error) {
             if (Refused.is(error, "TableNotFound") || Refused.is(error, "DatabaseNotFound") || Refused.is(error, "BranchNotFound")) {
                 throw new NoSuchTableException(table);

@@ -24,6 +24,7 @@ from morrow.engine.format.types import (
     DataType,
     LocalZonedTimestampType,
     TimestampType,
+    VariantType,
     VectorType,
     has_type,
 )
@@ -31,8 +32,8 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import get_url_options, has_urls
 from morrow.engine.io.wrapped_stores import ConfinedStore
 from morrow.engine.names import clear_pattern_name, col, cols, reserve_name, select_exactly
-from morrow.engine.polars_versions import CONVERTS_TIME_UNITS, DATETIME_CASTS
-from morrow.readers.casts.dtypes import to_polars_dtype
+from morrow.engine.polars_versions import CONVERTS_TIME_UNITS, DATETIME_CASTS, export_series, import_array
+from morrow.readers.casts.dtypes import cast_layout, to_polars_dtype, to_series
 from morrow.readers.files.registry import FileReader, KeyBounds
 from morrow.readers.files.source import FileSource, check_rows, has_timestamps, list_member_types, translate_errors
 
@@ -58,7 +59,7 @@ def scan_parquet(
     With `file` a last column of that name holds the URL of the row's file.
     """
     dtypes = {each.name: to_polars_dtype(each.type) for each in fields}
-    varied = [each for each in fields if has_type(each.type, VectorType)]
+    varied = [each for each in fields if has_type(each.type, VectorType) or has_type(each.type, VariantType)]
     if not CONVERTS_TIME_UNITS:
         varied += [each for each in fields if has_timestamps(each.type)]
     if varied and len(sources) > 1:
@@ -87,22 +88,42 @@ def scan_parquet(
         frame = frame.select(cols(names))
     where = sources[0].path if len(sources) == 1 else f"{sources[0].path} or one of {len(sources) - 1} more"
     checked = [_check_column(each, where) for each in fields if _has_nanos(each.type)]
-    checked += [col(name).cast(dtypes[name]) for name in stored]
+    kinds = {each.name: each.type for each in varied if has_type(each.type, VariantType)}
+    checked += [
+        _rebuild_variants(name, kinds[name]) if name in kinds else col(name).cast(dtypes[name]) for name in stored
+    ]
     return frame.with_columns(checked) if checked else frame
 
 
+def _rebuild_variants(name: str, kind: DataType) -> pl.Expr:
+    """Return a column whose variants are shredded in the file as a column of variants."""
+    dtype = to_polars_dtype(kind)
+
+    def convert(column: pl.Series) -> pl.Series:
+        from morrow.engine.format.variant_shredding import rebuild_within
+
+        array = rebuild_within(export_series(column, pl.CompatLevel.oldest()), kind)
+        return to_series(column.name, cast_layout(array, kind.arrow()), kind)
+
+    return col(name).map_batches(convert, return_dtype=dtype, is_elementwise=True)
+
+
 def _find_stored_dtypes(source: FileSource, varied: Sequence[DataField]) -> dict[str, pl.DataType]:
-    """Return dtypes for columns that this file stores otherwise: vectors as lists, timestamps of another unit.
+    """Return dtypes for columns that this file stores otherwise: vectors, shredded variants, timestamps of other units.
 
     Java writes vectors as lists, pypaimon with a fixed size.
     """
     import pyarrow.parquet as pq
 
+    from morrow.engine.format.variant_shredding import is_shredded
+
     with translate_errors(source.path), source.store.open(source.path) as stream:
         schema = {each.name: each.type for each in pq.read_schema(stream)}
     there = {each.name: to_polars_dtype(each.type) for each in varied if each.name in schema}
     found = {name: _to_stored_dtype(dtype, schema[name]) for name, dtype in there.items()}
-    return {name: dtype for name, dtype in found.items() if dtype != there[name]}
+    shredded = [each.name for each in varied if each.name in schema and is_shredded(schema[each.name], each.type)]
+    found |= {name: import_array(pa.array([], schema[name])).dtype for name in shredded}
+    return {name: dtype for name, dtype in found.items() if dtype != there[name] or name in shredded}
 
 
 def _to_stored_dtype(dtype: Any, arrow: pa.DataType) -> Any:

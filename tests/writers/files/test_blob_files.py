@@ -210,7 +210,8 @@ def test_comments_and_options_declare_blobs(tmp_path: Path) -> None:
     catalog.create_database("db")
     catalog.sql(
         "CREATE TABLE db.t (id INT, a BYTES COMMENT '__BLOB_FIELD; picture', "
-        "b BYTES COMMENT '__BLOB_DESCRIPTOR_FIELD', c MAP<INT, BYTES> COMMENT '__BLOB_FIELD', d BYTES) WITH ('row-tracking.enabled' = 'true', "
+        "b BYTES COMMENT '__BLOB_DESCRIPTOR_FIELD', c MAP<INT, BYTES> COMMENT '__BLOB_FIELD', d BYTES) "
+        "WITH ('row-tracking.enabled' = 'true', "
         "'data-evolution.enabled' = 'true', 'blob-field' = 'd')"
     )
     table = catalog.table("db.t")

@@ -148,3 +148,15 @@ def test_days_of_spark_3_are_gregorian(tmp_path: Path) -> None:
     table = pa.table({"d": [dt.date(1500, 1, 1)]}).replace_schema_metadata({"org.apache.spark.version": "3.5.1"})
     pq.write_table(table, tmp_path / "a")
     assert to_exact_dataset(ds.dataset(tmp_path / "a")).to_table() == table
+
+
+def test_arrays_of_two_dimensions_are_lists(tmp_path: Path) -> None:
+    schema = {"id": "BIGINT", "v": "ARRAY<FLOAT>", "m": "ARRAY<ARRAY<INT>>"}
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema)
+
+    table.append({"id": [1, 2], "v": np.array([[0.5, 1], [2, 3]]), "m": np.arange(8).reshape(2, 2, 2)})
+
+    assert table.to_polars().sort("id").rows() == [
+        (1, [0.5, 1.0], [[0, 1], [2, 3]]),
+        (2, [2.0, 3.0], [[4, 5], [6, 7]]),
+    ]

@@ -1,0 +1,140 @@
+"""Rows by primary key: `Table.get` and `Table.get_many`.
+
+A lookup is a scan with a filter on the primary key. `morrow.readers.execution.lookups` reads such a scan from the row
+groups that may hold the keys.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.types import DataField, DoubleType, FloatType
+from morrow.engine.names import clear_pattern_name, col, cols, get_series, join_by_names, reserve_name
+from morrow.engine.plan.filter import Filter
+from morrow.engine.plan.filter.literals import build_comparison
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.predicate import Leaf, Op, Predicate, combine_predicates, find_columns
+from morrow.engine.plan.time_travel import Travel
+from morrow.engine.redaction import format_columns
+from morrow.scans.table_scan import Scan, make_scan
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MissingRows: TypeAlias = Literal["null", "skip", "error"]
+"""What `Table.get_many` returns for a key without a row."""
+MISSING_ROWS = ("null", "skip", "error")
+
+FLOATS = (FloatType, DoubleType)
+NUMBER, PRESENT, EXACT, STORED = map(reserve_name, ("number", "present", "exact", "stored"))
+
+
+def get_row(
+    metadata: TableMetadata, key: object, columns: Sequence[str] | None, travel: Travel
+) -> dict[str, Any] | None:
+    """Return the row with this primary key, None if there is none; see `Table.get`."""
+    scan = make_scan(metadata, columns=columns, travel=travel)
+    names = scan.request.columns
+    fields = list_key_fields(scan.request.schema, metadata.where)
+    values = [
+        each.item() if isinstance(each, np.generic) else each for each in _match_values(key, fields, metadata.where)
+    ]
+    floats = [field.name for field in fields if isinstance(field.type, FLOATS)]
+    read = tuple(dict.fromkeys((*names, *floats)))
+    found = _scan_keys(scan, list(map(_pin, fields, values)), read).to_polars().rows(named=True)
+    if len(found) > 1:  # 0.0 and -0.0 may be in different buckets; they are equal, and differ as text
+        asked = {field.name: str(value) for field, value in zip(fields, values)}
+        found = [row for row in found if all(str(row[name]) == asked[name] for name in floats)] or found
+    return {name: found[0][name] for name in names} if found else None
+
+
+def get_rows(
+    metadata: TableMetadata, keys: object, columns: Sequence[str] | None, missing: MissingRows, travel: Travel
+) -> pl.DataFrame:
+    """Return the rows with these primary keys in the order of the keys; see `Table.get_many`."""
+    import polars as pl
+
+    from morrow.writers.ingest.conversion import convert_columns
+
+    if missing not in MISSING_ROWS:
+        raise InvalidArgument(f"missing is one of {', '.join(map(repr, MISSING_ROWS))}, not {missing!r}")
+    scan = make_scan(metadata, columns=columns, travel=travel)
+    names = scan.request.columns
+    fields = list_key_fields(scan.request.schema, metadata.where)
+    by = [field.name for field in fields]
+    asked = convert_columns(keys, fields, metadata.where).with_row_index(NUMBER)
+    wanted = asked.drop_nulls()
+    conditions = [each for name in by for each in _pin_each(get_series(wanted, name).unique().alias(name))]
+    rows = _scan_keys(scan, conditions, tuple(dict.fromkeys((*names, *by)))).to_polars()
+    # 0.0 and -0.0 join, but may be the keys of two rows in different buckets: their reciprocals differ.
+    floats = [name for name in by if get_series(asked, name).dtype.is_float()]
+    rows = rows.with_columns(
+        pl.lit(True).alias(PRESENT), *((1 / col(name)).alias(f"{STORED}{name}") for name in floats)
+    )
+    found = join_by_names(asked, rows, by, how="left", maintain_order="left")
+    if found.height > asked.height:
+        exact = pl.all_horizontal((1 / col(name)) == col(f"{STORED}{name}") for name in floats)
+        found = found.with_columns(exact.alias(EXACT)).sort(NUMBER, EXACT, descending=[False, True])
+        found = found.unique(NUMBER, keep="first", maintain_order=True)
+    absent = found[PRESENT].is_null()
+    if missing == "error" and absent.any():
+        first = found.filter(absent).select(cols(by)).row(0, named=True)
+        raise InvalidArgument(
+            f"{metadata.where}: {int(absent.sum())} of {asked.height} keys have no row, the first is {first}; leave "
+            'them out, or pass missing="null"'
+        )
+    return (found.filter(~absent) if missing == "skip" else found).select(cols(names))
+
+
+def list_key_fields(schema: TableSchema, where: str) -> list[DataField]:
+    """Return the columns of the primary key. Raises `InvalidArgument` if the table has none."""
+    if not schema.primary_keys:
+        raise InvalidArgument(f"{where}: it has no primary key; use scan(filter=...)")
+    return [schema.by_name[name] for name in schema.primary_keys]
+
+
+def _match_values(key: object, fields: Sequence[DataField], where: str) -> list[Any]:
+    """Return the value of each key column, from a scalar, a sequence in the order of the key, or a mapping."""
+    names = [field.name for field in fields]
+    if isinstance(key, Mapping):
+        unknown = [name for name in key if name not in names]
+        if unknown:
+            raise ColumnNotFound(f"{where}: {unknown[0]!r} is no column of the primary key; {format_columns(names)}")
+        absent = [name for name in names if name not in key]
+        if absent:
+            raise InvalidArgument(f"{where}: the key lacks {', '.join(map(repr, absent))}; {format_columns(names)}")
+        return [key[name] for name in names]
+    values = list(key) if isinstance(key, (tuple, list)) else [key]
+    if len(values) != len(names):
+        raise InvalidArgument(f"{where}: the key has {len(values)} values, not {len(names)}; {format_columns(names)}")
+    return values
+
+
+def _pin(field: DataField, value: Any) -> Predicate:
+    """Return ``field = value``. Raises `InvalidArgument` if the value is null or of another type."""
+    found = None if value is None else build_comparison(field, Op.EQ, value)
+    if found is None:
+        raise InvalidArgument(
+            f"the key column {field.name!r} is {field.type}, and {value!r} is {type(value).__name__}; "
+            "give a value of its type"
+        )
+    return found
+
+
+def _pin_each(values: pl.Series) -> Sequence[Predicate]:
+    """Return conditions on a column that are true for these values, and exact unless these are nanoseconds."""
+    name, found = values.name, clear_pattern_name(values).to_list()
+    if getattr(values.dtype, "time_unit", None) != "ns" or not found:
+        return [Leaf(name, Op.IN, tuple(found))]
+    return [Leaf(name, Op.GE, (min(found),)), Leaf(name, Op.LE, (max(found) + dt.timedelta(microseconds=1),))]
+
+
+def _scan_keys(scan: Scan, conditions: Sequence[Predicate], columns: tuple[str, ...]) -> Scan:
+    predicate = combine_predicates(*conditions)
+    return scan.asking(columns, Filter(predicate, (), find_columns(predicate), "rows of given keys"), None)

@@ -1,0 +1,359 @@
+"""Rows of some keys, read from the row groups that may hold them: no mask is made, and no other key is merged.
+
+A filter that gives values of the first key column selects rows of each file by their keys. All versions of a key have
+its key columns, so the versions that are found decide alone which row the key has: they are merged as a section of
+these rows only.
+
+Files of tables with keys are sorted. The bounds in a footer show which row groups may hold a key, and a search in
+their key columns gives the positions of its rows. Bounds and key columns of row groups are cached in memory. If the
+types of keys have no usable bounds, Polars filters the file's keys.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from morrow.engine.errors import CorruptFile
+from morrow.engine.format.row_kinds import RETRACT_BIT
+from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
+from morrow.engine.format.types import DataField
+from morrow.engine.io.store import FileStore
+from morrow.engine.names import POSITION, clear_pattern_name, cols
+from morrow.engine.plan.predicate import Leaf, Op, Predicate, find_columns, split_conjuncts
+from morrow.engine.plan.pruning import project_predicate
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.engine.structs import replace
+from morrow.readers.casts.dtypes import to_polars_dtype
+from morrow.readers.expressions import polars as expressions
+from morrow.readers.files.file_frames import collect_frames, scan_files, translate_file_errors
+from morrow.readers.files.registry import is_scanned
+from morrow.readers.masks.live_rows import compute_live_masks, find_winners
+from morrow.readers.masks.ordering import is_number
+from morrow.readers.masks.section_cache import SECTIONS, make_cache_key
+from morrow.readers.masks.section_keys import RANGED_TYPES, SectionKeys, read_row_groups
+
+MAX_FOUND_ROWS = 1 << 17
+"""Maximum stored rows that a look-up returns; sections beyond it are scanned, which holds fewer rows at once."""
+MAX_SLICES = 16
+"""Maximum runs of rows that are read one by one. More rows of a file are selected by a filter on its keys."""
+GROUP_BYTES = 200
+"""Approximate memory of the bounds of a row group."""
+
+Places = npt.NDArray[np.int64]
+"""Positions of rows in a file, ascending."""
+
+
+class WantedKeys(msgspec.Struct, frozen=True):
+    """The keys that a filter selects: `values` of the first key column, and all conditions on key columns."""
+
+    values: tuple[Any, ...]
+    condition: Predicate
+    exact: bool
+    """Whether the filter has no other condition."""
+
+    @property
+    def is_single_condition(self) -> bool:
+        """Whether `values` are the only condition on the key."""
+        return isinstance(self.condition, Leaf)
+
+
+def find_wanted_keys(plan: ScanPlan) -> WantedKeys | None:
+    """Return the keys that the plan's filter selects; None if it gives no values of the first key column."""
+    names = plan.schema.trimmed_primary_keys
+    if not names:
+        return None
+    pins = [
+        part.literals
+        for part in split_conjuncts(plan.filter.predicate)
+        if isinstance(part, Leaf) and part.column == names[0] and part.op in (Op.EQ, Op.IN) and part.literals
+    ]
+    if not pins:
+        return None
+    condition = project_predicate(plan.filter.predicate, frozenset(names))
+    exact = find_columns(plan.filter.predicate) <= {*names} and not plan.filter.residuals
+    return WantedKeys(min(pins, key=len), condition, exact)
+
+
+def look_up_rows(
+    plan: ScanPlan, section: Section, wanted: WantedKeys, store: FileStore, most_rows: int
+) -> pl.DataFrame | None:
+    """Return the rows of a section for which the plan's filter is true, columns `plan.read_columns`.
+
+    Returns None if more than `most_rows` stored rows have the wanted keys.
+
+    Raises:
+        CorruptFile, FileMissing, SnapshotExpired, StorageError, Unsupported: a file cannot be read.
+    """
+    fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
+    with translate_file_errors(plan, [section], fields, store):
+        found = _Lookup(plan, section, wanted, store).run(fields, most_rows)
+    if found is None or wanted.exact or found.is_empty():
+        return found
+    return expressions.filter_rows(plan.filter, fields, found.lazy()).collect()
+
+
+class _Hits(msgspec.Struct, frozen=True):
+    """The rows of one file with wanted keys: their positions, and the frames of key columns that have them."""
+
+    file: DataFile
+    places: Places
+    pieces: Sequence[tuple[pl.DataFrame, Places]] = ()
+
+    @property
+    def keys(self) -> pl.DataFrame:
+        """The key columns of the rows."""
+        return pl.concat(rows[places] for rows, places in self.pieces)
+
+
+class _Lookup(msgspec.Struct, frozen=True, dict=True):
+    plan: ScanPlan
+    section: Section
+    wanted: WantedKeys
+    store: FileStore
+
+    @property
+    def key_fields(self) -> tuple[DataField, ...]:
+        return tuple(self.plan.schema.by_name[name] for name in self.plan.schema.trimmed_primary_keys)
+
+    def run(self, fields: tuple[DataField, ...], most_rows: int) -> pl.DataFrame | None:
+        hits, rows = [], 0
+        for each in self._find_hits():
+            if len(each.places):
+                hits.append(each)
+                rows += len(each.places)
+            if rows > most_rows:
+                return None
+        if not hits:
+            return pl.DataFrame(schema={field.name: to_polars_dtype(field.type) for field in fields})
+        if self.section.kind is SectionKind.MERGE and len(hits) > 1:
+            within = replace(self.section, files=tuple(each.file for each in hits))
+            keys = SectionKeys.of(self.plan, within, self.store)
+            ordered = [{each.file: each for each in hits}[file] for file in keys.files]
+            return self._fold(keys, ordered) if self.plan.folds(within) else self._read_newest(keys, ordered, fields)
+        found = [self._read_stored(each, fields) for each in hits]
+        return found[0] if len(found) == 1 else pl.concat(found)
+
+    # --- rows of keys ---
+
+    def _read_stored(self, hits: _Hits, fields: tuple[DataField, ...]) -> pl.DataFrame:
+        """Return the live rows of a file whose keys no other file has."""
+        kinds = self.plan.drops_retractions and hits.file.may_hold_retractions
+        read = tuple(dict.fromkeys((*fields, VALUE_KIND_FIELD))) if kinds else fields
+        mask = None
+        if self.section.kind is SectionKind.RAW and hits.file.deletion is not None:
+            (mask,) = compute_live_masks(self.plan, replace(self.section, files=(hits.file,)), self.store)
+        places = hits.places
+        if mask is not None:
+            places = places[mask.gather(places).to_numpy()]
+        rows = self._read_rows(hits.file, places, read, mask)
+        if kinds:
+            rows = rows.filter((rows[VALUE_KIND] & RETRACT_BIT) == 0)
+        return rows.select(cols(field.name for field in fields)) if len(read) > len(fields) else rows
+
+    def _read_newest(self, keys: SectionKeys, hits: Sequence[_Hits], fields: tuple[DataField, ...]) -> pl.DataFrame:
+        """Return the newest version of each key. Values of other versions are not read."""
+        versions = pl.concat(self._read_deciding(keys, each) for each in hits)
+        heights = [len(each.places) for each in hits]
+        live = find_winners(keys, versions, versions.select(cols(keys.spec.key)), heights)
+        frames = []
+        for each, rows in zip(hits, np.split(live, np.cumsum(heights)[:-1])):
+            if rows.any():
+                frames.append(self._read_rows(each.file, each.places[rows], fields, None))
+        return pl.concat(frames) if frames else self._read_rows(hits[0].file, hits[0].places[:0], fields, None)
+
+    def _read_deciding(self, keys: SectionKeys, hits: _Hits) -> pl.DataFrame:
+        found = hits.keys
+        if not keys.other_fields:
+            return found
+        others = self._read_rows(hits.file, hits.places, keys.other_fields, None)
+        return found.hstack([column for column in others.iter_columns() if column.name not in found.columns])
+
+    def _fold(self, keys: SectionKeys, hits: Sequence[_Hits]) -> pl.DataFrame:
+        """Return the merged versions of each key."""
+        # Imported here: the functions of merge engines import libraries that other tables do not need.
+        from morrow.readers.merges.section_merge import SectionMerge
+        from morrow.readers.merges.version_masks import find_versions, split_by_versions
+
+        merge = SectionMerge(self.plan, keys.section, self.plan.read_columns, self.store)
+        fields = merge.fields(keys)
+        rows = pl.concat(self._read_rows(each.file, each.places, fields, None) for each in hits)
+        heights = [len(each.places) for each in hits]
+        levels = keys.levels(range(len(hits)), heights)
+        by_key, age = rows.select(cols(keys.spec.key)), rows.select(cols(keys.age))
+        versions = find_versions(by_key, age, keys.descending, heights, levels)
+        single, shared = split_by_versions(keys, rows, versions)
+        names = cols(merge.names)
+        alone = rows.filter(pl.Series(single)).select(names)
+        if not shared.any():
+            return alone
+        merged = merge.merged(keys, rows.filter(pl.Series(shared)), versions.among(shared))
+        return pl.concat([alone, merged.select(cols(merge.names))])
+
+    def _read_rows(
+        self, file: DataFile, places: Places, fields: tuple[DataField, ...], live: pl.Series | None
+    ) -> pl.DataFrame:
+        """Return these rows of a file in their order; `live` as for `scan_files`."""
+        runs = _find_runs(places)
+        if not len(places) or (len(runs) <= MAX_SLICES and is_scanned(file.format, file.path)):
+            frame = scan_files(self.plan, self.section, [file], fields, self.store, live=live)
+            rows = pl.concat([frame.slice(*run) for run in runs or [(0, 0)]]).collect()
+        else:
+            frame = scan_files(self.plan, self.section, [file], fields, self.store, position=True, live=live)
+            if is_scanned(file.format, file.path) and {each.name for each in fields} >= find_columns(
+                self.wanted.condition
+            ):
+                frame = expressions.filter_by_predicate(self.wanted.condition, self.plan.schema.fields, frame)
+            chosen = np.zeros(file.row_count, bool)
+            chosen[places] = True
+            rows = frame.filter(pl.lit(pl.Series(chosen)).gather(pl.col(POSITION))).collect()
+            rows = rows.select(cols(field.name for field in fields))
+        if rows.height != len(places):
+            raise CorruptFile(file.path, f"{rows.height} of {len(places)} rows with keys that its key columns have")
+        return rows
+
+    # --- positions of keys ---
+
+    def _find_hits(self) -> Iterator[_Hits]:
+        for file, name in zip(self.section.files, self._stored_names()):
+            groups = self._list_groups(file, name)
+            if groups is None:
+                yield self._filter_file(file)
+            else:
+                yield self._search_groups(file, groups)
+
+    def _stored_names(self) -> list[str]:
+        """Return the name of the first key column in each file."""
+        identity = self.key_fields[0].id
+        names = {i: next(f.name for f in fields if f.id == identity) for i, fields in self.plan.file_fields.items()}
+        return [names[file.schema_id] for file in self.section.files]
+
+    def _list_groups(self, file: DataFile, name: str) -> list[tuple[int, int]] | None:
+        """Return the ranges of rows (start, rows) that may hold wanted keys; None if the file lacks usable bounds."""
+        if not is_scanned(file.format, file.path):
+            return [(0, file.row_count)]
+        if not isinstance(self.key_fields[0].type, RANGED_TYPES):
+            return None
+        lows, highs, starts = self._read_bounds(file, name)
+        if lows is None:
+            return None
+        values = sorted(self.wanted.values)
+        kept = []
+        for low, high, start, end in zip(lows, highs, starts, starts[1:]):
+            at = bisect_left(values, low)
+            if at < len(values) and values[at] <= high:
+                kept.append((start, end - start))
+        return kept
+
+    def _read_bounds(self, file: DataFile, name: str) -> tuple[list[Any] | None, list[Any], list[int]]:
+        key = make_cache_key("row groups", self.plan, self.store, file.path, file.size, name)
+
+        def read() -> tuple[tuple[list[Any] | None, list[Any], list[int]], int]:
+            groups = read_row_groups(0, file, name, self.store)
+            if groups is None:
+                return (None, [], []), GROUP_BYTES
+            starts = list(accumulate((group.rows for group in groups), initial=0))
+            found = [group.low for group in groups], [group.high for group in groups], starts
+            return found, GROUP_BYTES * (1 + len(groups))
+
+        found: tuple[list[Any] | None, list[Any], list[int]] = SECTIONS.get_or_make(key, read, of=_get_name(file))
+        return found
+
+    def _search_groups(self, file: DataFile, groups: Sequence[tuple[int, int]]) -> _Hits:
+        pieces, found = [], [np.empty(0, np.int64)]
+        for (start, _), group in zip(groups, self._read_groups(file, groups)):
+            places = group.find(self.sought, self.sorted_numbers)
+            if len(places) and not self.wanted.is_single_condition:
+                condition = expressions.compile(self.wanted.condition, self.plan.schema.fields)
+                matching = group.rows[places].select(condition.fill_null(False)).to_series()
+                places = places[matching.to_numpy()]
+            if len(places):
+                pieces.append((group.rows, places))
+                found.append(places + start)
+        return _Hits(file, np.concatenate(found), pieces)
+
+    @cached_property
+    def sought(self) -> pl.Series:
+        """The wanted values of the first key column."""
+        return pl.Series(self.wanted.values, dtype=to_polars_dtype(self.key_fields[0].type))
+
+    @cached_property
+    def sorted_numbers(self) -> npt.NDArray[np.integer]:
+        """The wanted values of the first key column as ascending integers; empty if they are not integers."""
+        if self.sought.dtype.is_integer():
+            return np.array(sorted(self.wanted.values), np.int64)
+        found = self.sought.to_physical()
+        return np.sort(found.to_numpy()) if found.dtype.is_integer() else np.empty(0, np.int64)
+
+    def _read_groups(self, file: DataFile, groups: Sequence[tuple[int, int]]) -> list[_GroupKeys]:
+        """Return the key columns of these ranges of rows, from the cache or the file."""
+        cache_keys = [
+            make_cache_key("group keys", self.plan, self.store, file.path, file.size, *group) for group in groups
+        ]
+        found: list[_GroupKeys | None] = [SECTIONS.get(key) for key in cache_keys]
+        missing = [number for number, each in enumerate(found) if each is None]
+        if missing:
+            frame = scan_files(self.plan, self.section, [file], self.key_fields, self.store)
+            whole = groups[0] == (0, file.row_count)
+            frames = collect_frames([frame if whole else frame.slice(*groups[number]) for number in missing])
+            for number, rows in zip(missing, frames):
+                if rows.height != groups[number][1]:
+                    raise CorruptFile(file.path, f"{rows.height} rows where its metadata says {groups[number][1]}")
+                made = _GroupKeys.of(rows)
+                size = int(rows.estimated_size()) + GROUP_BYTES
+                SECTIONS.put(cache_keys[number], made, size, of=_get_name(file))
+                found[number] = made
+        return [each for each in found if each is not None]
+
+    def _filter_file(self, file: DataFile) -> _Hits:
+        frame = scan_files(self.plan, self.section, [file], self.key_fields, self.store, position=True)
+        rows = expressions.filter_by_predicate(self.wanted.condition, self.plan.schema.fields, frame).collect()
+        places = rows[POSITION].to_numpy().astype(np.int64)
+        return _Hits(file, places, [(rows.select(cols(f.name for f in self.key_fields)), np.arange(rows.height))])
+
+
+class _GroupKeys(msgspec.Struct, frozen=True):
+    """The key columns of a range of rows; `numbers` are the values of the first one if they are ascending integers."""
+
+    rows: pl.DataFrame
+    numbers: npt.NDArray[np.integer] | None
+
+    @classmethod
+    def of(cls, rows: pl.DataFrame) -> _GroupKeys:
+        first = clear_pattern_name(rows.to_series(0)).to_physical()
+        numbers = first.to_numpy() if is_number(first.to_frame()) else None
+        ascending = numbers is not None and bool((numbers[1:] >= numbers[:-1]).all())
+        return cls(rows, numbers if ascending else None)
+
+    def find(self, sought: pl.Series, numbers: npt.NDArray[np.integer]) -> Places:
+        """Return the rows whose first key column has one of the sought values (`numbers`: as ascending integers)."""
+        if self.numbers is None:
+            column = clear_pattern_name(self.rows.to_series(0))
+            matches = column == sought[0] if len(sought) == 1 else column.is_in(sought.implode())
+            return matches.arg_true().to_numpy().astype(np.int64)
+        starts, ends = (np.searchsorted(self.numbers, numbers, side) for side in ("left", "right"))
+        counts = ends - starts
+        offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        places: Places = np.repeat(starts, counts) + offsets
+        return places
+
+
+def _find_runs(places: Places) -> list[tuple[int, int]]:
+    """Return the runs of consecutive positions: the first of each, and the number of rows."""
+    if not len(places):
+        return []
+    starts = np.flatnonzero(np.append(True, np.diff(places) != 1))
+    lengths = np.diff(np.append(starts, len(places)))
+    return list(zip(places[starts].tolist(), lengths.tolist()))
+
+
+def _get_name(file: DataFile) -> str:
+    return file.path.rpartition("/")[2]

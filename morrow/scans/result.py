@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-<<<<<<< HEAD
-from typing import TYPE_CHECKING, Any
-=======
 from typing import TYPE_CHECKING, Any, Literal
->>>>>>> main
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import VariantType
@@ -73,28 +69,23 @@ class Rows(ABC):
 
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches(batch_rows))
 
-<<<<<<< HEAD
     def rows(self, batch_rows: int | None = None) -> Iterator[dict[str, Any]]:
-        """Yield rows as dicts of Python values, with the values of BLOB columns as `morrow.Blob`, read on demand."""
-        for batch in self.to_batches(batch_rows):
-            yield from batch.to_pylist()
+        """Yield rows as dicts of Python values.
 
-    def to_pylist(self) -> list[dict[str, Any]]:
-        """Return all rows as dicts of Python values, as `rows`."""
-        return list(self.rows())
-
-    def to_pandas(self) -> pd.DataFrame:
-=======
-    def to_dicts(self) -> list[dict[str, Any]]:
-        """Return all rows as dicts of Python values; values of VARIANT are None, numbers, text, lists and dicts."""
+        Values of VARIANT are None, numbers, text, lists and dicts. Values of BLOB columns of scans are `morrow.Blob`,
+        which reads on demand.
+        """
         from morrow.variant import to_values
 
-        rows = self.to_arrow()
-        columns = [to_values(column, field.type) for column, field in zip(rows.columns, self.fields, strict=True)]
-        return [dict(zip(rows.column_names, values)) for values in zip(*columns)]
+        for batch in self.to_batches(batch_rows):
+            columns = [to_values(column, field.type) for column, field in zip(batch.columns, self.fields, strict=True)]
+            yield from (dict(zip(batch.schema.names, values)) for values in zip(*columns))
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return all rows as dicts of Python values, see `rows`."""
+        return list(self.rows())
 
     def to_pandas(self, *, variants: Literal["arrow", "python", "json"] = "arrow") -> pd.DataFrame:
->>>>>>> main
         """Return all rows as a pandas DataFrame of Arrow-backed columns, which keep types and nulls.
 
         Args:

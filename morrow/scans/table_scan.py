@@ -29,6 +29,7 @@ from morrow.engine.structs import replace
 from morrow.engine.units import format_count, format_size
 from morrow.scans.arguments import check_batch_rows, check_columns, check_limit
 from morrow.scans.nested_columns import Path, build_member, make_member_field, read_member, split_nested_columns
+from morrow.scans.result import Rows
 from morrow.scans.splits import Divisible, Split
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ class Scan(Divisible):
         from morrow.readers.execution.blob_columns import ask_descriptors, to_blobs
 
         plan = ask_descriptors(self.plan)
-        yield from to_blobs(plan, Scan(self._metadata, self._request, plan).to_batches(batch_rows), self.store)
+        described = Scan(self._metadata, self._request, plan)
+        yield from to_blobs(plan, Rows.rows(described, batch_rows), self.store)
 
     def lazy(self) -> pl.LazyFrame:
         """Return a Polars LazyFrame of this scan's snapshot. Planning and reading happen on collect.

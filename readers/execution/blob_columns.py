@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from morrow.engine.errors import ColumnNotFound, FileMissing, Unsupported
 from morrow.engine.format.arrow_buffers import make_series
@@ -415,7 +414,7 @@ def ask_descriptors(plan: ScanPlan) -> ScanPlan:
     return replace(plan, file_options={**plan.file_options, BLOB_AS_DESCRIPTOR.key: "true"}, fallback=fallback)
 
 
-def to_blobs(plan: ScanPlan, batches: Iterable[pa.RecordBatch], store: FileStore) -> Iterator[dict[str, Any]]:
+def to_blobs(plan: ScanPlan, rows: Iterable[dict[str, Any]], store: FileStore) -> Iterator[dict[str, Any]]:
     """Yield the rows of a plan that gives descriptors as dicts with a `Blob` for each descriptor.
 
     Raises:
@@ -425,9 +424,8 @@ def to_blobs(plan: ScanPlan, batches: Iterable[pa.RecordBatch], store: FileStore
     views = () if options.get(BLOB_VIEW_RESOLVE_ENABLED) else options.get(BLOB_VIEW_FIELD)
     blobs = [field for field in plan.fields if is_blob_type(field.type) and field.name not in views]
     places = make_places(plan, store)
-    for batch in batches:
-        for row in batch.to_pylist():
-            yield {**row, **{field.name: _to_blob(field, row[field.name], places) for field in blobs}}
+    for row in rows:
+        yield {**row, **{field.name: _to_blob(field, row[field.name], places) for field in blobs}} if blobs else row
 
 
 def _to_blob(field: DataField, value: Any, places: BlobPlaces) -> Any:
@@ -436,5 +434,7 @@ def _to_blob(field: DataField, value: Any, places: BlobPlaces) -> Any:
     if isinstance(field.type, ArrayType):
         return [None if one is None else places.find(one) for one in value]
     if isinstance(field.type, MapType):
-        return [(key, None if one is None else places.find(one)) for key, one in value]
+        pairs = value.items() if isinstance(value, dict) else value
+        found = [(key, None if one is None else places.find(one)) for key, one in pairs]
+        return dict(found) if isinstance(value, dict) else found
     return places.find(value)

@@ -34,6 +34,10 @@ def assume_role(_folder: Path) -> None:
     morrow.Catalog("s3://bucket/warehouse", storage_options={f"fs.s3a.{key}": text for key, text in options.items()})
 
 
+def make_table(folder: Path) -> morrow.Table:
+    return morrow.Catalog(folder).create_table("db.t", schema="k INT")
+
+
 def read_sketch(folder: Path) -> None:
     options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "theta_sketch"}
     columns = "k INT, v VARBINARY(99)"
@@ -62,6 +66,8 @@ def query_database(folder: Path) -> Any:
 CALLS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "boto3": ("aws", assume_role),
     "connectorx": ("database", query_database),
+    "daft": ("daft", lambda folder: make_table(folder).scan().to_daft()),
+    "dask": ("dask", lambda folder: make_table(folder).scan().to_dask()),
     "deltalake": ("delta", import_folder("_delta_log/00000000000000000000.json")),
     "pyiceberg": ("iceberg", import_folder("metadata/v1.metadata.json", "metadata/version-hint.text")),
     "xlsxwriter": ("excel", lambda _: write_xlsx(pa.schema([]), [], BytesIO())),
@@ -74,6 +80,8 @@ CALLS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     ),
     "pandas": ("pandas", lambda folder: morrow.Catalog(folder).create_table("db.t", schema="k INT").to_pandas()),
     "psycopg": ("postgres", open_catalog(metastore="jdbc", uri="jdbc:postgresql://localhost:1/paimon")),
+    "ray": ("ray", lambda folder: make_table(folder).scan().to_ray()),
+    "torch": ("torch", lambda folder: make_table(folder).scan().to_torch()),
     "urllib3": ("rest", open_catalog(metastore="rest", uri="http://localhost:1")),
     "datasketches": ("sketches", read_sketch),
     "pyspark": ("spark", lambda _: sys.modules["morrow.spark"].read),

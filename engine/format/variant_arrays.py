@@ -123,8 +123,9 @@ class VariantColumn:
         """Take structs of `value` and `metadata`, in any order. Raises `CorruptFile` for missing bytes."""
         self.length = len(array)
         self.present = np.flatnonzero(read_validity(array))
-        chosen = array if len(self.present) == len(array) else array.take(pa.array(self.present))
-        value, metadata = (chosen.field(name) for name in ("value", "metadata"))
+        value, metadata = (array.field(name).cast(pa.large_binary()) for name in ("value", "metadata"))
+        if len(self.present) != len(array):
+            value, metadata = (each.take(pa.array(self.present)) for each in (value, metadata))
         if value.null_count or metadata.null_count:
             raise _fail("its value or metadata is null")
         self.bytes = ByteStrings.of(value)

@@ -23,7 +23,7 @@ import pyarrow as pa
 from morrow.engine.errors import CorruptFile
 from morrow.engine.format.arrow_buffers import read_validity
 from morrow.engine.format.types import ArrayType, DataType, MapType, RowType, VariantType, has_type
-from morrow.engine.format.variant import EMPTY_METADATA, OBJECT
+from morrow.engine.format.variant import OBJECT
 from morrow.engine.format.variant_arrays import Names, Nodes, VariantColumn
 from morrow.engine.format.variant_building import build_containers, build_variants, encode_leaves
 from morrow.engine.format.variant_bytes import scatter
@@ -198,6 +198,3 @@ def rebuild_within(array: pa.Array, kind: DataType) -> pa.Array:
 def _count_offsets(lists: pa.Array) -> Ints:
     lengths = lists.value_lengths().fill_null(0).cast(pa.int64()).to_numpy(zero_copy_only=False)
     return np.concatenate([[0], np.cumsum(lengths)])
-
-
-__all__ = ["EMPTY_METADATA", "is_shredded", "rank_names", "rebuild", "rebuild_within"]

@@ -298,7 +298,7 @@ OTHER_TABLE = "Morrow reads and writes Paimon's own tables only"
 OTHER_ROWS = "it changes which rows a read returns"
 CHANGES = "it changes which rows a read returns; call Table.changes instead"
 JAVA_CLASSES = "Morrow cannot call Java classes"
-UNSHREDDED = "Morrow writes variants unshredded"
+ONE_INFERENCE = "Morrow infers the columns of shredded variants once in a write"
 
 
 class Stage(Enum):

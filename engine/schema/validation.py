@@ -42,13 +42,20 @@ from morrow.engine.format.types import (
     VectorType,
     has_type,
 )
+from morrow.engine.format.variant_shredder import parse_shredding_types
 from morrow.engine.merge.engines import check_merge
 from morrow.engine.merge.spec import check_new_field_names, split_names
 from morrow.engine.names import KEY_PREFIX
 from morrow.engine.options import Options, TableOptions, parse_options
 from morrow.engine.options.declarations import FIELDS, AnyOption, ChangelogProducer, parse_names
 from morrow.engine.options.declared import scans
-from morrow.engine.options.declared.features import BLOB_DESCRIPTOR_FIELD, BLOB_FIELD, BLOB_VIEW_FIELD, VECTOR_FIELD
+from morrow.engine.options.declared.features import (
+    BLOB_DESCRIPTOR_FIELD,
+    BLOB_FIELD,
+    BLOB_VIEW_FIELD,
+    VARIANT_SHREDDING_SCHEMA,
+    VECTOR_FIELD,
+)
 from morrow.engine.options.declared.files import CHANGELOG_FILE_FORMAT, FILE_FORMAT_PER_LEVEL
 from morrow.engine.options.declared.maintenance import (
     CLUSTERING_INCREMENTAL,
@@ -191,6 +198,12 @@ def check_vector_columns(proposal: Proposal) -> None:
         )
 
 
+def check_shredding(proposal: Proposal) -> None:
+    """Check that ``variant.shreddingSchema`` is the JSON of a ROW of types for parts of variants."""
+    if (text := proposal.given.get(VARIANT_SHREDDING_SCHEMA)) is not None:
+        parse_shredding_types(text, proposal.where)
+
+
 def check_cases(schema: TableSchema, where: str, before: TableSchema | None) -> None:
     """Check that no names of columns, or of members of one row, have become equal except for case.
 
@@ -241,7 +254,14 @@ def _iterate_nested_types(path: str, kind: DataType) -> Iterator[tuple[str, Data
         yield from _iterate_nested_types(f"{path}.element", kind.element)
 
 
-COLUMN_RULES = (check_column_names, check_column_types, check_keys, check_file_formats, check_vector_columns)
+COLUMN_RULES = (
+    check_column_names,
+    check_column_types,
+    check_keys,
+    check_file_formats,
+    check_vector_columns,
+    check_shredding,
+)
 
 UNAWARE_OR_DYNAMIC = -1
 NESTED = (ArrayType, MultisetType, MapType, RowType)

@@ -18,6 +18,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.options.declarations import MEMORY, BadValue
 from morrow.engine.plan.filter import FilterLike, combine_filters, parse_filter
 from morrow.engine.plan.predicate import ALWAYS
+from morrow.engine.plugins import require_extra
 from morrow.engine.redaction import clean_text, format_columns, suggest_name
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count, format_size
@@ -33,9 +34,14 @@ if TYPE_CHECKING:
     from morrow.engine.io.store import FileStore
     from morrow.engine.plan.scan_plan import DataFile, ScanPlan
     from morrow.readers.execution.section_pieces import Piece
+    from morrow.scans.torch_datasets import TorchRows
 
 DEFAULT_SPLIT_BYTES = 128 << 20
 """Approximate bytes of files per split unless the caller gives a number, as Paimon's `source.split.target-size`."""
+
+
+DEFAULT_CHUNK_ROWS = 1 << 14
+"""Approximate stored rows of a chunk that PyTorch's datasets shuffle: opening a file costs little beside the rows."""
 
 
 class Split(Rows):
@@ -253,6 +259,81 @@ class Divisible(Rows):
         """Return a split for each data file, or for each set of files whose rows are merged. Errors as of `splits`."""
         pieces = self._list_pieces(self.plan, None, None)
         return [self._make_split((self.plan,))] if pieces is None else [self._join([piece]) for piece in pieces]
+
+    def to_torch(
+        self,
+        batch_rows: int | None = None,
+        *,
+        seed: int | None = None,
+        chunk_rows: int = DEFAULT_CHUNK_ROWS,
+        mixed_chunks: int = 8,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> TorchRows:
+        """Return the scan as an `IterableDataset` of PyTorch, read in parallel by ranks and workers of a `DataLoader`.
+
+        Every rank and worker reads other rows. Ranks have to read the same snapshot. Start workers by
+        ``multiprocessing_context="forkserver"`` or ``"spawn"``: a forked process cannot read.
+
+        Args:
+            batch_rows: yield batches of this number of rows, as dicts of columns: numbers, booleans and lists of equal
+                length as tensors, others as lists. Then pass ``batch_size=None`` to the `DataLoader`. None: yield dicts
+                of rows.
+            seed: shuffles chunks of neighbouring rows, and the rows of chunks that are read together. `set_epoch`
+                chooses another order. None keeps the order of the scan.
+            chunk_rows: approximate stored rows per chunk. Smaller chunks are shuffled better and read slower.
+            mixed_chunks: the number of chunks whose rows are shuffled together, in memory.
+            rank, world_size: the number of this rank and of all ranks; by default those of `torch.distributed`.
+
+        Raises:
+            Unsupported: PyTorch is not installed; install ``morrow[torch]``.
+            InvalidArgument: a number that is not positive, or a rank that is not below `world_size`.
+        """
+        with require_extra("to_torch", "torch", "torch"):
+            from morrow.scans.torch_datasets import TorchRows
+
+        return TorchRows(
+            self.splits(rows=_check_positive(chunk_rows, "chunk_rows")),
+            batch_rows=check_batch_rows(batch_rows),
+            seed=None if seed is None else check_instance(seed, int, "seed"),
+            mixed_chunks=_check_positive(mixed_chunks, "mixed_chunks"),
+            rank=rank,
+            world_size=world_size,
+        )
+
+    def to_ray(self, n: int | None = None, **options: Any) -> Any:
+        """Return the scan as a Ray dataset, whose tasks read splits.
+
+        Args:
+            n: the maximum number of read tasks; by default one for about 128 MiB of files.
+            options: arguments of `ray.data.read_datasource`, such as ``ray_remote_args``.
+
+        Raises:
+            Unsupported: Ray is not installed; install ``morrow[ray]``. Others as `splits`.
+        """
+        from morrow.scans.distributed_frames import to_ray
+
+        return to_ray(self.splits(n), self.schema, **options)
+
+    def to_dask(self, n: int | None = None) -> Any:
+        """Return the scan as a Dask DataFrame of at most `n` partitions, by default of about 128 MiB of files each.
+
+        Raises:
+            Unsupported: Dask or pandas is not installed; install ``morrow[dask]``. Others as `splits`.
+        """
+        from morrow.scans.distributed_frames import to_dask
+
+        return to_dask(self.splits(n), self._make_split(()))
+
+    def to_daft(self, n: int | None = None) -> Any:
+        """Return the scan as a Daft DataFrame, read by at most `n` tasks, by default one for about 128 MiB of files.
+
+        Raises:
+            Unsupported: Daft is not installed; install ``morrow[daft]``. Others as `splits`.
+        """
+        from morrow.scans.distributed_frames import to_daft
+
+        return to_daft(self.splits(n), self.schema)
 
     def _select_buckets(self, buckets: Collection[int] | None) -> ScanPlan:
         plan: ScanPlan = self.plan

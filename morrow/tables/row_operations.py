@@ -7,7 +7,7 @@ is stored in its snapshots, and `Table.history` shows it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike
@@ -330,6 +330,30 @@ class RowOperations(Rewriting):
         return drop_partitions(self._target(properties), partitions)
 
     drop_partitions = drop_partition
+
+    def write_ray(self, dataset: Any, *, overwrite: bool = False) -> Snapshot | None:
+        """Write the rows of a Ray dataset, in one commit.
+
+        Ray's tasks write the files of a table without a primary key. Other rows, and rows that overwrite,
+        pass through this process in bounded memory, since a key has one bucket and one newest version.
+
+        Args:
+            dataset: a `ray.data.Dataset`. Its columns are matched by name.
+            overwrite: replace all rows, or those of the partitions in the dataset, as `overwrite` does.
+
+        Returns: the snapshot, None if there was nothing to write.
+
+        Raises:
+            ColumnNotFound, InvalidArgument: as `append`; raised by a task, Ray wraps them in its own error.
+            Unsupported: Ray is not installed; install ``morrow[ray]``.
+        """
+        from morrow.tables.ray_sink import iterate_tables, write_by_tasks
+
+        if overwrite:
+            return self.overwrite(iterate_tables(dataset))
+        if self._metadata.latest_schema().primary_keys:
+            return self.append(iterate_tables(dataset))
+        return write_by_tasks(self._metadata, dataset)
 
     def writer(self, commit_user: str | None = None) -> Writer:
         """Return a writer, for many batches in one commit or for a series of commits.

@@ -12,10 +12,10 @@ from morrow.engine.options.declarations import (
     NO_BLOBS,
     NO_INDEXES,
     NOT_WRITTEN,
+    ONE_INFERENCE,
     REAL,
     TEXT,
     TUNING,
-    UNSHREDDED,
     Stage,
     declare_honoured,
     declare_idle,
@@ -133,65 +133,59 @@ DATA_EVOLUTION_COMPACTION_REWRITE_ROW_IDS = declare_idle(
     False,
     "Gives compacted rows new ids",
 )
-VARIANT_SHREDDING_SCHEMA = declare_refused(
-    refuse_unless(UNSHREDDED, (), Stage.WRITING),
+VARIANT_SHREDDING_SCHEMA = declare_honoured(
     "variant.shreddingSchema",
     TEXT,
     None,
     "Columns into which variants are shredded",
     former=("parquet.variant.shreddingSchema",),
 )
-VARIANT_INFER_SHREDDING_SCHEMA = declare_refused(
-    refuse_unless(UNSHREDDED, ("false",), Stage.WRITING),
+VARIANT_INFER_SHREDDING_SCHEMA = declare_honoured(
     "variant.inferShreddingSchema",
     BOOL,
     False,
     "Finds out into which columns variants are shredded",
 )
 VARIANT_SHREDDING_INFERENCE_MODE = declare_idle(
-    explain_dependency("variant.inferShreddingSchema"),
+    ONE_INFERENCE,
     "variant.shredding.inferenceMode",
     make_choice("per-file", "adaptive"),
     "per-file",
     "When it finds out",
 )
-VARIANT_SHREDDING_MAX_SCHEMA_WIDTH = declare_idle(
-    explain_dependency("variant.inferShreddingSchema"),
+VARIANT_SHREDDING_MAX_SCHEMA_WIDTH = declare_honoured(
     "variant.shredding.maxSchemaWidth",
     INT,
     300,
     "Most columns of a shredded variant",
 )
-VARIANT_SHREDDING_MAX_SCHEMA_DEPTH = declare_idle(
-    explain_dependency("variant.inferShreddingSchema"),
+VARIANT_SHREDDING_MAX_SCHEMA_DEPTH = declare_honoured(
     "variant.shredding.maxSchemaDepth",
     INT,
     50,
     "Deepest column of a shredded variant",
 )
-VARIANT_SHREDDING_MIN_FIELD_CARDINALITY_RATIO = declare_idle(
-    explain_dependency("variant.inferShreddingSchema"),
+VARIANT_SHREDDING_MIN_FIELD_CARDINALITY_RATIO = declare_honoured(
     "variant.shredding.minFieldCardinalityRatio",
     REAL,
     0.1,
     "Share of rows that must have a member",
 )
-VARIANT_SHREDDING_MAX_INFER_BUFFER_ROW = declare_idle(
-    explain_dependency("variant.inferShreddingSchema"),
+VARIANT_SHREDDING_MAX_INFER_BUFFER_ROW = declare_honoured(
     "variant.shredding.maxInferBufferRow",
     INT,
     4096,
     "Rows that are looked at",
 )
 VARIANT_SHREDDING_ADAPTIVE_MAX_INFER_BUFFER_ROW = declare_idle(
-    explain_dependency("variant.inferShreddingSchema"),
+    ONE_INFERENCE,
     "variant.shredding.adaptive.maxInferBufferRow",
     INT,
     256,
     "Rows that are looked at for later files",
 )
 VARIANT_SHREDDING_ADAPTIVE_RETENTION_RATIO = declare_idle(
-    explain_dependency("variant.inferShreddingSchema"),
+    ONE_INFERENCE,
     "variant.shredding.adaptive.retentionRatio",
     REAL,
     0.05,

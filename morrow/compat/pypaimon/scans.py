@@ -496,7 +496,7 @@ class TableRead:
     def to_ray(self, splits: Sequence[AnySplit], **_: Any) -> Any:
         """Read splits here as a Ray dataset. Raises `Unsupported` without Ray."""
         _require("to_ray", "ray", "install ray, or read with to_arrow, or on a cluster with morrow.spark.read")
-        import ray.data  # type: ignore[import-not-found]
+        import ray.data
 
         return ray.data.from_arrow(self.to_arrow(splits))
 

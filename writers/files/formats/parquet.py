@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,17 @@ from morrow.engine.format.parquet_metadata import (
     decode_thrift,
     encode_thrift,
 )
+from morrow.engine.format.variant import decode
+from morrow.engine.format.variant_shredder import build_group_type, infer_shredding_type, parse_shredding_types, shred
 from morrow.engine.names import clear_pattern_name, col, get_series
+from morrow.engine.options.declared.features import (
+    VARIANT_INFER_SHREDDING_SCHEMA,
+    VARIANT_SHREDDING_MAX_INFER_BUFFER_ROW,
+    VARIANT_SHREDDING_MAX_SCHEMA_DEPTH,
+    VARIANT_SHREDDING_MAX_SCHEMA_WIDTH,
+    VARIANT_SHREDDING_MIN_FIELD_CARDINALITY_RATIO,
+    VARIANT_SHREDDING_SCHEMA,
+)
 from morrow.engine.options.declared.files import (
     PARQUET_BLOCK_SIZE,
     PARQUET_COMPRESSION,
@@ -342,21 +353,63 @@ class ParquetEncoder:
     head = MAGIC
 
     def __init__(self, layout: FileLayout, options: EncoderOptions) -> None:
-        self._schema = pa.schema([to_stored_field(field, options.where) for field in layout.fields])
         self._nanos = [has_nanos(field.type) for field in layout.fields]
+        self._fields, self._where = layout.fields, options.where
+        self._write = options.write
+        self._shredded = _find_shredding_types(layout, options)
+        self._infers = not self._shredded and options.write.given.get(VARIANT_INFER_SHREDDING_SCHEMA)
+        self._inferring = Lock()
+        self._set_schema()
         self._dictionaries = options.write.given.get(PARQUET_ENABLE_DICTIONARY)
         self._differences = options.write.given.get(PARQUET_WRITER_VERSION) not in FIRST_VERSION
+        self._properties = _parse_properties(options) | {"write_statistics": self._columns_with_statistics()}
+
+    def _set_schema(self) -> None:
+        """Set the types of the columns in the files."""
+        fields = [to_stored_field(field, self._where) for field in self._fields]
+        self._schema = pa.schema(
+            [
+                stored.with_type(_number_members(build_group_type(self._shredded[stored.name], is_top=True)))
+                if stored.name in self._shredded
+                else stored
+                for stored in fields
+            ]
+        )
         places = accumulate((len(list_leaf_paths(stored)) for stored in self._schema), initial=0)
         texts = ((stored.name, place) for stored, place in zip(self._schema, places) if is_text(stored.type))
         self._texts = tuple(texts)
         """Text columns, and the numbers of their chunks in a row group."""
-        self._properties = _parse_properties(options) | {"write_statistics": self._columns_with_statistics()}
+
+    def _infer(self, frame: pl.DataFrame) -> None:
+        """Infer the columns of variants from the first rows of a writer, for all of its files."""
+        if not self._infers:
+            return
+        with self._inferring:
+            if not self._infers:
+                return
+            given = self._write.given
+            for field in self._fields:
+                if isinstance(field.type, t.VariantType):
+                    sample = get_series(frame, field.name).head(given.get(VARIANT_SHREDDING_MAX_INFER_BUFFER_ROW))
+                    rows = [decode(row["value"], row["metadata"]) for row in sample.drop_nulls().to_list()]
+                    kind = infer_shredding_type(
+                        rows,
+                        width=given.get(VARIANT_SHREDDING_MAX_SCHEMA_WIDTH),
+                        depth=given.get(VARIANT_SHREDDING_MAX_SCHEMA_DEPTH),
+                        ratio=given.get(VARIANT_SHREDDING_MIN_FIELD_CARDINALITY_RATIO),
+                    )
+                    if not isinstance(kind, t.VariantType):
+                        self._shredded[field.name] = kind
+            self._set_schema()
+            self._infers = False
 
     def block(self, frame: pl.DataFrame) -> Block:
+        self._infer(frame)
         encodings = choose(frame, self._schema, dictionaries=self._dictionaries, differences=self._differences)
         return self._block(self._table(frame), encodings)
 
     def blocks(self, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:
+        self._infer(frame)
         if max(heights) >= MIN_SAMPLE_ROWS:
             return encode_one_by_one(self, frame, heights)
         table = self._table(frame.rechunk())
@@ -401,6 +454,8 @@ class ParquetEncoder:
     def _column(self, series: pl.Series, field: pa.Field, nanos: bool) -> pa.ChunkedArray:
         try:
             chunks = [export_series(piece) for piece in series.get_chunks()]
+            if field.name in self._shredded:
+                chunks = [shred(chunk, self._shredded[field.name]) for chunk in chunks]
             arrays = [to_stored_array(chunk, field.type, nanos=nanos) for chunk in chunks]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InvalidArgument(f"column {field.name!r} of {series.dtype} is not {field.type}: {error}") from error
@@ -411,6 +466,32 @@ class ParquetEncoder:
         if not any(self._nanos):
             return True
         return [path for stored in self._schema for path in list_leaf_paths(stored, without_int96=True)]
+
+
+def _find_shredding_types(layout: FileLayout, options: EncoderOptions) -> dict[str, t.DataType]:
+    """Return the shredding types of the VARIANT columns that the table's options name."""
+    text = options.write.given.get(VARIANT_SHREDDING_SCHEMA)
+    found = {} if text is None else parse_shredding_types(text, options.where)
+    variants = [field.name for field in layout.columns if isinstance(field.type, t.VariantType)]
+    return {name: kind for name, kind in found.items() if name in variants and not isinstance(kind, t.VariantType)}
+
+
+def _number_members(type_: pa.DataType, number: int = 0) -> pa.DataType:
+    """Return the type of a shredded column with field ids: members of a group are counted, as in Java.
+
+    Args:
+        number: the id of the field of this type.
+    """
+    if pa.types.is_struct(type_):
+        return pa.struct([_number_field(member, i, i) for i, member in enumerate(type_)])
+    if pa.types.is_list(type_):
+        element_id = FieldPlace(number, "").inside.element_id
+        return pa.list_(_number_field(type_.value_field, element_id, number))
+    return type_
+
+
+def _number_field(field: pa.Field, field_id: int, number: int) -> pa.Field:
+    return field.with_type(_number_members(field.type, number)).with_metadata({FIELD_ID: str(field_id)})
 
 
 def _parse_properties(options: EncoderOptions) -> dict[str, Any]:

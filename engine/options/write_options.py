@@ -63,7 +63,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     ignore_update_before: bool = bind_option(merging.IGNORE_UPDATE_BEFORE)
     delete_rows_for_changelog: bool = bind_option(merging.DELETE_FORCE_PRODUCE_CHANGELOG)
     # Blobs
-    blob_target_file_size: int = KEYED_TARGET_FILE_SIZE
+    blob_target_file_size: int | None = bind_option(features.BLOB_TARGET_FILE_SIZE)
     descriptor_blobs: tuple[str, ...] = bind_option(features.BLOB_DESCRIPTOR_FIELD)
     view_blobs: tuple[str, ...] = bind_option(features.BLOB_VIEW_FIELD)
     null_on_missing_blob: bool = bind_option(features.BLOB_WRITE_NULL_ON_MISSING_FILE)
@@ -169,9 +169,6 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
         **parsed
         | {
             "target_file_size": options.get(files.TARGET_FILE_SIZE) or target,
-            "blob_target_file_size": options.get(features.BLOB_TARGET_FILE_SIZE)
-            or options.get(files.TARGET_FILE_SIZE)
-            or target,
             "off_peak_hours": _read_off_peak_hours(options),
             # Both request a snapshot for an empty commit.
             "force_create_snapshot": parsed["force_create_snapshot"]

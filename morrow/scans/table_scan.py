@@ -503,6 +503,10 @@ class NestedScan(Scan):
         self.inner = inner
         self.paths = tuple(paths)
 
+    def rows(self, batch_rows: int | None = None) -> Iterator[dict[str, Any]]:
+        """Yield rows as dicts of Python values."""
+        return Rows.rows(self, batch_rows)
+
     @cached_property
     def plan(self) -> ScanPlan:
         """The plan of the whole columns."""

@@ -181,8 +181,9 @@ class RecordStream:
 class RollingRecords:
     """Record streams to files of one bucket, the next one when a file is large enough."""
 
-    def __init__(self, target: WriteTarget, place: Placement, names: Callable[[], str], target_bytes: int) -> None:
-        self._target, self._place, self._names, self._most = target, place, names, target_bytes
+    def __init__(self, target: WriteTarget, place: Placement, names: Callable[[], str]) -> None:
+        self._target, self._place, self._names = target, place, names
+        self._most = target.write.blob_target_file_size or target.write.target_file_size
         self._copier = ValueCopier(target)
         self._opened: AbstractContextManager[BinaryIO] | None = None
         self._stream: RecordStream | None = None
@@ -266,7 +267,7 @@ class PackWriter:
         unique, numbers = uuid.uuid4(), count()
         prefix = self._target.write.data_file_prefix
         names = lambda: f"{prefix}{unique}-{next(numbers)}{PACK_SUFFIX}"  # noqa: E731
-        return RollingRecords(self._target, self._place, names, self._target.write.blob_target_file_size)
+        return RollingRecords(self._target, self._place, names)
 
     def finish(self) -> None:
         """End the packs, which a commit may name from now on."""
@@ -286,7 +287,7 @@ class ColumnWriter:
 
     def __init__(self, target: WriteTarget, place: Placement, field: DataField, names: Callable[[], str]) -> None:
         self._target, self._field = target, field
-        self._records = RollingRecords(target, place, names, target.write.blob_target_file_size)
+        self._records = RollingRecords(target, place, names)
 
     def write(self, values: pl.Series) -> None:
         """Write the values of a column.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import subprocess
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -19,8 +21,10 @@ from hypothesis import strategies as st
 
 import morrow
 from morrow.engine.errors import FileMissing, InvalidArgument, UnsafePath
-from morrow.engine.format.blob_layout import decode_zigzag_varints, encode_zigzag_varints
+from morrow.engine.format.blob_layout import MAGIC, decode_zigzag_varints, encode_zigzag_varints
 from morrow.engine.format.blobs import BlobDescriptor, BlobView
+from morrow.engine.format.manifest_entries import DataFileMeta
+from morrow.writers.files import blob_files
 
 EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 
@@ -244,3 +248,53 @@ def test_frames_of_libraries(tmp_path: Path) -> None:
     for data in (frame, frame.lazy(), frame.to_arrow(), iter([frame, frame])):
         table.append(data)
     assert read(table) == [{"id": 1, "pic": b"p", "gallery": [b"g", None]}] * 5
+
+
+SPARSE_VALUES, SPARSE_BYTES = 100, 1 << 30
+READ_SPARSE = """
+import resource, sys, duckdb, morrow
+table = morrow.open(sys.argv[1])
+described = table.with_options({"blob-as-descriptor": "true"})
+assert table.scan(["id"]).to_polars().height == table.scan().count() == 100
+assert sum(batch.num_rows for batch in described.scan().to_batches()) == 100
+assert sum(row["pic"].size + 16 for row in table.scan().rows()) == 100 << 30
+assert [row["pic"].read(1000, 3) for row in table.scan(filter="id < 3").rows()] == [b"000", b"001", b"002"]
+assert table.scan().to_duckdb(duckdb.connect()).aggregate("sum(id)").fetchone() == (4950,)
+assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 400 << 10
+"""
+
+
+def test_a_table_of_100_gb_is_scanned_in_400_mb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values are ranges of a sparse file, which takes no room on the disk."""
+
+    def close(writer: blob_files.ColumnWriter, first_row_id: int | None = None) -> list[DataFileMeta]:  # noqa: ARG001
+        folder = Path(table.path) / "bucket-0"
+        folder.mkdir(exist_ok=True)
+        index = encode_zigzag_varints([SPARSE_BYTES] * SPARSE_VALUES)
+        with (folder / "data-sparse-1.blob").open("wb") as file:
+            for number in range(SPARSE_VALUES):
+                file.seek(number * SPARSE_BYTES + len(MAGIC) + 1000)
+                file.write(b"%03d" % number)
+            file.seek(SPARSE_VALUES * SPARSE_BYTES)
+            file.write(index + len(index).to_bytes(4, "little") + b"\1")
+            size = file.tell()
+        return [
+            DataFileMeta(
+                file_name="data-sparse-1.blob",
+                file_size=size,
+                row_count=SPARSE_VALUES,
+                min_sequence_number=0,
+                max_sequence_number=0,
+                schema_id=0,
+                level=0,
+                creation_time=0,
+                value_stats_cols=(),
+                write_cols=("pic",),
+            )
+        ]
+
+    table = make_table(tmp_path, "id INT, pic BLOB")
+    monkeypatch.setattr(blob_files.ColumnWriter, "write", lambda *_: None)
+    monkeypatch.setattr(blob_files.ColumnWriter, "close", close)
+    table.append([{"id": id, "pic": b""} for id in range(SPARSE_VALUES)])
+    subprocess.run([sys.executable, "-c", READ_SPARSE, table.path], check=True, timeout=120)

@@ -259,7 +259,7 @@ assert table.scan(["id"]).to_polars().height == table.scan().count() == 100
 assert sum(batch.num_rows for batch in described.scan().to_batches()) == 100
 assert sum(row["pic"].size + 16 for row in table.scan().rows()) == 100 << 30
 assert [row["pic"].read(1000, 3) for row in table.scan(filter="id < 3").rows()] == [b"000", b"001", b"002"]
-assert table.scan().to_duckdb(duckdb.connect()).aggregate("sum(id)").fetchone() == (4950,)
+assert table.scan().to_duckdb(duckdb.connect()).aggregate("sum(id)").fetchall() == [(4950,)]
 assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 400 << 10
 """
 

@@ -129,6 +129,11 @@ def find_folder_table(catalog: Catalog, name: str, kind: str | None = None) -> F
     return found
 
 
+def has_format_tables(catalog: Catalog) -> bool:
+    """Return whether a catalog can create format tables."""
+    return hasattr(catalog, "create_folder_table")
+
+
 def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> FolderTable:
     """Create a format table with these columns, partition keys and options.
 
@@ -138,7 +143,7 @@ def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> Fol
         Unsupported: the catalog cannot create format tables; an unknown format.
     """
     where = catalog.where_of(name)
-    if not hasattr(catalog, "create_folder_table"):
+    if not has_format_tables(catalog):
         raise Unsupported("making a format table", where=where, hint="catalogs with metastore=hive or rest make them")
     if schema.primary_keys or PRIMARY_KEY.key in schema.options:
         raise InvalidArgument(f"{where}: a format table has no primary key")
@@ -147,7 +152,7 @@ def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> Fol
     options = {**schema.options, TYPE.key: FORMAT_TABLE}
     made = replace(schema, options=options)
     _ = FolderTable(LocalStore(), "", FORMAT_TABLE, made, where).format  # Raises for an unknown format.
-    found = catalog.create_folder_table(name, made)
+    found = cast(Any, catalog).create_folder_table(name, made)
     assert isinstance(found, FolderTable)
     return found
 

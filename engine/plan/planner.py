@@ -23,6 +23,7 @@ import numpy as np
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument, SnapshotNotFound, Unsupported
+from morrow.engine.format.file_formats import is_dedicated_file
 from morrow.engine.format.manifest_entries import make_empty_frame
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema, refuse_unreadable
@@ -30,7 +31,16 @@ from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from morrow.engine.format.types import DataField, DateType, has_same_values, merge_nullability
 from morrow.engine.merge.engines import describe_merge
 from morrow.engine.merge.spec import MergeSpec
-from morrow.engine.names import BUCKET_MATCHES, BUCKET_NUMBER, KEYS_MATCH, MODERN_DATES, SECTION, VALUES_MATCH, VECTOR
+from morrow.engine.names import (
+    BUCKET_MATCHES,
+    BUCKET_NUMBER,
+    KEYS_MATCH,
+    MODERN_DATES,
+    ROW,
+    SECTION,
+    VALUES_MATCH,
+    VECTOR,
+)
 from morrow.engine.options import TableOptions
 from morrow.engine.options.declarations import AnyOption
 from morrow.engine.options.declared.scans import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
@@ -60,11 +70,12 @@ from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.key_directory import DIRECTORY_COLUMNS, MAX_DIRECTORY_FILES, KeyDirectory, is_on_keys
 from morrow.engine.plan.manifests import list_manifests, read_manifest_entries
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
-from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, find_columns, iterate_leaves
+from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Predicate, find_columns, iterate_leaves, split_conjuncts
 from morrow.engine.plan.pruning import (
     mask_by_bucket,
     mask_by_index,
     mask_by_key,
+    mask_by_row_id,
     mask_by_stats,
     mask_by_value,
     project_predicate,
@@ -231,7 +242,14 @@ def _prune_raw(
     if request.filter.predicate == ALWAYS or not frame.height:
         return frame
     raw = ~frame[SECTION].is_in(list(kinds))
-    for name, mask_of in (("raw files by statistics", mask_by_value), ("raw files by index", mask_by_index)):
+    if SectionKind.STITCH in kinds.values():
+        return _prune_groups(metadata, request, frame, steps)
+    tests = (
+        ("raw files by row id", mask_by_row_id),
+        ("raw files by statistics", mask_by_value),
+        ("raw files by index", mask_by_index),
+    )
+    for name, mask_of in tests:
         candidates = frame.filter(raw)
         if not candidates.height:
             break
@@ -242,6 +260,68 @@ def _prune_raw(
         frame = pl.concat([frame.filter(~raw), candidates.filter(mask)])
         raw = ~frame[SECTION].is_in(list(kinds))
     return frame
+
+
+def _prune_groups(
+    metadata: TableMetadata, request: ScanRequest, frame: pl.DataFrame, steps: list[PruneStep]
+) -> pl.DataFrame:
+    """Drop sections of files with the same row ids that have no matching row.
+
+    A part of the filter is tested on the newest file that holds its columns: older values are not read.
+    """
+    args = metadata, request.schema, request.options
+    for name, mask_of in (("files by row id", mask_by_row_id), ("files by statistics", mask_by_value)):
+        before = frame.height
+        if mask_of is mask_by_row_id:
+            mask = mask_by_row_id(*args, request.filter.predicate, frame)
+            if mask is None:
+                continue
+            frame = frame.filter(frame[SECTION].is_in(frame[SECTION].filter(mask).unique().implode()))
+        elif VALUES_MATCH not in frame.columns:  # otherwise another process tested the whole filter on each file
+            for part in split_conjuncts(request.filter.predicate):
+                holders = _find_newest_holders(metadata, request.schema, find_columns(part), frame)
+                gone = pl.concat([_find_excluded(part, holders, test, args) for test in (mask_by_value, mask_by_index)])
+                frame = frame.filter(~frame[SECTION].is_in(gone.implode()))
+        steps.append(PruneStep(name, frame.height, before))
+    return frame
+
+
+def _find_excluded(
+    part: Predicate,
+    holders: pl.DataFrame,
+    mask_of: Callable[..., pl.Series | None],
+    args: tuple[TableMetadata, TableSchema, TableOptions],
+) -> pl.Series:
+    """Return the sections whose file cannot have a matching row."""
+    mask = mask_of(*args, part, holders) if holders.height else None
+    return holders[SECTION].clear() if mask is None else holders[SECTION].filter(~mask)
+
+
+def _find_newest_holders(
+    metadata: TableMetadata, schema: TableSchema, columns: Collection[str], frame: pl.DataFrame
+) -> pl.DataFrame:
+    """Return, of each section, the newest file that holds these columns, if it is one data file for all of them."""
+    if not frame.height or not columns or any(name not in schema.by_name for name in columns):
+        return frame.clear()
+    numbered = frame.with_row_index(ROW)
+    whole = pl.Series([not is_dedicated_file(name) for name in frame["_FILE_NAME"]], dtype=pl.Boolean)
+    found: pl.DataFrame | None = None
+    for name in columns:
+        held = numbered.filter(_holds_column(metadata, schema.by_name[name].id, frame))
+        newest = held.filter(pl.col("_MAX_SEQUENCE_NUMBER") == pl.col("_MAX_SEQUENCE_NUMBER").max().over(SECTION))
+        single = newest.filter(~newest[SECTION].is_duplicated()).select(SECTION, ROW)
+        found = single if found is None else found.join(single, on=[SECTION, ROW], how="semi")
+    assert found is not None
+    return numbered.filter(whole).join(found, on=[SECTION, ROW], how="semi", maintain_order="left").drop(ROW)
+
+
+def _holds_column(metadata: TableMetadata, field_id: int, frame: pl.DataFrame) -> pl.Series:
+    """Return for each file whether it holds the column with this id."""
+    names = pl.Series("schema", find_schema_ids(frame), dtype=pl.Int64)
+    of_schema = [next((f.name for f in metadata.schema(i).fields if f.id == field_id), None) for i in names]
+    name = frame["_SCHEMA_ID"].cast(pl.Int64).replace_strict(names, pl.Series(of_schema), return_dtype=pl.String)
+    written = frame["_WRITE_COLS"]
+    return name.is_not_null() & (written.is_null() | written.list.contains(name).fill_null(False))
 
 
 def _build_plan(

@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.paths import INDEX_SUFFIX, check_segment
-from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.schema import ROW_ID, TableSchema
 from morrow.engine.format.stats import ColumnStats, decode_column_stats
 from morrow.engine.format.types import DataField, DataType
 from morrow.engine.names import BUCKET_MATCHES, KEEP, KEYS_MATCH, PATH, ROW, VALUES_MATCH
@@ -207,6 +207,19 @@ def mask_by_value(
     if VALUES_MATCH in entries.columns:
         return entries[VALUES_MATCH]
     return _run_by_schema(metadata, schema, predicate, entries, _mask_values)
+
+
+def mask_by_row_id(
+    metadata: TableMetadata, schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame
+) -> pl.Series | None:
+    """Mask entries whose row ids may match; return None if the predicate does not restrict them."""
+    del metadata, schema, options
+    part = project_predicate(predicate, frozenset((ROW_ID,)))
+    if part == ALWAYS:
+        return None
+    first, rows = entries["_FIRST_ROW_ID"], entries["_ROW_COUNT"]
+    known = ColumnStats(minimum=first, maximum=first + rows - 1, null_count=None)
+    return pl.Series(mask_by_stats(part, StatsFrame(rows, {ROW_ID: known})))
 
 
 def mask_by_index(

@@ -290,6 +290,7 @@ PANELS = {
     "More looks": command_groups.READ_COMMANDS,
     "Rows in and out": command_groups.WRITE_COMMANDS,
     "Tags, branches and maintenance": command_groups.MAINTENANCE_COMMANDS,
+    "Spark": command_groups.SPARK_COMMANDS,
 }
 for panel, commands in PANELS.items():
     for each in commands:

@@ -556,3 +556,51 @@ def demo(
 
 
 WAREHOUSE_COMMANDS: tuple[Callable[..., None], ...] = (ls, create, alter, drop, rename, demo)
+
+
+Lake = Annotated[
+    str | None,
+    typer.Argument(metavar="[WAREHOUSE]", help="Folder or URL of a warehouse; without one, the catalog of names."),
+]
+CatalogName = Annotated[str, typer.Option("--name", metavar="NAME", help="The catalog's name in statements.")]
+Conf = Annotated[
+    list[str] | None, typer.Option("--conf", "-c", metavar="NAME=VALUE", help="A setting of Spark; several times.")
+]
+Text = Annotated[
+    str | None, typer.Option("--execute", "-e", metavar="SQL", help="Statements, separated by semicolons.")
+]
+TextFile = Annotated[
+    Path | None, typer.Option("--file", metavar="FILE", exists=True, dir_okay=False, help="A file of statements.")
+]
+Host = Annotated[str, typer.Option("--host", metavar="HOST", help="The address to listen at.")]
+Port = Annotated[int, typer.Option("--port", "-p", min=1, max=65535, metavar="PORT", help="The port to listen at.")]
+
+
+def spark_sql(
+    folder: Lake = None,
+    query: Text = None,
+    file: TextFile = None,
+    name: CatalogName = "pm",
+    conf: Conf = None,
+    form: arg.ResultFormat = Format.TABLE,
+) -> None:
+    """Run statements in Spark, from an option, a file or standard input, with a warehouse as catalog."""
+    from morrow.cli import spark_clients
+
+    spark_clients.run_sql(folder, name, query, file, parse_pairs("--conf", conf), form)
+
+
+def thrift_server(
+    folder: Lake = None,
+    host: Host = "127.0.0.1",
+    port: Port = 10_000,
+    name: CatalogName = "pm",
+    conf: Conf = None,
+) -> None:
+    """Start Spark's Thrift server with a warehouse as catalog: for beeline, BI tools and dbt, without a password."""
+    from morrow.cli import spark_clients
+
+    spark_clients.serve(folder, name, host, port, parse_pairs("--conf", conf))
+
+
+SPARK_COMMANDS: tuple[Callable[..., None], ...] = (spark_sql, thrift_server)

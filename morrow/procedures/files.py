@@ -174,6 +174,14 @@ def _rescale(call: Call, bucket_num: int | None, partitions: str | None, where: 
     return DONE
 
 
+def _materialize_vectors(call: Call, partitions: str | None, where: str | None) -> Rows:
+    if partitions is not None and where is not None:
+        raise InvalidArgument("materialize_deletion_vectors: give partitions or where, not both")
+    for partition in [None] if partitions is None else parse_partitions(partitions):
+        call.table.materialize_deletion_vectors(partition=partition, where=translate_condition(where))
+    return DONE
+
+
 def _rewrite_file_index(call: Call, where: str | None, partitions: str | None) -> Rows:
     if partitions is not None and where is not None:
         raise InvalidArgument("rewrite_file_index: give partitions or where, not both")
@@ -193,10 +201,12 @@ _RESCALE = (
 )
 _RESCALE_OF_FLINK = ("bucket_num", "partitions", "scan_parallelism", "sink_parallelism")
 _REWRITE = (Parameter("where", pattern=f"(?!{_UNQUOTED_SPEC}$).*"), Parameter("partitions", pattern=_UNQUOTED_SPEC))
+_PARTITIONS = (Parameter("partitions", pattern=_PAIRS, others=("partition",)), Parameter("where"))
 _WRITTEN = "written_partitions INT NOT NULL, written_indexes INT NOT NULL"
 
 LAYOUT_PROCEDURES = (
     Procedure("rescale", _RESCALE, RESULT, _rescale, flink=(_RESCALE_OF_FLINK,)),
+    Procedure("materialize_deletion_vectors", _PARTITIONS, RESULT, _materialize_vectors),
     Procedure("rewrite_file_index", _REWRITE, _WRITTEN, _rewrite_file_index, flink=(("partitions",),)),
     Procedure("mark_partition_done", (make_required("partitions"),), RESULT, _mark_partition_done),
 )

@@ -20,7 +20,6 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.readers.expressions.duckdb_queries import open_stream
 from morrow.readers.expressions.sql import SESSION, name_type, quote_text
-from morrow.statements.copy_into import Tally, describe_cast_error
 from morrow.statements.copy_parser import (
     CSV,
     EMPTY_FIELD_AS_NULL,
@@ -36,6 +35,7 @@ from morrow.statements.copy_parser import (
     is_true,
 )
 from morrow.statements.statement import CopyFormat
+from morrow.writers.history.load_history import Tally, describe_cast_error
 from morrow.writers.ingest.row_files import open_dataset, read_fragment
 from morrow.writers.ingest.sources import Source
 from morrow.writers.ingest.text_files import build_member_sql, escape_pattern

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -40,7 +39,7 @@ from morrow.statements.insert import find_column
 from morrow.statements.statement import CopyFormat, CopyInto, CopyIntoLocation
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.premise import Premise
-from morrow.writers.history.load_history import LoadPremise, Record, SourceFile, find_loaded, write_history
+from morrow.writers.history.load_history import LoadPremise, Record, SourceFile, Tally, find_loaded, write_history
 from morrow.writers.operations.append import append_parts
 from morrow.writers.target import WriteTarget
 
@@ -70,15 +69,6 @@ WRITTEN = pa.schema(
 )
 """The columns of COPY INTO a location."""
 LOCAL = "file:"
-
-
-@dataclass(frozen=True)
-class Tally:
-    """The rows of a file, how many of them are errors, and the first error."""
-
-    rows: int = 0
-    errors: int = 0
-    first_error: str | None = None
 
 
 Report = tuple[str, str, int, int, int, str | None]
@@ -164,11 +154,6 @@ def find_fields(schema: TableSchema, statement: CopyInto) -> list[t.DataField]:
 
 
 NESTED = (t.ArrayType, t.MapType, t.RowType, t.MultisetType, t.VectorType, t.VariantType, t.BlobType)
-
-
-def describe_cast_error(field: t.DataField, value: object) -> str:
-    """Return the first error of a file whose value cannot be cast."""
-    return f"Cast failure in column {field.name!r}: '{value}' is no {field.type}"
 
 
 def check_export(target: str, overwrite: bool) -> Path | None:

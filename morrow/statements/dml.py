@@ -15,9 +15,10 @@ from sqlglot.dialects.duckdb import DuckDB
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.types import RowType
+from morrow.engine.format.types import DataField, RowType
 from morrow.engine.names import SOURCE, TARGET
 from morrow.engine.plan.filter.sql_parsing import run_with_stack
+from morrow.engine.plan.scan_plan import list_tracked_fields
 from morrow.engine.redaction import suggest_name
 from morrow.queries.dialect import Node
 from morrow.readers.expressions.sql import quote_identifier
@@ -175,9 +176,10 @@ def merge(context: Context, statement: MergeInto) -> duckdb.DuckDBPyRelation:
     if statement.evolves:
         add_missing_columns(table, source.schema, _list_source_columns(statement, source.column_names))
     schema = table._newest
-    sides = _Sides(context, statement, schema, source.schema)
+    tracked = list_tracked_fields(schema, table._metadata.options(schema))
+    sides = _Sides(context, statement, schema, source.schema, tracked)
     on = sides.text(statement.on, "ON", (TARGET, SOURCE))
-    equal = _match_columns(on, schema, source)
+    equal = _match_columns(on, (*schema.fields, *tracked), source)
     built = table.merge(source, sorted(equal) if equal is not None else on)
     keys = frozenset(equal or _find_join_columns(on))
     for clause in statement.clauses:
@@ -210,10 +212,19 @@ def _read_source(context: Context, statement: MergeInto) -> pa.Table:
 class _Sides:
     """The columns of both sides, for resolving names in expressions."""
 
-    def __init__(self, context: Context, statement: MergeInto, schema: TableSchema, source: pa.Schema) -> None:
+    def __init__(
+        self,
+        context: Context,
+        statement: MergeInto,
+        schema: TableSchema,
+        source: pa.Schema,
+        tracked: Sequence[DataField],
+    ) -> None:
         self._context = context
         self.schema = schema
         self.columns = {TARGET: tuple(schema.by_name), SOURCE: tuple(source.names)}
+        # Columns of row tracking are read, but not set.
+        self._readable = {**self.columns, TARGET: (*schema.by_name, *(field.name for field in tracked))}
         fields = (*schema.fields, *source)
         self._zoned = [field.name for field in fields if has_instants(field.type)]
         self._others = [field.name for field in fields if not has_instants(field.type)]
@@ -253,13 +264,13 @@ class _Sides:
             side, rest = self._side_of(names[0], what, visible), parts
         if side not in visible:
             raise ColumnNotFound(f"MERGE, {what}: the columns of the {side} are not there: {'.'.join(names)}")
-        name = _find_name(rest[0].name, self.columns[side], f"MERGE, {what}, {side}")
+        name = _find_name(rest[0].name, self._readable[side], f"MERGE, {what}, {side}")
         first = exp.to_identifier(name, quoted=True)
         return build_path([exp.to_identifier(side), first, *rest[1:]])
 
     def _side_of(self, name: str, what: str, visible: Sequence[str]) -> str:
         folded = name.lower()
-        sides = [side for side in visible if folded in {each.lower() for each in self.columns[side]}]
+        sides = [side for side in visible if folded in {each.lower() for each in self._readable[side]}]
         if len(sides) > 1:
             raise InvalidArgument(f"MERGE, {what}: {name!r} is a column of both sides; write the alias in front of it")
         if not sides:
@@ -336,14 +347,15 @@ def _find_join_columns(on: str) -> list[str]:
     return [pair[0] for pair in pairs if pair is not None and pair[0] == pair[1]]
 
 
-def _match_columns(on: str, schema: TableSchema, source: pa.Table) -> list[str] | None:
+def _match_columns(on: str, fields: Sequence[DataField], source: pa.Table) -> list[str] | None:
     """Return the columns of a condition ``target.x = source.x AND ...``; None for other conditions."""
     tree = _parse(on).unnest()
     parts = list(tree.flatten()) if isinstance(tree, exp.And) else [tree]
     equated = _find_join_columns(on)
     if len(equated) != len(parts) or len(set(equated)) != len(equated):
         return None
-    alike = all(schema.by_name[name].type.arrow() == source.schema.field(name).type for name in equated)
+    types = {field.name: field.type.arrow() for field in fields}
+    alike = all(types[name] == source.schema.field(name).type for name in equated)
     return equated if alike else None
 
 

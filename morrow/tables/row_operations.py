@@ -66,6 +66,30 @@ class Rewriting:
             self._target(properties), full=full, partition=partition, where=where, order_by=order_by, strategy=strategy
         )
 
+    @track_calls("compacting")
+    def materialize_deletion_vectors(
+        self,
+        *,
+        partition: Mapping[str, object] | None = None,
+        where: FilterLike | None = None,
+        properties: Properties = None,
+    ) -> Snapshot | None:
+        """Remove deleted rows from the files of a table with data evolution, in one commit.
+
+        The rows beside them get new ids, and global indexes of their partitions are dropped.
+
+        Args:
+            partition, where, properties: as for `compact`.
+
+        Returns: the snapshot, None if no rows are deleted.
+
+        Raises:
+            Unsupported: another kind of table, or such rows have files of BLOBs or vectors. Others as `compact`.
+        """
+        from morrow.writers.operations.compaction import materialize_vectors
+
+        return materialize_vectors(self._target(properties), partition, where)
+
     @track_calls("rescaling")
     def rescale(
         self,
@@ -198,20 +222,26 @@ class RowOperations(Rewriting):
         self,
         data: object,
         *,
+        key: str | Sequence[str] | None = None,
         kinds: Kinds = None,
         properties: Properties = None,
         missing: Missing = "null",
         schema_mode: SchemaMode = None,
     ) -> Snapshot | None:
         """Upsert rows into a table with a primary key, in one commit: insert rows with new keys, and merge other rows
-        with the stored row by the merge engine (by default they replace it). Arguments and result as in `append`.
+        with the stored row by the merge engine (by default they replace it). Other arguments and the result are as in
+        `append`.
+
+        Args:
+            key: in a table without a primary key, the columns to upsert by: rows that are equal in them get the given
+                columns, other rows are inserted. Null equals nothing. `data` is held in memory.
 
         Raises:
-            InvalidArgument: the table has no primary key. Others as `append`.
+            InvalidArgument: the table has no primary key, and no `key` is given. Others as `append` or `Merge.execute`.
         """
         from morrow.writers.operations.append import upsert_rows
 
-        return upsert_rows(self._target(properties), data, kinds, missing=missing, schema_mode=schema_mode)
+        return upsert_rows(self._target(properties), data, kinds, key=key, missing=missing, schema_mode=schema_mode)
 
     @track_calls("deleting")
     def delete(self, keys_or_filter: object, *, properties: Properties = None) -> Snapshot | None:
@@ -259,6 +289,30 @@ class RowOperations(Rewriting):
         from morrow.writers.operations.update import update_rows
 
         return update_rows(self._target(properties), set, where)
+
+    @track_calls("updating")
+    def update_rows(self, data: object, *, properties: Properties = None) -> Snapshot | None:
+        """Update rows of a table with row tracking by their ids, in one commit.
+
+            changed = t.to_polars(["_ROW_ID", "text"], filter="lang = 'de'").with_columns(...)
+            t.update_rows(changed)
+
+        With data evolution only the given columns are written. Writers of different columns do not wait for each other.
+
+        Args:
+            data: rows as in `append`, which is held in memory: ``_ROW_ID`` and the columns to set.
+            properties: stored in the snapshots of the commit.
+
+        Returns: the last snapshot created, None if `data` has no rows.
+
+        Raises:
+            InvalidArgument: no row tracking, an id that is null, twice in `data`, or of no row; values that do not fit.
+            ColumnNotFound: the table lacks a column. Unsupported: data evolution, and a row would change its partition.
+            CommitConflict: as `delete`.
+        """
+        from morrow.writers.operations.update import update_rows_by_id
+
+        return update_rows_by_id(self._target(properties), data)
 
     def merge(self, source: object, on: str | Sequence[str], *, properties: Properties = None) -> Merge:
         """Begin a MERGE INTO: match rows of a source with rows of the table. Clauses are methods of `Merge`.

@@ -30,6 +30,7 @@ from morrow.engine.format.row_kinds import INSERT, NAMES, build_rowkind
 from morrow.engine.format.schema import (
     ROW_ID_FIELD,
     ROWKIND_FIELD,
+    STORED_TRACKED,
     SYSTEM_FIELD_ID_START,
     TRACKED,
     VALUE_KIND_FIELD,
@@ -220,7 +221,9 @@ def list_written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]
     # If writers record the columns of a keyed table's file, they leave out the columns of the merge.
     merged = [field for field in fields if field.id >= SYSTEM_FIELD_ID_START]
     return tuple(
-        field for field in dict.fromkeys((*fields, *TRACKED)) if field.name in file.write_columns or field in merged
+        field
+        for field in dict.fromkeys((*fields, *STORED_TRACKED))
+        if field.name in file.write_columns or field in merged
     )
 
 

@@ -21,7 +21,7 @@ from morrow.compat.pypaimon.schema.schema_change import Move
 import morrow
 import morrow.compat.pypaimon as pypaimon
 from morrow.compat.pypaimon import CatalogFactory, Identifier, PredicateBuilder, Schema, SchemaChange
-from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
+from morrow.engine.errors import ColumnNotFound, CommitConflict, InvalidArgument, Unsupported
 
 COLUMNS = pa.schema(
     [("id", pa.int64()), ("name", pa.string()), ("dt", pa.string()), ("at", pa.struct([("x", pa.int32())]))]
@@ -546,6 +546,92 @@ def test_streams(catalog: pypaimon.Catalog) -> None:
     assert table.consumer_manager().consumers() == {"me": 1}
 
 
+# Updates of tables with data evolution
+
+EVOLUTION = {
+    "row-tracking.enabled": "true",
+    "data-evolution.enabled": "true",
+    "deletion-vectors.enabled": "true",
+}
+NAMED = pa.Table.from_pylist([{"_ROW_ID": 2, "name": "x"}, {"_ROW_ID": 0, "name": None}])
+UPSERTED = pa.Table.from_pylist([{"id": 3, "name": "u"}, {"id": 4, "name": "v"}], COLUMNS)
+Update = Callable[[Any, PredicateBuilder], Any]
+UPDATES: dict[str, tuple[Update, dict[int, str | None]]] = {
+    "row ids": (lambda u, _: u.update_by_arrow_with_row_id(NAMED), {1: None, 2: None, 3: "x"}),
+    "a column of row ids": (
+        lambda u, _: u.with_update_type(["name"]).update_by_arrow_with_row_id(NAMED.append_column("id", [[8, 9]])),
+        {1: None, 2: None, 3: "x"},
+    ),
+    "keys": (lambda u, _: u.upsert_by_arrow_with_key(UPSERTED, ["id"]), {1: "apple", 2: None, 3: "u", 4: "v"}),
+    "rows by key": (
+        lambda u, _: u.with_update_type(["name"]).upsert_by_key([{"id": 2, "name": "y"}], ["id"]),
+        {1: "apple", 2: "y", 3: "a%b"},
+    ),
+    "a literal": (
+        lambda u, b: u.update_by_predicate(b.greater_than("id", 1), {"name": "l"}),
+        {1: "apple", 2: "l", 3: "l"},
+    ),
+    "an array": (
+        lambda u, b: u.update_by_predicate(b.less_than("id", 3), {"name": pa.array(["p", "q"])}),
+        {1: "p", 2: "q", 3: "a%b"},
+    ),
+    "a function": (
+        lambda u, _: u.update_by_predicate(None, {"name": lambda rows: rows["dt"]}, read_columns=["dt"]),
+        {1: "a", 2: "a", 3: "b"},
+    ),
+    "deletes": (lambda u, b: u.delete_by_predicate(b.equal("id", 2)), {1: "apple", 3: "a%b"}),
+    "deletes of row ids": (lambda u, _: u.delete_by_row_id([0, 1, 1]), {3: "a%b"}),
+    "nothing": (lambda u, _: u.delete_by_row_id([]), {1: "apple", 2: None, 3: "a%b"}),
+}
+
+
+@pytest.mark.parametrize("what", UPDATES)
+def test_updates(catalog: pypaimon.Catalog, what: str) -> None:
+    table = make(catalog, options=EVOLUTION)
+    update, expected = UPDATES[what]
+    builder = table.new_batch_write_builder()
+    messages = update(builder.new_update(), table.new_read_builder().new_predicate_builder())
+    builder.new_commit().commit(messages)
+    assert {row["id"]: row["name"] for row in read(table)} == expected
+
+
+@pytest.mark.parametrize(
+    ("update", "problem"),
+    [
+        (lambda u, _: u.update_by_arrow_with_row_id(DATA), "lack the column _ROW_ID"),
+        (lambda u, _: u.delete_by_row_id([7]), "Row ID 7 does not belong"),
+        (lambda u, _: u.delete_by_row_id([None]), "must not be null"),
+        (lambda u, _: u.upsert_by_arrow_with_key(DATA, []), "must not be empty"),
+        (lambda u, _: u.upsert_by_key([], ["id"]), "must not be empty"),
+        (lambda u, _: u.update_by_predicate(None, {}), "must not be empty"),
+        (lambda u, _: u.update_by_predicate(None, {"name": pa.array(["a"])}), "must match matched row count"),
+        (lambda u, _: u.update_by_predicate(None, {"name": lambda _: pa.array(["a"])}), "must match matched row count"),
+        (lambda u, _: u.update_by_predicate(None, {"name": lambda _: "a"}), "must return a pyarrow"),
+    ],
+)
+def test_updates_that_are_wrong(catalog: pypaimon.Catalog, update: Update, problem: str) -> None:
+    table = make(catalog, options=EVOLUTION)
+    with pytest.raises(InvalidArgument, match=problem):
+        update(table.new_batch_write_builder().new_update(), table.new_read_builder().new_predicate_builder())
+    with pytest.raises(InvalidArgument, match=r"requires 'data-evolution\.enabled'"):
+        make(catalog, "db.plain").new_batch_write_builder().new_update().delete_by_row_id([1])
+
+
+def test_updates_conflict_if_they_set_the_same_columns(catalog: pypaimon.Catalog) -> None:
+    """Each is prepared on the first snapshot."""
+    table = make(catalog, options=EVOLUTION)
+    columns = {"name": pa.array(["a", "b"]), "dt": pa.array(["c", "d"])}
+    prepared = []
+    for name in ("name", "dt", "name"):
+        builder = table.new_batch_write_builder()
+        rows = pa.table({"_ROW_ID": [0, 1], name: columns[name]})
+        prepared.append((builder, builder.new_update().update_by_arrow_with_row_id(rows)))
+    for builder, messages in prepared[:2]:
+        builder.new_commit().commit(messages)
+    with pytest.raises(CommitConflict, match="wrote the same columns of the row ids 0 to 2"):
+        prepared[2][0].new_commit().commit(prepared[2][1])
+
+
 # Refusals
 
 
@@ -556,12 +642,8 @@ def keyed(table: pypaimon.FileStoreTable) -> pypaimon.FileStoreTable:
 
 
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "updates by row id": (
-        lambda t: t.new_batch_write_builder().new_update().update_by_arrow_with_row_id(DATA),
-        "update",
-    ),
-    "deletes by row id": (lambda t: t.new_stream_write_builder().new_update().delete_by_row_id([1], 1), "delete"),
-    "upserts": (lambda t: t.new_batch_write_builder().new_update().upsert_by_arrow_with_key(DATA, ["id"]), "upsert"),
+    "merges": (lambda t: t.new_batch_write_builder().new_update().merge_into(DATA, on=["id"]), "merge"),
+    "shards": (lambda t: t.new_batch_write_builder().new_update().new_shard_updator(0, 2), "update"),
     "columns": (lambda t: t.new_batch_write_builder().new_write().with_write_type(["id"]), "append"),
     "callbacks": (lambda t: t.new_batch_write_builder().new_commit().add_commit_callback(print), "after commit"),
     "search": (lambda t: t.new_vector_search_builder(), "filter"),

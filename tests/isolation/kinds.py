@@ -75,6 +75,7 @@ def frame(table: Table, rows: list[Row]) -> pl.DataFrame:
 FIRST_ROWS = [row(id, FIRST) for id in range(KEYS)]
 VECTORS = {"deletion-vectors.enabled": "true"}
 ONE_BUCKET = {"bucket": "1"}
+TRACKING = {"row-tracking.enabled": "true"}
 
 KINDS: Mapping[str, Kind] = {
     "keyed": Kind(options={"bucket": "2"}),
@@ -103,4 +104,6 @@ KINDS: Mapping[str, Kind] = {
     "avro": Kind(options={**ONE_BUCKET, "file.format": "avro"}),
     "append": Kind(keyed=False, options={"bucket": "-1"}, partitioned=True),
     "append with vectors": Kind(keyed=False, options={"bucket": "-1", **VECTORS}),
+    "row tracking": Kind(keyed=False, options=TRACKING, partitioned=True),
+    "data evolution": Kind(keyed=False, options={**TRACKING, **VECTORS, "data-evolution.enabled": "true"}),
 }

@@ -27,6 +27,7 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": 2,
     "spark.sql.session.timeZone": "America/New_York",
+    "spark.sql.hive.thriftServer.singleSession": True,
 }
 """No table uses this time zone, which reveals confusions of instants and wall clock times."""
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.deletion_vectors import INDEX_TYPE, DeletionVector
 from morrow.engine.format.file_formats import is_dedicated_file
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource, IndexFileMeta
@@ -232,6 +232,31 @@ def _rewrite_run(target: WriteTarget, place: Placement, run: Sequence[FileGroup]
     return msgspec.structs.replace(written, first_row_id=run[0].first)
 
 
+def materialize_groups(
+    target: WriteTarget, place: Placement, files: Sequence[DataFileMeta], vectors: DeletionMaintainer
+) -> tuple[list[DataFileMeta], list[DataFileMeta]]:
+    """Write the live rows of groups with deleted rows to new files, whose rows get new ids; drop the vectors.
+
+    Returns: the files of the groups, and the new files, durable.
+
+    Raises:
+        Unsupported: such a group has files of BLOBs or vectors. Others: as `rewrite_groups`.
+    """
+    groups = [group for group in group_files(files) if any(file.file_name in vectors for file in group.files)]
+    for file in files:
+        if is_dedicated_file(file.file_name) and any(g.first <= (file.first_row_id or 0) < g.end for g in groups):
+            raise Unsupported(f"new row ids for rows with the file {file.file_name}", where=target.where)
+    before = [file for group in groups for file in group.files]
+    if not before:
+        return [], []
+    stored = GroupedFiles(target, place, tuple(before))
+    frames = (rows for group in groups for rows in stored.live_frames(group, vectors))
+    after = write_files(target, place, frames, level=0, source=FileSource.APPEND, columns=stored.fields)
+    for file in before:
+        vectors.remove(file.file_name)
+    return before, after
+
+
 class GroupedFiles(StoredFiles):
     """Reader of the rows of groups, deleted ones too, in the columns that any of the files holds."""
 
@@ -248,3 +273,15 @@ class GroupedFiles(StoredFiles):
             yield from collect_batches(
                 stitch_columns(self.plan, section, self.fields, (), self.target.store), BATCH_ROWS
             )
+
+    def live_frames(self, group: FileGroup, vectors: DeletionMaintainer) -> Iterator[pl.DataFrame]:
+        """Yield the live rows of a group."""
+        live = np.ones(group.end - group.first, bool)
+        for file in group.files:
+            dead = vectors.vector(file.file_name)
+            if dead is not None:
+                live &= np.asarray(dead.live(len(live)))
+        start = 0
+        for rows in self.frames(group):
+            yield rows.filter(pl.Series(live[start : start + rows.height]))
+            start += rows.height

@@ -15,6 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.deletion_vectors import INDEX_TYPE
 from morrow.engine.format.manifest_entries import DataFileMeta, IndexFileMeta
@@ -25,9 +27,10 @@ from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count
 from morrow.writers.append.bucket_compaction import compute_small_size, rewrite_files
-from morrow.writers.append.column_files import pick_group_packs, rewrite_groups
+from morrow.writers.append.column_files import materialize_groups, pick_group_packs, rewrite_groups
 from morrow.writers.append.writer import UNAWARE, AppendWriter
 from morrow.writers.buckets.bucket_state import BucketState, filter_bucket_numbers, restore_partitions
+from morrow.writers.commit.conflicts import list_global_indexes
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.data_files import Placement, delete_files
@@ -143,6 +146,40 @@ def compact_pack(
         compact_new_index_files=changes.new,
         compact_deleted_index_files=changes.replaced,
     )
+
+
+def materialize_append(
+    target: WriteTarget, snapshot: Snapshot | None, partitions: Sequence[bytes] | None
+) -> list[CommitMessage]:
+    """Rewrite the rows of a data-evolution table beside which rows are deleted; they get new ids.
+
+    Global indexes of the partitions, which hold the old ids, are dropped. Arguments and errors are as of
+    `compact_append`.
+    """
+    messages: list[CommitMessage] = []
+    try:
+        for place, state in restore_partitions(target, snapshot, partitions).items():
+            vectors = DeletionMaintainer(target, place.partition, place.bucket, state.index_files, rolling=True)
+            before, after = materialize_groups(target, place, state.files, vectors)
+            if before:
+                message = CommitMessage(
+                    partition=place.partition,
+                    bucket=place.bucket,
+                    total_buckets=target.options.bucket,
+                    compact_before=tuple(before),
+                    compact_after=tuple(after),
+                )
+                messages.append(message)
+                changes, indexes = vectors.write(), list_global_indexes(target, snapshot, place.partition)
+                messages[-1] = msgspec.structs.replace(
+                    message,
+                    compact_new_index_files=changes.new,
+                    compact_deleted_index_files=(*changes.replaced, *indexes),
+                )
+    except BaseException:
+        TableCommit(target).abort(messages)
+        raise
+    return messages
 
 
 # --- which files ---

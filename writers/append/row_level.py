@@ -45,6 +45,7 @@ from morrow.writers.append.column_files import GroupUpdate, write_updated_column
 from morrow.writers.append.writer import UNAWARE, AppendWriter
 from morrow.writers.buckets.bucket_state import BucketState, restore_buckets, restore_partitions
 from morrow.writers.buckets.modes import make_router
+from morrow.writers.commit.conflicts import find_stale_indexes
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.premise import guard_read, make_request
 from morrow.writers.commit.table_commit import TableCommit
@@ -206,7 +207,12 @@ class RowChanges:
             group = self._updates.pop(name)
             written = write_updated_columns(self._target, group, plan)
             known = self._prepared.get(group.place) or self._make_message(group.place)
-            self._prepared[group.place] = msgspec.structs.replace(known, new_files=(*known.new_files, *written))
+            added = [(group.place.partition, file) for file in written]
+            stale = [each.file for each in find_stale_indexes(self._target, self._snapshot, added)]
+            gone = (*known.deleted_index_files, *(file for file in stale if file not in known.deleted_index_files))
+            self._prepared[group.place] = msgspec.structs.replace(
+                known, new_files=(*known.new_files, *written), deleted_index_files=gone
+            )
 
     def _check_deletable(self) -> None:
         if self._target.options.data_evolution and not self._target.write.deletion_vectors:
@@ -314,7 +320,8 @@ class RowChanges:
             files = tuple(file for file in state.files if file.file_name in dead)
             return msgspec.structs.replace(message, deleted_files=files)
         changes = self._marked(place, state, dead)
-        return msgspec.structs.replace(message, new_index_files=changes.new, deleted_index_files=changes.replaced)
+        gone = (*message.deleted_index_files, *changes.replaced)
+        return msgspec.structs.replace(message, new_index_files=changes.new, deleted_index_files=gone)
 
     def _marked(self, place: Placement, state: BucketState, dead: dict[str, list[Positions]]) -> IndexChanges:
         rolling = self._target.options.bucket == UNAWARE

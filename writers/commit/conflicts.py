@@ -21,13 +21,13 @@ any other (global indexes)                  the files that the commit deletes by
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from morrow.engine.errors import CommitConflict, InvalidArgument
+from morrow.engine.errors import CommitConflict, InvalidArgument, NotFound, Unsupported
 from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.file_formats import is_dedicated_file
 from morrow.engine.format.manifest_entries import (
@@ -35,10 +35,17 @@ from morrow.engine.format.manifest_entries import (
     DELETE,
     DELETION_VECTORS_INDEX,
     HASH_INDEX,
+    DataFileMeta,
     IndexEntry,
+    IndexFileMeta,
+    index_entries_of,
     index_frame,
+    to_data_files,
 )
+from morrow.engine.format.snapshot import COMPACT, Snapshot
 from morrow.engine.names import ADDS, ALONE, BASE, CHANGED, DELETED_FIRST, DELETES, KIND, VECTOR
+from morrow.engine.options.declared.features import GLOBAL_INDEX_COLUMN_UPDATE_ACTION
+from morrow.engine.plan.manifests import list_delta_manifests, read_index_entries, read_manifest_entries
 from morrow.engine.plan.sections import number_buckets, rank_keys
 from morrow.writers.commit.base_entries import IDENTITY
 from morrow.writers.commit.messages import FirstSequenceNumber, LookupFiles
@@ -46,6 +53,7 @@ from morrow.writers.commit.premise import Misplaced
 from morrow.writers.target import WriteTarget
 
 ADVICE = "somebody else committed to the same files first: read the table again and retry"
+THROW_ERROR, IGNORE = "throw_error", "ignore"
 LEVEL = ["_PARTITION", "_BUCKET", "_LEVEL"]
 
 
@@ -203,11 +211,11 @@ def _check_row_ids(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame,
 
     With `next_row_id`, files for older rows must belong to files of `base` with exactly these rows.
     """
-    added = delta.filter((delta["_KIND"] == ADD) & delta["_FIRST_ROW_ID"].is_not_null())
-    if not added.height:
-        return
-    gone = delta.filter(delta["_KIND"] == DELETE)["_FILE_NAME"]
     columns = ["_FILE_NAME", "_PARTITION", "_BUCKET", "_FIRST_ROW_ID", "_ROW_COUNT"]
+    named = delta.filter(delta["_FIRST_ROW_ID"].is_not_null())
+    added, gone = named.filter(named["_KIND"] == ADD), named.filter(named["_KIND"] == DELETE)["_FILE_NAME"]
+    if not named.height:
+        return
     kept = base.filter(base["_FIRST_ROW_ID"].is_not_null() & ~base["_FILE_NAME"].is_in(gone.implode()))
     living = pl.concat([kept.select(columns), added.select(columns)]).sort("_FIRST_ROW_ID", "_ROW_COUNT")
     dedicated = pl.Series(map(is_dedicated_file, living["_FILE_NAME"]), dtype=pl.Boolean)
@@ -218,8 +226,13 @@ def _check_row_ids(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame,
     meets = (first[1:] <= np.maximum.accumulate(last)[:-1]) & ~same
     if meets.any():
         raise _make_row_error(target, whole.row(int(np.argmax(meets)) + 1, named=True), "overlap those of other files")
+    ranges = ["_PARTITION", "_BUCKET", "_FIRST_ROW_ID", "_ROW_COUNT"]
+    deleted = named.filter(named["_KIND"] == DELETE).select(ranges).unique()
+    left = kept.join(deleted.join(added, on=ranges, how="anti"), on=ranges, how="semi")
+    left = left.filter(~pl.Series(map(is_dedicated_file, left["_FILE_NAME"]), dtype=pl.Boolean))
+    if left.height:
+        raise _make_row_error(target, left.row(0, named=True), "lose the files of their other columns")
     if next_row_id is not None:
-        ranges = ["_PARTITION", "_BUCKET", "_FIRST_ROW_ID", "_ROW_COUNT"]
         normal = added.filter(~pl.Series(map(is_dedicated_file, added["_FILE_NAME"]), dtype=pl.Boolean))
         older = normal.filter(normal["_FIRST_ROW_ID"] < next_row_id)
         alone = older.join(kept.select(ranges), on=ranges, how="anti")
@@ -250,6 +263,90 @@ def _find_overlap(target: WriteTarget, living: pl.DataFrame) -> tuple[dict[str, 
         return None
     at = int(np.argmax(meet))
     return living.row(int(order[at]), named=True), living.row(int(order[at + 1]), named=True)
+
+
+def check_columns(
+    target: WriteTarget, latest: Snapshot, planned_on: int, added: Iterable[tuple[bytes, DataFileMeta]]
+) -> None:
+    """Check that nobody has written the same columns of the same rows since the snapshot `planned_on`, as Java does.
+
+    Args:
+        added: partitions with files of columns of older rows.
+
+    Raises:
+        CommitConflict: another commit has, or snapshots in between have expired.
+    """
+    metadata = target.metadata
+    own = [(file.first_row_id or 0, file.row_count, set(_list_written_ids(target, file))) for _, file in added]
+    try:
+        end = metadata.snapshot(planned_on).next_row_id or 0
+        later = [metadata.snapshot(number) for number in range(planned_on + 1, latest.id + 1)] if own else []
+    except NotFound as error:
+        raise CommitConflict(f"{target.where}: snapshots expired while rows were read ({error}); {ADVICE}") from error
+    for snapshot in later:
+        if snapshot.commit_kind == COMPACT:
+            continue
+        for frame in read_manifest_entries(metadata, list_delta_manifests(metadata, snapshot)):
+            older = frame.filter(pl.col("_FIRST_ROW_ID") < end)
+            for first, rows, ids in own if older.height else ():
+                begins, ends = pl.col("_FIRST_ROW_ID") < first + rows, pl.col("_FIRST_ROW_ID") + pl.col("_ROW_COUNT")
+                met = to_data_files(older.filter(begins, ends > first))
+                if any(not ids.isdisjoint(_list_written_ids(target, file)) for file in met):
+                    raise CommitConflict(
+                        f"{target.where}: snapshot {snapshot.id} wrote the same columns of the row ids {first} to "
+                        f"{first + rows - 1}; {ADVICE}"
+                    )
+
+
+def _list_written_ids(target: WriteTarget, file: DataFileMeta) -> Iterator[int]:
+    """Yield the ids of the columns that a file holds."""
+    fields = target.metadata.schema(file.schema_id).fields
+    return (field.id for field in fields if file.write_cols is None or field.name in file.write_cols)
+
+
+# --- global indexes ---
+
+
+def list_global_indexes(target: WriteTarget, snapshot: Snapshot | None, partition: bytes) -> list[IndexFileMeta]:
+    """Return the global indexes of a partition."""
+    index = None if snapshot is None else read_index_entries(target.metadata, snapshot)
+    if index is None:
+        return []
+    own = index["_GLOBAL_INDEX"].is_not_null() & (index["_PARTITION"] == pl.lit(partition, pl.Binary))
+    return [entry.file for entry in index_entries_of(index.filter(own))]
+
+
+def find_stale_indexes(
+    target: WriteTarget, snapshot: Snapshot | None, changed: Iterable[tuple[bytes, DataFileMeta]]
+) -> list[IndexEntry]:
+    """Return the global indexes of `snapshot` on columns that files of columns change in their partition.
+
+    Args:
+        changed: partitions with files of columns of older rows.
+
+    Raises:
+        Unsupported: there are any, unless ``global-index.column-update-action`` says otherwise.
+    """
+    action = target.write.given.get(GLOBAL_INDEX_COLUMN_UPDATE_ACTION)
+    index = None if snapshot is None else read_index_entries(target.metadata, snapshot)
+    if index is None or action == IGNORE or not index["_GLOBAL_INDEX"].is_not_null().any():
+        return []
+    ids: dict[bytes, set[int]] = {}
+    for partition, file in changed:
+        ids.setdefault(partition, set()).update(_list_written_ids(target, file))
+    kept = index.filter(index["_GLOBAL_INDEX"].is_not_null())
+    columns = kept["_GLOBAL_INDEX"].struct
+    extra = (each or [] for each in columns.field("_EXTRA_FIELD_IDS").to_list())
+    indexed = zip(kept["_PARTITION"].to_list(), columns.field("_INDEX_FIELD_ID").to_list(), extra)
+    stale = [not ids.get(partition, set()).isdisjoint((one, *others)) for partition, one, others in indexed]
+    found = index_entries_of(kept.filter(pl.Series(stale, dtype=pl.Boolean)))
+    if found and action == THROW_ERROR:
+        raise Unsupported(
+            "an update of a column with a global index, which would be wrong then,",
+            where=target.where,
+            hint=f"drop the index first, or set {GLOBAL_INDEX_COLUMN_UPDATE_ACTION} = drop_partition_index",
+        )
+    return found
 
 
 # --- deletion vectors of tables without buckets ---

@@ -147,7 +147,8 @@ class CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
     compaction (None: no keys were looked up). `based_on` identifies, by its delta manifest list, the snapshot whose
     greatest sequence number the rows continue (None: unknown). `routed_on` identifies the snapshot that was read to
     assign keys to buckets one by one ("": a table without snapshots; None: buckets are computed from the hash).
-    `compact_numbered_from` is the least sequence number that compaction has assigned to rows without one.
+    `compact_numbered_from` is the least sequence number that compaction has assigned to rows without one. `planned_on`
+    is the id of the snapshot whose rows new columns were computed from (None: the commit has a premise).
     """
 
     partition: bytes
@@ -167,11 +168,12 @@ class CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
     based_on: str | None = None
     routed_on: str | None = None
     compact_numbered_from: int | None = None
+    planned_on: int | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was written."""
-        groups = (getattr(self, name) for name in self.__struct_fields__[3:-4])
+        groups = (getattr(self, name) for name in self.__struct_fields__[3:-5])
         return not any(groups)
 
 
@@ -213,6 +215,7 @@ class Changes:
     index: tuple[IndexEntry, ...] = ()
     looked_at: tuple[LookupFiles, ...] = ()
     numbered_from: tuple[FirstSequenceNumber, ...] = ()
+    planned_on: int | None = None
 
     @cached_property
     def entries(self) -> pl.DataFrame:
@@ -248,13 +251,15 @@ def make_append_changes(messages: Iterable[CommitMessage]) -> Changes:
     files: list[ManifestEntry] = []
     changelog: list[ManifestEntry] = []
     index: list[IndexEntry] = []
+    planned: list[int] = []
     for message in messages:
+        planned += [] if message.planned_on is None else [message.planned_on]
         files += _make_entries(EntryKind.ADD, message, message.new_files)
         files += _make_entries(EntryKind.DELETE, message, message.deleted_files)
         changelog += _make_entries(EntryKind.ADD, message, message.changelog_files)
         index += _index(EntryKind.DELETE, message, message.deleted_index_files)
         index += _index(EntryKind.ADD, message, message.new_index_files)
-    return Changes(tuple(files), tuple(changelog), tuple(index))
+    return Changes(tuple(files), tuple(changelog), tuple(index), planned_on=min(planned, default=None))
 
 
 def make_compact_changes(messages: Sequence[CommitMessage]) -> Changes:

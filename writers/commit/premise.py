@@ -87,7 +87,7 @@ class Premise:
         if (entries["_KIND"] == DELETE).any():
             return True
         if target.options.data_evolution:
-            old = entries["_FIRST_ROW_ID"] < ((previous.next_row_id if previous else None) or 0)
+            old = (entries["_FIRST_ROW_ID"] < ((previous.next_row_id if previous else None) or 0)).fill_null(False)
             if self._reads_columns(target, entries.filter(old)):
                 return True
             entries = entries.filter(~old)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import msgspec
 import polars as pl
 
-from morrow.engine.errors import FileMissing, InvalidArgument
+from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument
 from morrow.engine.format.file_formats import BLOB, VECTOR_INFIX
 from morrow.engine.format.manifest_entries import (
     ADD,
@@ -35,7 +35,14 @@ from morrow.engine.io.store import call_both
 from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.manifests import list_manifests, read_index_entries
 from morrow.writers.commit.base_entries import SIMPLE_COLUMNS, BaseEntries
-from morrow.writers.commit.conflicts import check_conflicts, check_lookup_files, check_numbers, combine_index_files
+from morrow.writers.commit.conflicts import (
+    check_columns,
+    check_conflicts,
+    check_lookup_files,
+    check_numbers,
+    combine_index_files,
+    find_stale_indexes,
+)
 from morrow.writers.commit.manifests import ManifestWriter, merge_manifests
 from morrow.writers.commit.messages import Changes, Tally, find_running_tally
 from morrow.writers.commit.premise import Premise
@@ -116,8 +123,21 @@ class Preparer:
             delta_index=index_frame(changes.index) if watched else None,
             next_row_id=None if request.kind == COMPACT else latest.next_row_id,
         )
+        if changes.adds_columns and request.kind != COMPACT:
+            self._check_columns(changes, latest)
         check_lookup_files(self._target, self._base.at(latest, changes.partitions), changes.looked_at)
         check_numbers(self._target, self._base.at(latest, changes.partitions), changes.numbered_from)
+
+    def _check_columns(self, changes: Changes, latest: Snapshot) -> None:
+        """Raise `CommitConflict` if others have written the columns that change, or built a global index on them."""
+        files = (each for each in changes.files if each.kind == EntryKind.ADD and each.file.first_row_id is not None)
+        added = [(each.partition, each.file) for each in files]
+        if changes.planned_on is not None:
+            check_columns(self._target, latest, changes.planned_on, added)
+        dropped = {entry.file.file_name for entry in changes.index if entry.kind == EntryKind.DELETE}
+        stale = [entry.file for entry in find_stale_indexes(self._target, latest, added)]
+        if new := [file.file_name for file in stale if file.file_name not in dropped]:
+            raise CommitConflict(f"{self._target.where}: another commit built the global index {new[0]}; retry")
 
     def delta(self, changes: Changes, latest: Snapshot | None, written: list[str]) -> Delta:
         """Write the manifests and manifest lists of the changes."""

@@ -12,12 +12,14 @@ import json
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as make_field
 
 import msgspec
 
 from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot
+from morrow.engine.format.types import DataField
 from morrow.engine.io.store import read_each
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.commit.premise import ADVICE, Premise
@@ -38,8 +40,8 @@ HASH_DIGITS = 16
 class Record:
     """The files that the snapshots of a table say are loaded, by hashes, and the versions of begun imports."""
 
-    files: Mapping[bytes, bytes] = field(default_factory=dict)
-    begun: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[bytes, bytes] = make_field(default_factory=dict)
+    begun: Mapping[str, str] = make_field(default_factory=dict)
 
     @classmethod
     def of(cls, metadata: TableMetadata) -> Record:
@@ -110,6 +112,20 @@ class SourceFile:
     def base(self) -> str:
         """The last segment of the path."""
         return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The rows of a file, how many of them are errors, and the first error."""
+
+    rows: int = 0
+    errors: int = 0
+    first_error: str | None = None
+
+
+def describe_cast_error(field: DataField, value: object) -> str:
+    """Return the first error of a file whose value cannot be cast."""
+    return f"Cast failure in column {field.name!r}: '{value}' is no {field.type}"
 
 
 class _Load(msgspec.Struct, rename="camel"):

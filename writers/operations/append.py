@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.errors import AlreadyExists, CommitConflict, InvalidArgument
+from morrow.engine.arguments import check_texts
+from morrow.engine.errors import AlreadyExists, ColumnNotFound, CommitConflict, InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.names import SOURCE, col
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.polars_versions import export_frame
+from morrow.engine.polars_versions import export_frame, import_array
 from morrow.engine.schema.columns import read_columns
 from morrow.engine.schema.evolution import commit_changes
 from morrow.engine.schema.schema_changes import AddColumn
@@ -29,6 +31,9 @@ from morrow.writers.ingest.conversion import NULL, Kinds, Missing
 from morrow.writers.ingest.sources import Piece, Source, open_source
 from morrow.writers.operations.write_session import OvertakenError, WriteSession
 from morrow.writers.target import WriteTarget
+
+if TYPE_CHECKING:
+    from morrow.writers.operations.merge import Merge
 
 
 @record_operation(Operation.WRITE)
@@ -123,17 +128,52 @@ def upsert_rows(
     data: object,
     kinds: Kinds = None,
     *,
+    key: str | Sequence[str] | None = None,
     missing: Missing = NULL,
     schema_mode: SchemaMode = None,
 ) -> Snapshot | None:
-    """Append rows to a keyed table; see `append_rows`.
+    """Append rows to a keyed table, see `append_rows`; or update or insert them by the columns `key`.
 
     Raises:
-        InvalidArgument: the table is without a primary key.
+        InvalidArgument: the table is without a primary key, or has one besides `key`. Others: as `append_rows`.
     """
+    if not target.keyed and key is not None:
+        return _upsert_by_columns(target, data, kinds, check_texts(key, "upsert: key"), schema_mode)
     if not target.keyed:
-        raise InvalidArgument(f"{target.where}: it has no primary key to upsert by; use Table.append or Table.merge")
+        hint = "give key=[...], or use Table.append or Table.merge"
+        raise InvalidArgument(f"{target.where}: it has no primary key to upsert by; {hint}")
+    if key is not None and {*check_texts(key, "upsert: key")} != {*target.schema.primary_keys}:
+        raise InvalidArgument(f"{target.where}: rows are upserted by the primary key; leave out key={key!r}")
     return append_rows(target, data, kinds, missing=missing, schema_mode=schema_mode)
+
+
+def _upsert_by_columns(
+    target: WriteTarget, data: object, kinds: Kinds, key: Sequence[str], schema_mode: SchemaMode
+) -> Snapshot | None:
+    """Update the rows that are equal in these columns, and insert the others; of equal rows of `data`, the last."""
+    if kinds is not None:
+        raise InvalidArgument(f"{target.where}: upsert: kinds go with a primary key only; use Table.merge")
+    target, data = add_missing_columns(target, data, kinds, schema_mode)
+    return make_upsert(target, data, key).execute()
+
+
+def make_upsert(target: WriteTarget, data: object, key: Sequence[str], set: Sequence[str] | None = None) -> Merge:
+    """Return the merge that upserts rows by columns; `set` are the columns that matched rows get, None: all."""
+    from morrow.writers.operations.merge import Merge, read_source
+
+    source = read_source(target, data)
+    for name in key:
+        target.schema.column(name)
+        if name not in source.column_names:
+            raise ColumnNotFound(f"{target.where}: upsert by {name!r}: the rows have {', '.join(source.column_names)}")
+    numbers = pl.DataFrame({str(i): import_array(source.column(name)) for i, name in enumerate(key)})
+    alone = pl.any_horizontal(pl.col(numbers.columns).is_null()) | pl.struct(numbers.columns).is_last_distinct()
+    last = numbers.with_row_index("row").filter(alone)["row"]
+    merge = Merge(target, source.take(last.to_arrow()), key)
+    changed = [name for name in (source.column_names if set is None else set) if name not in key]
+    if changed:
+        merge = merge.when_matched_update({name: col(f"{SOURCE}.{name}") for name in changed})
+    return merge.when_not_matched_insert()
 
 
 SchemaMode: TypeAlias = Literal["merge"] | None

@@ -22,7 +22,13 @@ from morrow.engine.plan.filter import FilterLike
 from morrow.engine.progress import expect, is_shown
 from morrow.engine.structs import replace
 from morrow.writers.append.bucket_compaction import pick_full, pick_window
-from morrow.writers.append.compaction import compact_append, enable_compaction, load_vectors, pick_packs
+from morrow.writers.append.compaction import (
+    compact_append,
+    enable_compaction,
+    load_vectors,
+    materialize_append,
+    pick_packs,
+)
 from morrow.writers.append.sort_compaction import ORDER, sort_compact
 from morrow.writers.append.writer import UNAWARE
 from morrow.writers.buckets.bucket_state import BucketState, filter_bucket_numbers, restore_partitions
@@ -68,6 +74,24 @@ def compact_table(
         snapshot = target.metadata.latest_snapshot()
         partitions = choose_partitions(target, snapshot, partition, where)
         return compact_partitions(target, snapshot, partitions, full=full, order_by=columns, strategy=strategy or ORDER)
+
+    return retry_compaction(target, once)
+
+
+def materialize_vectors(
+    target: WriteTarget, partition: Mapping[str, object] | None = None, where: FilterLike = None
+) -> Snapshot | None:
+    """Rewrite rows beside deleted ones; see `Table.materialize_deletion_vectors`."""
+    if not target.options.data_evolution:
+        hint = "Table.compact removes deleted rows from other tables"
+        raise Unsupported("materialize_deletion_vectors without data evolution", where=target.where, hint=hint)
+
+    def once() -> Snapshot | None:
+        snapshot = target.metadata.latest_snapshot()
+        partitions = choose_partitions(target, snapshot, partition, where)
+        with guard_compaction(target.metadata, snapshot):
+            messages = [] if partitions == [] else materialize_append(target, snapshot, partitions)
+        return commit_once(commit_with_maintenance(target), messages, BATCH_COMMIT_IDENTIFIER)
 
     return retry_compaction(target, once)
 

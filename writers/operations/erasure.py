@@ -41,7 +41,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.redaction import clean_text, escape_to_line
 from morrow.engine.units import format_count
 from morrow.readers.expressions.polars import filter_rows
-from morrow.writers.append.bucket_compaction import AppendFiles
+from morrow.writers.append.bucket_compaction import AppendFiles, list_carried_fields
 from morrow.writers.append.writer import UNAWARE
 from morrow.writers.buckets.bucket_state import BucketState, restore_partitions
 from morrow.writers.commit import messages as tally
@@ -224,11 +224,10 @@ def _parse_condition(target: WriteTarget, condition: FilterLike) -> Filter:
 
 
 def _check_rewritable(metadata: TableMetadata) -> None:
-    """Raise `Unsupported` for tables whose rows have ids, or whose files hold some columns of rows alone."""
-    options = metadata.options(metadata.latest_schema())
-    if options.row_tracking or options.data_evolution:
+    """Raise `Unsupported` for tables with data evolution, where positions in files are row ids."""
+    if metadata.options(metadata.latest_schema()).data_evolution:
         raise Unsupported(
-            "erasing rows of a table with row tracking, whose rewritten files would have to keep row ids,",
+            "erasing rows of a table with data evolution, whose files cannot lose rows,",
             where=metadata.where,
             hint="append the rows that stay to a new table, and drop this one",
         )
@@ -361,9 +360,10 @@ class _BranchRewrite:
             if file.file_name not in held:
                 continue
             rows = self._others(AppendFiles(self.target, place, (file,), vectors).frames())
-            first = file.min_sequence_number
+            first, columns = file.min_sequence_number, list_carried_fields(self.target)
+            source = FileSource.COMPACT
             after += write_files(
-                self.target, place, rows, level=file.level, source=FileSource.COMPACT, first_sequence=first
+                self.target, place, rows, level=file.level, source=source, first_sequence=first, columns=columns
             )
             before.append(file)
 

@@ -33,7 +33,7 @@ from morrow.readers.expressions.duckdb_queries import run_query
 from morrow.readers.expressions.sql import quote_identifier, rename_row_columns
 from morrow.writers.append.row_level import MatchingRows, RowChanges
 from morrow.writers.commit import messages as tally
-from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, Operation, record_operation
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage, Operation, record_operation
 from morrow.writers.commit.premise import Premise
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.ingest.sources import is_of_pandas, open_source
@@ -138,18 +138,29 @@ def _list_columns(merge: CompiledMerge) -> frozenset[str] | None:
 
 
 def _try_merge(merge: CompiledMerge, premise: Premise) -> Snapshot | None:
+    with make_sink(merge.target, premise, _list_columns(merge)) as sink:
+        _fill_sink(merge, sink)
+        return sink.commit()
+
+
+def prepare_merge(merge: CompiledMerge, snapshot: Snapshot | None) -> list[CommitMessage]:
+    """Return the changes of a merge of an append table as messages. Raises as `Merge.execute`."""
+    with _AppendSink(merge.target, Premise(snapshot, _build_filter(merge)), _list_columns(merge)) as sink:
+        _fill_sink(merge, sink)
+        return sink.messages()
+
+
+def _fill_sink(merge: CompiledMerge, sink: MergeSink) -> None:
     target, source = merge.target, merge.source
     matched = np.zeros(source.num_rows, bool)
     tally.count(inserted=0, updated=0, deleted=0)
-    with make_sink(target, premise, _list_columns(merge)) as sink:
-        for rows, take in sink.read():
-            _merge_batch(merge, rows, take, matched, sink)
-        fresh = source.filter(pa.array(~matched))
-        for step, chosen in _choose_rows(merge.of(UNMATCHED), {SOURCE: fresh}):
-            new = _build_new_rows(target, step, {SOURCE: fresh.take(chosen)}, None)
-            sink.insert(new)
-            tally.count(inserted=new.num_rows)
-        return sink.commit()
+    for rows, take in sink.read():
+        _merge_batch(merge, rows, take, matched, sink)
+    fresh = source.filter(pa.array(~matched))
+    for step, chosen in _choose_rows(merge.of(UNMATCHED), {SOURCE: fresh}):
+        new = _build_new_rows(target, step, {SOURCE: fresh.take(chosen)}, None)
+        sink.insert(new)
+        tally.count(inserted=new.num_rows)
 
 
 def _build_filter(merge: CompiledMerge) -> Filter:
@@ -302,7 +313,7 @@ def compile_merge(
     """Check a merge and compile its clauses; raise as `Merge.execute`."""
     if not clauses:
         raise InvalidArgument("merge: say what to do: when_matched_update, when_not_matched_insert and so on")
-    source = _read_source(target, given)
+    source = read_source(target, given)
     fields = {
         field.name: field for field in (*target.schema.fields, *list_tracked_fields(target.schema, target.options))
     }
@@ -325,7 +336,7 @@ def compile_merge(
     return CompiledMerge(target, source, on, steps, read)
 
 
-def _read_source(target: WriteTarget, data: object) -> pa.Table:
+def read_source(target: WriteTarget, data: object) -> pa.Table:
     # In pandas, floats may be integers with nulls, and timestamps may be dates, as the table's columns say.
     source = open_source(data, target.schema.fields if is_of_pandas(data) else ())
     pieces = [piece if isinstance(piece, pa.Table) else export_frame(piece) for piece in source.pieces]
@@ -448,11 +459,12 @@ class _AppendSink:
         assert isinstance(found, MatchingRows)
         self._changes.delete(found)
 
+    def messages(self) -> list[CommitMessage]:
+        return self._changes.messages()
+
     def commit(self) -> Snapshot | None:
-        messages = self._changes.messages()
-        return commit_once(
-            commit_with_maintenance(self._target), messages, BATCH_COMMIT_IDENTIFIER, premise=self._premise
-        )
+        commits, identifier = commit_with_maintenance(self._target), BATCH_COMMIT_IDENTIFIER
+        return commit_once(commits, self.messages(), identifier, premise=self._premise)
 
     def __enter__(self) -> _AppendSink:
         self._changes.__enter__()

@@ -11,23 +11,30 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.schema import ROW_ID, ROW_ID_FIELD, TRACKED
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.merge.spec import ColumnMerge, MergeSpec, SequenceGroup
-from morrow.engine.names import col, reserve_name
-from morrow.engine.plan.filter import FilterLike, parse_filter
+from morrow.engine.names import col, cols, reserve_name
+from morrow.engine.options.declared.table import ROW_TRACKING_ENABLED
+from morrow.engine.plan.filter import Filter, FilterLike, parse_filter
+from morrow.engine.plan.predicate import Leaf, Op, combine_predicates
 from morrow.engine.plan.scan_plan import list_tracked_fields
-from morrow.engine.polars_versions import import_array
+from morrow.engine.polars_versions import export_frame, import_array
+from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.masks.ordering import to_sortable
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
 from morrow.writers.commit import messages as tally
-from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, Operation, record_operation
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage, Operation, record_operation
 from morrow.writers.commit.premise import Premise
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
+from morrow.writers.ingest.conversion import cast_lossless, convert_rows
+from morrow.writers.ingest.sources import open_source
 from morrow.writers.operations.expressions import Expression, Value, check_expression, evaluate_expressions
 from morrow.writers.operations.isolation import check_rows as checked_rows
 from morrow.writers.operations.isolation import read_rows_where, run_serially, set_row_kind
@@ -82,6 +89,78 @@ def _replace_rows(target: WriteTarget, expressions: Mapping[str, Expression], pr
     read = named if known else None
     messages = update_where(target, premise.read, assign, premise.filter, expressions.keys(), read)
     return commit_once(commit_with_maintenance(target), messages, BATCH_COMMIT_IDENTIFIER, premise=premise)
+
+
+@record_operation(Operation.UPDATE)
+def update_rows_by_id(target: WriteTarget, data: object) -> Snapshot | None:
+    """Update rows of a table with row tracking: ``_ROW_ID`` says which, all other columns are set.
+
+    Raises:
+        InvalidArgument: no row tracking, no column to set, an id that is null, twice there, or of no row.
+        ColumnNotFound, Unsupported, CommitConflict: as `update_rows`.
+    """
+    rows = read_row_values(target, data)
+    if not rows.height:
+        return None
+    filter = build_row_filter(rows)
+    columns = frozenset(rows.columns) - {ROW_ID}
+
+    def attempt(premise: Premise) -> Snapshot | None:
+        tally.count(updated=rows.height)
+        messages = set_row_values(target, premise.read, rows)
+        return commit_once(commit_with_maintenance(target), messages, BATCH_COMMIT_IDENTIFIER, premise=premise)
+
+    return run_serially(target, filter, attempt, columns)
+
+
+def read_row_values(target: WriteTarget, data: object) -> pl.DataFrame:
+    """Return the rows to set, sorted by `ROW_ID`, in the columns that the data has. Raises as `update_rows_by_id`."""
+    if not list_tracked_fields(target.schema, target.options):
+        raise InvalidArgument(f"{target.where}: its rows have no ids; set {ROW_TRACKING_ENABLED} when it is created")
+    source = open_source(data, (*target.schema.fields, ROW_ID_FIELD))
+    if ROW_ID not in source.names:
+        raise InvalidArgument(f"{target.where}: update by row ids: the rows lack the column {ROW_ID}")
+    names = [name for name in source.names if name not in {field.name for field in TRACKED}]
+    if not names:
+        raise InvalidArgument(f"{target.where}: update by row ids: the rows have no column to set")
+    pieces = [piece if isinstance(piece, pa.Table) else export_frame(piece) for piece in source.pieces]
+    whole = pa.concat_tables(pieces) if pieces else pa.table({name: pa.nulls(0) for name in source.names})
+    ids = import_array(cast_lossless(whole.column(ROW_ID), ROW_ID_FIELD, 0)).alias(ROW_ID)
+    if ids.null_count() or ids.is_duplicated().any():
+        problem = "null" if ids.null_count() else f"{ids.filter(ids.is_duplicated())[0]} twice"
+        raise InvalidArgument(f"{target.where}: update by row ids: {ROW_ID} is {problem}")
+    frames = list(convert_rows(target, whole.select(names), columns=names, partial=True))
+    rows = pl.concat(frames) if frames else pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
+    return rows.hstack([ids]).sort(ROW_ID)
+
+
+def build_row_filter(rows: pl.DataFrame) -> Filter:
+    """Return a filter that is true for the rows with these ids, and for few others."""
+    bounds = combine_predicates(Leaf(ROW_ID, Op.GE, (rows[ROW_ID][0],)), Leaf(ROW_ID, Op.LE, (rows[ROW_ID][-1],)))
+    return Filter(bounds, (), frozenset((ROW_ID,)), str(bounds))
+
+
+def set_row_values(target: WriteTarget, snapshot: Snapshot | None, rows: pl.DataFrame) -> list[CommitMessage]:
+    """Set the columns of rows, which are sorted by `ROW_ID`; return the messages. Raises as `update_rows_by_id`."""
+    from morrow.writers.append.row_level import RowChanges
+
+    ids, names = rows[ROW_ID].to_numpy(), [name for name in rows.columns if name != ROW_ID]
+    keys = target.schema.partition_keys
+    # Files of columns hold the new values alone; other files hold whole rows.
+    read = (*keys, *names[:1]) if target.options.data_evolution else tuple(target.schema.by_name)
+    found = np.zeros(rows.height, bool)
+    with RowChanges(target, snapshot) as changes:
+        for old in changes.matching(build_row_filter(rows), tuple(dict.fromkeys(read))):
+            at = np.searchsorted(ids, old.rows[ROW_ID].to_numpy())
+            hit = np.flatnonzero(ids[np.minimum(at, len(ids) - 1)] == old.rows[ROW_ID].to_numpy())
+            found[at[hit]] = True
+            chosen = replace(old, rows=old.rows[hit])
+            new = chosen.rows.select(cols(name for name in old.rows.columns if name in target.schema.by_name))
+            values = rows[at[hit]]
+            changes.replace(chosen, new.with_columns(values.get_columns()).drop(ROW_ID), names)
+        if not found.all():
+            raise InvalidArgument(f"{target.where}: there is no row with the {ROW_ID} {ids[int(np.argmin(found))]}")
+        return changes.messages()
 
 
 def _upsert_rows(target: WriteTarget, expressions: Mapping[str, Expression], premise: Premise) -> Snapshot | None:

@@ -78,14 +78,14 @@ BLOB_WRITE_NULL_ON_FETCH_FAILURE = declare_honoured(
     "blob-write-null-on-fetch-failure", BOOL, False, "Writes null where a blob cannot be had"
 )
 DATA_EVOLUTION_REASSIGN_SKIP_CONTIGUOUS_ROW_COUNT = declare_idle(
-    explain_dependency("data-evolution.enabled"),
+    "Morrow does not give new row ids",
     "data-evolution.reassign.skip-contiguous-row-count",
     LONG,
     1_000_000_000,
     "Rows in a row that keep their ids",
 )
 DATA_EVOLUTION_ROW_ID_CONFLICT_REWRITE_MAX_SIZE = declare_idle(
-    explain_dependency("data-evolution.enabled"),
+    "Morrow runs an update again after a conflict",
     "data-evolution.row-id-conflict-rewrite.max-size",
     MEMORY,
     256 << 20,
@@ -99,35 +99,35 @@ DATA_EVOLUTION_ROW_SIDECAR_ENABLED = declare_refused(
     "Writes rows beside columns",
 )
 DATA_EVOLUTION_ROW_SIDECAR_MAX_SELECTED_ROWS = declare_idle(
-    explain_dependency("data-evolution.enabled"),
+    explain_dependency("data-evolution.row-sidecar.enabled"),
     "data-evolution.row-sidecar.max-selected-rows",
     LONG,
     4096,
     "Rows up to which such files are read",
 )
 DATA_EVOLUTION_ROW_SIDECAR_MAX_SELECTION_RATIO = declare_idle(
-    explain_dependency("data-evolution.enabled"),
+    explain_dependency("data-evolution.row-sidecar.enabled"),
     "data-evolution.row-sidecar.max-selection-ratio",
     REAL,
     0.05,
     "Share of rows up to which such files are read",
 )
 DATA_EVOLUTION_MERGE_INTO_FILE_PRUNING = declare_idle(
-    explain_dependency("data-evolution.enabled"),
+    "Morrow prunes files always",
     "data-evolution.merge-into.file-pruning",
     BOOL,
     True,
     "Leaves files out of MERGE INTO",
 )
 DATA_EVOLUTION_MERGE_INTO_SOURCE_PERSIST = declare_idle(
-    explain_dependency("data-evolution.enabled"),
+    "Morrow reads the source of a merge once",
     "data-evolution.merge-into.source-persist",
     BOOL,
     False,
     "Keeps the source of MERGE INTO",
 )
 DATA_EVOLUTION_COMPACTION_REWRITE_ROW_IDS = declare_idle(
-    explain_dependency("data-evolution.enabled"),
+    "Morrow does not give new row ids",
     "data-evolution.compaction.rewrite-row-ids",
     BOOL,
     False,
@@ -256,10 +256,9 @@ GLOBAL_INDEX_THREAD_NUM = declare_idle(
 GLOBAL_INDEX_EXTERNAL_PATH = declare_idle(
     NO_INDEXES, "global-index.external-path", TEXT, None, "Folder of global indexes"
 )
-GLOBAL_INDEX_COLUMN_UPDATE_ACTION = declare_idle(
-    NO_INDEXES,
+GLOBAL_INDEX_COLUMN_UPDATE_ACTION = declare_honoured(
     "global-index.column-update-action",
-    make_choice("throw_error", "drop_partition_index"),
+    make_choice("throw_error", "drop_partition_index", "ignore"),
     "throw_error",
     "What happens to a global index when its column is updated",
 )

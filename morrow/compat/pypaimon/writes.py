@@ -5,16 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import polars as pl
 import pyarrow as pa
 
-from morrow.compat.pypaimon.predicates import PredicateBuilder
+from morrow.compat.pypaimon.predicates import Predicate, PredicateBuilder
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.schema import ROW_ID, TRACKED
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.types import DataField
+from morrow.engine.names import POSITION
+from morrow.engine.plan.filter import NO_FILTER, Filter, parse_filter
+from morrow.engine.plan.scan_plan import list_tracked_fields
 from morrow.engine.plugins import require_extra
 from morrow.engine.redaction import suggest_name
+from morrow.engine.structs import replace
+from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.tables.writer import CommitMessage, Committer, Writer
+from morrow.writers.append.row_level import RowChanges, delete_where
+from morrow.writers.operations.append import make_upsert
+from morrow.writers.operations.isolation import check_rows
+from morrow.writers.operations.merge import compile_merge, prepare_merge
 from morrow.writers.operations.overwrite import commit_overwrite
 from morrow.writers.operations.partition_filters import parse_partition_spec
 from morrow.writers.operations.table_writer import TableWriter
+from morrow.writers.operations.update import build_row_filter, read_row_values, set_row_values
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
@@ -58,8 +72,7 @@ class TableWrite:
 
     def write_row(self, row: Any) -> None:
         """Write one row: a dict by column, or values in the order of the columns."""
-        named = row if isinstance(row, Mapping) else dict(zip(self._table.schema.names, getattr(row, "values", row)))
-        self.write_arrow(pa.Table.from_pylist([dict(named)], self._table.schema))
+        self.write_arrow(pa.Table.from_pylist([_name_values(row, self._table.schema.names)], self._table.schema))
 
     def with_write_type(self, write_cols: Sequence[str]) -> TableWrite:
         """Raise `Unsupported`, except for all columns."""
@@ -170,27 +183,137 @@ class StreamTableCommit(TableCommit):
         return self._committer.commit(commit_messages, commit_identifier, properties=snapshot_properties)
 
 
-class TableUpdate:
-    """An updater by row id, which Morrow does not have. Each method names what does the same."""
+Assignment = Any
+"""A literal, an Arrow array of the new values, or a function of an Arrow table that returns one."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
+
+class TableUpdate:
+    """An updater of tables with data evolution: its methods write files, and return messages to commit.
+
+    `merge_into` and `new_shard_updator` raise `Unsupported`.
+    """
+
+    def __init__(self, table: Table, commit_user: str | None = None) -> None:
+        self._table, self._commit_user = table, commit_user
+        self._columns: Sequence[str] | None = None
 
     def with_update_type(self, update_cols: Sequence[str]) -> TableUpdate:
-        """Check the columns to update."""
+        """Choose the columns to update."""
         names = self._table.schema.names
         for name in update_cols:
             if name not in names:
                 raise InvalidArgument(f"Column {name} is not in table schema; {suggest_name(name, names)}")
+        self._columns = None if len(update_cols) == len(names) else tuple(update_cols)
         return self
 
     def with_read_projection(self, projection: Sequence[str]) -> TableUpdate:
-        """Choose the columns that a shard reads."""
-        return self.with_update_type(projection)
+        """Check the columns that a shard reads."""
+        names = self._table.schema.names
+        for name in projection:
+            if name not in names:
+                raise InvalidArgument(f"Column {name} is not in table schema; {suggest_name(name, names)}")
+        return self
 
     def new_predicate_builder(self) -> PredicateBuilder:
         """Return a builder of predicates on the table's columns."""
         return PredicateBuilder(list(self._table.schema))
+
+    def update_by_arrow_with_row_id(self, table: pa.Table, commit_identifier: int = 0) -> list[CommitMessage]:  # noqa: ARG002
+        """Set the chosen columns, or all that the rows have, of rows by ``_ROW_ID``."""
+        target, snapshot = self._open()
+        chosen = [name for name in table.column_names if name != ROW_ID] if self._columns is None else self._columns
+        rows = read_row_values(target, table.select([name for name in (ROW_ID, *chosen) if name in table.column_names]))
+        return _plan(set_row_values(target, snapshot, rows), snapshot) if rows.height else []
+
+    def upsert_by_arrow_with_key(
+        self,
+        table: pa.Table,
+        upsert_keys: Sequence[str],
+        commit_identifier: int = 0,  # noqa: ARG002
+    ) -> list[CommitMessage]:
+        """Update the rows that are equal in these columns, and append the others."""
+        target, snapshot = self._open()
+        if not upsert_keys:
+            raise InvalidArgument("upsert_keys must not be empty")
+        merge = make_upsert(target, table, upsert_keys, self._columns)
+        compiled = compile_merge(target, merge.source, merge.on, merge.clauses)
+        return _plan(prepare_merge(compiled, snapshot), snapshot)
+
+    def upsert_by_key(self, rows: Any, upsert_keys: Sequence[str], commit_identifier: int = 0) -> list[CommitMessage]:
+        """Upsert rows: dicts, or rows whose values are in the order of the columns."""
+        several = rows if isinstance(rows, (list, tuple)) else [rows]
+        named = [_name_values(row, self._table.schema.names) for row in several]
+        if not named:
+            raise InvalidArgument("rows must not be empty")
+        data = pa.Table.from_pylist(named, self._table.schema)
+        return self.upsert_by_arrow_with_key(data, upsert_keys, commit_identifier)
+
+    def update_by_predicate(
+        self,
+        predicate: Predicate | None,
+        assignments: Mapping[str, Assignment],
+        commit_identifier: Any = None,
+        read_columns: Sequence[str] | None = None,
+    ) -> list[CommitMessage]:
+        """Set columns of the rows for which the predicate is true (None: all)."""
+        if not isinstance(commit_identifier, int) and commit_identifier is not None:
+            read_columns = commit_identifier
+        target, snapshot = self._open()
+        self._check_evolving(target, "update_by_predicate")
+        if not assignments:
+            raise InvalidArgument("assignments must not be empty.")
+        for name in assignments:
+            target.schema.column(name)
+            if name in target.schema.partition_keys:
+                raise InvalidArgument(f"update_by_predicate does not support updating partition column '{name}'.")
+        fields = tuple(target.schema.by_name[name] for name in assignments)
+        done = 0
+        with RowChanges(target, snapshot) as changes:
+            for found in changes.matching(_to_filter(target, predicate), tuple(target.schema.by_name)):
+                old = to_arrow_table(found.rows.drop(POSITION), (*target.schema.fields, *TRACKED))
+                seen = old.select([*(read_columns or target.schema.by_name), ROW_ID])
+                values = [_assign(assignments[field.name], field, seen, done) for field in fields]
+                new = old.select(list(target.schema.by_name))
+                for field, value in zip(fields, values):
+                    new = new.set_column(new.column_names.index(field.name), field.name, value)
+                changes.replace(found, check_rows(target, new), tuple(assignments))
+                done += found.rows.height
+            lengths = [len(each) for each in assignments.values() if isinstance(each, (pa.Array, pa.ChunkedArray))]
+            if any(length != done for length in lengths):
+                raise InvalidArgument(f"Assignment array length must match matched row count: {lengths[0]} != {done}.")
+            return _plan(changes.messages(), snapshot)
+
+    def delete_by_predicate(self, predicate: Predicate | None, commit_identifier: int = 0) -> list[CommitMessage]:  # noqa: ARG002
+        """Delete the rows for which the predicate is true (None: all)."""
+        target, snapshot = self._open()
+        self._check_evolving(target, "delete")
+        return _plan(delete_where(target, snapshot, _to_filter(target, predicate)), snapshot)
+
+    def delete_by_row_id(self, row_ids: Sequence[int], commit_identifier: int = 0) -> list[CommitMessage]:  # noqa: ARG002
+        """Delete rows by ``_ROW_ID``."""
+        target, snapshot = self._open()
+        self._check_evolving(target, "delete")
+        if not row_ids:
+            return []
+        if any(row_id is None for row_id in row_ids):
+            raise InvalidArgument(f"{ROW_ID} value must not be null.")
+        wanted = pl.Series(ROW_ID, row_ids, pl.Int64).unique().sort()
+        known = snapshot.next_row_id or 0 if snapshot is not None else 0
+        for row_id in (wanted[0], wanted[-1]):
+            if not 0 <= row_id < known:
+                raise InvalidArgument(f"Row ID {row_id} does not belong to any valid range: 0 to {known - 1}")
+        with RowChanges(target, snapshot) as changes:
+            for old in changes.matching(build_row_filter(wanted.to_frame()), tuple(target.schema.by_name)[:1]):
+                changes.delete(old.where(pl.col(ROW_ID).is_in(wanted.implode())))
+            return _plan(changes.messages(), snapshot)
+
+    def _open(self) -> tuple[WriteTarget, Snapshot | None]:
+        target = WriteTarget.of(self._table._metadata, self._commit_user)
+        return target, target.metadata.latest_snapshot()
+
+    def _check_evolving(self, target: WriteTarget, what: str) -> None:
+        if not target.options.data_evolution:
+            raise InvalidArgument(f"{what} requires 'data-evolution.enabled' = 'true'.")
 
     def __getattr__(self, name: str) -> Callable[..., NoReturn]:
         if name not in UPDATES:
@@ -202,21 +325,53 @@ class TableUpdate:
         return refuse
 
 
+def _name_values(row: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return a row, a mapping or values in the order of the columns, as a dict."""
+    return dict(row) if isinstance(row, Mapping) else dict(zip(names, getattr(row, "values", row)))
+
+
+def _plan(messages: Sequence[CommitMessage], snapshot: Snapshot | None) -> list[CommitMessage]:
+    """Return the messages, which others may overtake until they are committed."""
+    return [replace(message, planned_on=None if snapshot is None else snapshot.id) for message in messages]
+
+
+def _to_filter(target: WriteTarget, predicate: Predicate | None) -> Filter:
+    fields = (*target.schema.fields, *list_tracked_fields(target.schema, target.options))
+    return NO_FILTER if predicate is None else parse_filter(predicate.to_polars(), fields)
+
+
+def _assign(value: Assignment, field: DataField, rows: pa.Table, start: int) -> pa.ChunkedArray | pa.Array:
+    """Return the new values of a column for rows, of which `start` came before."""
+    kind = field.type.arrow()
+    if callable(value):
+        value = value(rows)
+        if not isinstance(value, (pa.Array, pa.ChunkedArray)):
+            raise InvalidArgument(
+                f"Callable assignment for {field.name} must return a pyarrow.Array or pyarrow.ChunkedArray."
+            )
+        if len(value) != rows.num_rows:
+            raise InvalidArgument(
+                f"Assignment array length must match matched row count: {len(value)} != {rows.num_rows}."
+            )
+    elif isinstance(value, (pa.Array, pa.ChunkedArray)):
+        value = value.slice(start, rows.num_rows)
+        value = pa.concat_arrays([*(value.chunks if isinstance(value, pa.ChunkedArray) else [value])])
+        if len(value) < rows.num_rows:
+            value = pa.concat_arrays([value, pa.nulls(rows.num_rows - len(value), value.type)])  # refused later
+    else:
+        literal = value.as_py() if isinstance(value, pa.Scalar) else value
+        return pa.array([literal] * rows.num_rows, kind)
+    return value.cast(kind)
+
+
 _UPDATE = "use table.morrow.update(set, where), or table.morrow.merge(source, on)"
-_DELETE = "use table.morrow.delete(condition)"
 UPDATES = {
-    "update_by_arrow_with_row_id": _UPDATE,
-    "update_by_arrow_batches_with_row_id": _UPDATE,
-    "new_update_by_row_id": _UPDATE,
+    "update_by_arrow_batches_with_row_id": "use table.morrow.update_rows(rows)",
+    "new_update_by_row_id": "use table.morrow.update_rows(rows)",
     "new_shard_updator": _UPDATE,
-    "update_by_predicate": _UPDATE,
-    "upsert_by_arrow_with_key": "give the table a primary key, and use table.morrow.upsert(rows)",
-    "upsert_by_key": "give the table a primary key, and use table.morrow.upsert(rows)",
-    "delete_by_predicate": _DELETE,
-    "delete_by_row_id": _DELETE,
     "merge_into": "use table.morrow.merge(source, on)",
 }
-"""The methods of pypaimon's TableUpdate, and what does the same in Morrow."""
+"""The methods of pypaimon's TableUpdate that Morrow lacks, and what does the same."""
 
 
 class WriteBuilder:
@@ -227,8 +382,8 @@ class WriteBuilder:
         self.commit_user = WriteTarget.of(table._metadata).commit_user
 
     def new_update(self) -> TableUpdate:
-        """Return an updater, whose methods raise `Unsupported`."""
-        return TableUpdate(self._table)
+        """Return an updater."""
+        return TableUpdate(self._table, self.commit_user)
 
 
 class BatchWriteBuilder(WriteBuilder):

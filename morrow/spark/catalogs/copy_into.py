@@ -26,7 +26,7 @@ from morrow.spark.writing.job import Commit
 from morrow.spark.writing.job import write as write_job
 from morrow.spark.writing.write import is_case_sensitive
 from morrow.statements import copy_into as rules
-from morrow.statements.copy_into import LOCAL, Tally, is_hidden
+from morrow.statements.copy_into import LOCAL, is_hidden
 from morrow.statements.copy_parser import (
     COMPRESSION,
     CSV,
@@ -45,7 +45,7 @@ from morrow.statements.copy_parser import (
 )
 from morrow.statements.statement import CopyFormat, CopyInto, CopyIntoLocation
 from morrow.writers.commit.premise import Premise
-from morrow.writers.history.load_history import SourceFile
+from morrow.writers.history.load_history import SourceFile, Tally, describe_cast_error
 from morrow.writers.target import WriteTarget, override_options
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class _Rows:
             values.append(f.expr(self._build_cast(f"c{at}", field, rows.schema[f"c{at}"].dataType)).alias(f"v{at}"))
         cast = rows.select("*", *values)
         for at, field in enumerate(self._fields):
-            before, after = rules.describe_cast_error(field, MARK).split(MARK)
+            before, after = describe_cast_error(field, MARK).split(MARK)
             said = f.concat(f.lit(before), f.expr(f"CAST(c{at} AS STRING)"), f.lit(after))
             error = error.when(f.col(f"c{at}").isNotNull() & f.col(f"v{at}").isNull(), said)
         return cast.select(*(f"v{at}" for at in range(len(self._fields))), FILE, error.alias(ERROR))

@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError
 
 from morrow.engine.catalog.databases import COMMENT, LOCATION, OWNER, has_properties
 from morrow.engine.catalog.names import SYSTEM_DATABASE
+from morrow.engine.catalog.protocol import has_format_tables
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.file_formats import find_format
@@ -81,7 +82,7 @@ def _make_table(place: Place, question: Question, name: str) -> None:
 
     full = build_full_name(question["namespace"], name)
     check_database(place, question["namespace"][0])
-    properties = question["properties"]
+    properties = _complete_properties(place, question)
     _check(place, properties)
     own = {k: v for k, v in properties.items() if k not in IGNORED and not k.startswith(OPTION)}
     check_no_secrets(own, full)
@@ -114,6 +115,20 @@ def _make_table(place: Place, question: Question, name: str) -> None:
     )
 
 
+def _complete_properties(place: Place, question: Question) -> dict[str, str]:
+    """Return the properties of a new table. USING a format of files makes a format table, if the catalog keeps them.
+
+    `saveAsTable` passes the session's default format if its caller names none, so that CREATE TABLE AS makes a Paimon
+    table of this format.
+    """
+    properties: dict[str, str] = question["properties"]
+    provider = properties.get("provider", "").lower()
+    is_default = "how" in question and provider == place.spark.conf.get(DEFAULT_SOURCE)
+    if provider not in FORMATS or is_default or TYPE.key in properties or not has_format_tables(place.catalog._catalog):
+        return properties
+    return {**properties, TYPE.key: FORMAT_TABLE}
+
+
 def check_database(place: Place, name: str) -> None:
     """Raise `DatabaseNotFound` if the database is missing. Creating a table creates only the database ``default``."""
     if name != DEFAULT_DATABASE and name not in place.catalog.databases():
@@ -127,7 +142,10 @@ def _check(place: Place, properties: dict[str, str]) -> None:
     is_default = provider == place.spark.conf.get(DEFAULT_SOURCE) and _is_format(provider)
     is_files = _is_of_files(properties) and provider in FORMATS
     if provider not in PROVIDERS and not is_default and not is_files:
-        raise Unsupported(f"a table USING {provider}", hint="write USING paimon, or leave it out")
+        hint = "write USING paimon, or leave it out"
+        if provider in FORMATS:
+            hint += "; catalogs with metastore=rest or hive keep format tables"
+        raise Unsupported(f"a table USING {provider}", hint=hint)
     for key in ("location", "external"):
         if key in properties:
             raise Unsupported("a table with a LOCATION of its own", hint="tables lie in the folder of their catalog")
@@ -190,7 +208,7 @@ def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
         made = load_table(place, question)
         _check_order(place, question, made)
         return {**made, "staged": {"how": "create"}}
-    if _is_of_files(question["properties"]):
+    if _is_of_files(_complete_properties(place, question)):
         raise Unsupported("REPLACE TABLE by a format table", hint="drop the table, and create it")
     place.catalog.check_replaceable()
     beside = f"{question['name']}-staged-{uuid.uuid4().hex[:12]}"

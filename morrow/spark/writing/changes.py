@@ -30,7 +30,6 @@ from morrow.spark.writing.job import Commit, write_files
 from morrow.spark.writing.job import write as write_job
 from morrow.spark.writing.tasks import VersionJob, name_new, name_old
 from morrow.spark.writing.write import Place, open_metadata
-from morrow.writers.append.bucket_compaction import check_rewritable
 from morrow.writers.append.row_level import RowChanges
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import ADVICE, Premise
@@ -271,16 +270,21 @@ def change_places(
     """Commit changed rows: the operation (INT), columns of the table, and `FILE_PATH` and `ROW_INDEX` of old rows.
 
     Raises:
-        Unsupported: a table whose rows have ids. CommitConflict: others have changed rows of the premise.
+        Unsupported: new versions of rows that have ids. CommitConflict: others have changed rows of the premise.
         Others: as `morrow.spark.writing.job.write_files`.
     """
     from pyspark.sql import functions
 
-    check_rewritable(target)
+    names = [name for name in target.schema.by_name if name in rows.columns]
+    if target.options.row_tracking and len(names) == len(target.schema.by_name):
+        raise Unsupported(
+            "UPDATE and MERGE by Spark of a table with row tracking, whose rows keep their ids,",
+            where=target.where,
+            hint="use Table.update, Table.merge or Catalog.sql",
+        )
     held = rows.toDF(KIND, *rows.columns[1:]).localCheckpoint()  # deleted and added rows come from the same run
     operation = functions.col(KIND)
     gone = cast("Any", held.where(operation.isin(*DELETING)).select(FILE_PATH, ROW_INDEX)).toArrow()
-    names = [name for name in target.schema.by_name if name in held.columns]
     added = []
     if len(names) == len(target.schema.by_name):  # a DELETE has only the positions
         added = write_files(

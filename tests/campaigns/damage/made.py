@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 
 import morrow
+from morrow.engine.options.declared.table import ROW_TRACKING_ENABLED
 
 COLUMNS = (
     "id BIGINT, name STRING, score DOUBLE, at TIMESTAMP(6), price DECIMAL(12, 2), day DATE, flag BOOLEAN, "
@@ -28,10 +29,13 @@ INDEXED = {
     "file-index.range-bitmap.columns": "price",
     "file-index.in-manifest-threshold": "1 b",
 }
+TRACKING = {"row-tracking.enabled": "true"}
 MANIFESTS: Mapping[str, tuple[list[str], dict[str, str]]] = {
     "manifests-orc": (["id"], {**KINDS["vectors"][1], "manifest.format": "orc"}),
     "manifests-parquet": (["id"], {**KINDS["vectors"][1], "manifest.format": "parquet"}),
     "indexed": ([], {"bucket": "-1", **INDEXED}),
+    "tracking": ([], TRACKING),
+    "evolution": ([], {**TRACKING, "data-evolution.enabled": "true", "deletion-vectors.enabled": "true"}),
 }
 """Made of Parquet files only."""
 FORMATS = ("parquet", "orc", "avro")
@@ -72,6 +76,9 @@ def _make(folder: Path, form: str, kind: str) -> None:
         table.append(_rows(first))
     if keys:
         table.delete(pl.DataFrame({"id": [7, 301]}))
+    if options.get(ROW_TRACKING_ENABLED.key) == "true":
+        table.update({"name": "'changed'"}, "id % 100 = 3")
+        table.delete("id = 7")
 
 
 def _rows(first: int) -> pl.DataFrame:

@@ -78,6 +78,23 @@ def test_written_and_read(catalog: morrow.Catalog, run: Run, spark: SparkSession
     assert [each for each in root.rglob("*") if each.is_file() or each.name.startswith(".")] == []
 
 
+def test_a_format_of_files_makes_a_format_table(catalog: morrow.Catalog, run: Run, spark: SparkSession) -> None:
+    for format_ in ("csv", "JSON", "orc", "parquet", "text"):
+        run(f"CREATE TABLE files.db.{format_} (v STRING) USING {format_}")
+        assert catalog.format_table(f"db.{format_}").format == format_.lower()
+    run(
+        "CREATE TABLE files.db.t (a INT, b INT, p INT) USING CSV OPTIONS ('csv.field-delimiter' ';') PARTITIONED BY (p)"
+    )
+    run("INSERT INTO files.db.t VALUES (1, 2, 3)")
+    (file,) = Path(catalog.format_table("db.t").path).glob("p=3/*.csv")
+    assert file.read_text() == "1;2\n"
+    run("CREATE TABLE files.db.made USING json PARTITIONED BY (p) AS SELECT * FROM files.db.t")
+    assert run("SELECT a, b, p FROM files.db.made") == [(1, 2, 3)]
+    assert run("SHOW PARTITIONS files.db.made") == [("p=3",)]
+    spark.table("files.db.t").write.saveAsTable("files.db.saved")  # of the session's format: a Paimon table
+    assert catalog.table("db.saved").scan().count() == 1
+
+
 def test_files_of_others(catalog: morrow.Catalog, run: Run) -> None:
     """Columns with other types, in capitals or missing are read like in local reads."""
     table = catalog.create_format_table("db.t", "id BIGINT, s STRING, p INT", partition_keys="p")

@@ -227,13 +227,16 @@ def erase(store: Any, folder: Path) -> Erasure:
     return Table(TableMetadata(store, str(folder / "db.db" / "t"))).erase("id = 7", history=True, older_than=NOW)
 
 
+EVOLUTION = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+
+
 def test_refusals(tmp_path: Path) -> None:
     table = new_table(tmp_path, "id BIGINT, name STRING")
     schema = Path(table.path) / "schema" / "schema-0"
-    schema.write_text(json.dumps({**json.loads(schema.read_text()), "options": {"row-tracking.enabled": "true"}}))
+    schema.write_text(json.dumps({**json.loads(schema.read_text()), "options": EVOLUTION}))
     METADATA_CACHE.clear()
     table = morrow.open(table.path)
-    with pytest.raises(Unsupported, match="row tracking, whose rewritten files would have to keep row ids"):
+    with pytest.raises(Unsupported, match="data evolution, whose files cannot lose rows"):
         table.erase("id = 7")
 
     table = new_table(tmp_path, "id BIGINT", name="u")

@@ -5,14 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 import morrow
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
+from morrow.engine.format.manifest_entries import (
+    EMPTY_ROW,
+    INDEX_COLUMNS,
+    EntryKind,
+    IndexEntry,
+    IndexFileMeta,
+    index_frame,
+)
 from morrow.writers.append import row_level
+from morrow.writers.commit import conflicts
+from morrow.writers.operations import compaction
 from morrow.writers.target import WriteTarget
+from tests.support.commits import data_file
 
 TRACKING = {"row-tracking.enabled": "true"}
 EVOLUTION = {**TRACKING, "data-evolution.enabled": "true"}
@@ -170,6 +182,7 @@ def test_only_changed_rows_get_the_number_of_the_snapshot(tmp_path: Path) -> Non
     table.append(make_rows(1, 2, 3))
     table.update({"v": "'b'"}, "id = 2")
     assert read(table) == [(1, "a", 0, 1), (2, "b", 1, 2), (3, "a", 2, 1)]
+    assert table.scan().verify() == 1
     table.append(make_rows(4))
     table.delete("id = 3")
     assert read(table) == [(1, "a", 0, 1), (2, "b", 1, 2), (4, "a", 3, 3)]
@@ -374,3 +387,209 @@ def test_indexes_of_files_of_columns(tmp_path: Path) -> None:
     table.update({"v": "'b'"}, "id = 2")
     table.compact(full=True)
     assert table.to_polars(["id"], filter="v = 'b'")["id"].to_list() == [2]
+
+
+# --- updates by row id ---
+
+
+def test_rows_are_updated_by_their_ids(five: morrow.Table) -> None:
+    changed = five.to_polars(["_ROW_ID", "v"], filter="id IN (2, 5)").with_columns(v=pl.col("v") + "!")
+    five.update_rows(changed)
+    five.update_rows([{"_ROW_ID": 0, "v": None, "id": 10}])
+    assert [row[:3] for row in read(five)] == [(10, None, 0), (2, "a!", 1), (3, "a", 2), (4, "a", 3), (5, "a!", 4)]
+    assert five.update_rows(changed.clear()) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ([{"_ROW_ID": 77, "v": "b"}], "no row with the _ROW_ID 77"),
+        ([{"_ROW_ID": 1, "v": "b"}], "no row with the _ROW_ID 1"),
+        ([{"_ROW_ID": None, "v": "b"}], "_ROW_ID is null"),
+        ([{"_ROW_ID": 0, "v": "b"}, {"_ROW_ID": 0, "v": "c"}], "_ROW_ID is 0 twice"),
+        ([{"_ROW_ID": 0}], "no column to set"),
+        ([{"v": "b"}], "lack the column _ROW_ID"),
+        ([{"_ROW_ID": 0, "x": "b"}], "no column 'x'"),
+        ([{"_ROW_ID": 0, "p": "b"}], "column 'p'"),
+    ],
+)
+def test_rows_that_cannot_be_updated(five: morrow.Table, rows: object, problem: str) -> None:
+    """The row with the id 1 is deleted."""
+    five.delete("_ROW_ID = 1")
+    before = read(five)
+    with pytest.raises((InvalidArgument, ColumnNotFound), match=problem):
+        five.update_rows(rows)
+    assert read(five) == before
+
+
+def test_tables_without_ids_have_no_rows_to_update(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="its rows have no ids"):
+        tracked(tmp_path, {}).update_rows([{"_ROW_ID": 0, "v": "b"}])
+
+
+@pytest.mark.parametrize("options", [{}, *CHANGED])
+def test_upserts_by_columns(tmp_path: Path, options: Mapping[str, str]) -> None:
+    """The last of equal rows wins, and null equals nothing."""
+    table = tracked(tmp_path, options)
+    table.append(make_rows(1, 2))
+    table.upsert([{"id": 2, "v": "x"}, {"id": 2, "v": "y"}, {"id": 3, "v": "z"}], key="id")
+    table.upsert([{"id": None, "v": "n"}, {"id": None, "v": "m"}], key=["id"])
+    rows = table.to_polars(["id", "v", "p"]).sort("id", "v", nulls_last=True).rows()
+    assert rows == [(1, "a", 1), (2, "y", 0), (3, "z", None), (None, "m", None), (None, "n", None)]
+    with pytest.raises(InvalidArgument, match=r"no primary key to upsert by; give key=\[\.\.\.\]"):
+        table.upsert([{"id": 2}])
+    with pytest.raises(ColumnNotFound, match="upsert by 'p'"):
+        table.upsert([{"id": 2}], key=["id", "p"])
+
+
+# --- pruning, indexes ---
+
+
+@pytest.mark.parametrize(
+    ("filter", "files"),
+    [
+        ("v = 'b'", 2),
+        ("v = 'c'", 0),
+        ("v = 'c' AND p = 1 AND id = 1", 0),
+        ("p > 100", 2),
+        ("p = 7", 1),
+        ("p < 5", 2),
+        ("id = 1 AND p = 1", 2),
+        ("id = 2 AND v = 'a'", 2),
+        ("id > 2 OR p = 1", 5),
+        ("_ROW_ID = 3", 2),
+        ("_ROW_ID IN (0, 1)", 2),
+        ("p = 7 AND _ROW_ID < 4", 0),
+    ],
+)
+def test_groups_are_pruned_by_the_newest_values(tmp_path: Path, filter: str, files: int) -> None:
+    """Statistics of old values neither drop a group, nor keep one."""
+    table = tracked(tmp_path, EVOLUTION)
+    table.append(make_rows(1, 2))
+    table.append(make_rows(3, 4))
+    table.append(pl.DataFrame({"id": [5], "v": ["a"], "p": [7]}, schema_overrides={"p": pl.Int32}))
+    table.alter.rename_column("p", "q")
+    table.update({"v": "'b'"}, "id = 1")
+    table.update({"q": "q + 200"}, "id > 2 AND id < 5")
+    table.alter.rename_column("q", "p")
+
+    scan = table.scan(["id"], filter=filter)
+    assert len(scan.plan.files) == files
+    everything = table.to_polars(["id", "v", "p", "_ROW_ID"])
+    expected = pl.SQLContext(t=everything).execute(f"SELECT id FROM t WHERE {filter}").collect()
+    assert set(scan.to_polars()["id"]) == set(expected["id"])
+
+
+@pytest.mark.parametrize("partition", [EMPTY_ROW, b"other"])
+@pytest.mark.parametrize("action", ["throw_error", "drop_partition_index", "ignore"])
+def test_updates_of_indexed_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, partition: bytes
+) -> None:
+    """Other programs would find rows by their old values."""
+    table = tracked(tmp_path, {**EVOLUTION, "global-index.column-update-action": action})
+    table.append(make_rows(1, 2))
+    target = WriteTarget.of(table._metadata)
+    entry = IndexEntry(
+        EntryKind.ADD, partition, 0, IndexFileMeta(index_type="btree", file_name="i", file_size=1, row_count=2)
+    )
+    members = {
+        "_ROW_RANGE_START": 0,
+        "_ROW_RANGE_END": 1,
+        "_INDEX_FIELD_ID": 7,
+        "_EXTRA_FIELD_IDS": [1],
+        "_INDEX_META": b"",
+    }
+    index = index_frame([entry]).with_columns(pl.Series("_GLOBAL_INDEX", [members], INDEX_COLUMNS["_GLOBAL_INDEX"]))
+    monkeypatch.setattr(conflicts, "read_index_entries", lambda *_: index)
+
+    def find(*names: str) -> list[IndexEntry]:
+        changed = data_file("c", write_cols=names)
+        return conflicts.find_stale_indexes(target, target.metadata.latest_snapshot(), [(EMPTY_ROW, changed)])
+
+    assert find("id", "p") == []
+    if action == "throw_error" and partition == EMPTY_ROW:
+        with pytest.raises(Unsupported, match="a column with a global index"):
+            find("v")
+    else:
+        dropped = action == "drop_partition_index" and partition == EMPTY_ROW
+        assert [each.file.file_name for each in find("v", "p")] == ["i"] * dropped
+
+
+def test_erased_rows_leave_ids_to_the_others(tmp_path: Path) -> None:
+    table = tracked(tmp_path)
+    table.append(make_rows(1, 2, 3))
+    table.update({"v": "'b'"}, "id = 3")
+    before = read(table)
+    table.erase("id = 1")
+    assert read(table) == before[1:]
+
+
+# --- deleted rows leave the files ---
+
+
+def test_materialized_vectors_give_rows_new_ids(tmp_path: Path) -> None:
+    """Groups without deleted rows stay as they are."""
+    table = tracked(tmp_path, {**EVOLUTION, **VECTORS})
+    table.append(make_rows(1, 2, 3))
+    table.append(make_rows(4))
+    table.update({"v": "'b'"}, "id > 1")
+    table.delete("id = 2")
+
+    assert table.materialize_deletion_vectors().commit_kind == "COMPACT"
+    assert [row[:3] for row in read(table)] == [(4, "b", 3), (1, "a", 4), (3, "b", 5)]
+    assert table.system("table_indexes").to_polars().height == 0
+    assert table.materialize_deletion_vectors() is None
+    table.append(make_rows(5))
+    assert list_ids(table)[5] == 6
+
+
+def test_columns_are_not_lost_to_a_materialization_that_missed_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of columns was added to the group meanwhile, so the rows are read again."""
+    table = tracked(tmp_path, {**EVOLUTION, **VECTORS})
+    table.append(make_rows(1, 2))
+    table.delete("id = 2")
+    calls: list[int] = []
+    materialize = compaction.materialize_append
+
+    def overtaken(*args: Any) -> object:
+        calls.append(1)
+        found = materialize(*args)
+        if len(calls) == 1:
+            morrow.open(table.path).update({"v": "'b'"})
+        return found
+
+    monkeypatch.setattr(compaction, "materialize_append", overtaken)
+    table.materialize_deletion_vectors()
+    assert [row[:2] for row in read(table)] == [(1, "b")]
+    assert len(calls) == 2
+
+
+def test_other_tables_have_no_vectors_to_materialize(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match=r"Table\.compact removes deleted rows"):
+        tracked(tmp_path, {**TRACKING, **VECTORS}).materialize_deletion_vectors()
+
+
+@pytest.mark.parametrize(
+    ("statement", "values"),
+    [
+        ("UPDATE db.t SET v = 'b' WHERE _ROW_ID = 1", ["a", "b", "a"]),
+        ("UPDATE db.t SET v = v || _ROW_ID WHERE id > 1", ["a", "a1", "a2"]),
+        ("DELETE FROM db.t WHERE _ROW_ID IN (0, 2)", ["a"]),
+        (
+            "MERGE INTO db.t USING (SELECT 2 AS r) s ON _ROW_ID = s.r WHEN MATCHED THEN UPDATE SET v = 'm'",
+            ["a", "a", "m"],
+        ),
+        (
+            "MERGE INTO db.t t USING (SELECT _ROW_ID, 'm' AS v FROM db.t WHERE id = 1) s ON t._ROW_ID = s._ROW_ID "
+            "WHEN MATCHED AND t._SEQUENCE_NUMBER = 1 THEN UPDATE SET v = s.v",
+            ["m", "a", "a"],
+        ),
+    ],
+)
+def test_statements_name_row_ids(tmp_path: Path, statement: str, values: Sequence[str]) -> None:
+    table = tracked(tmp_path, {**EVOLUTION, **VECTORS})
+    table.append(make_rows(1, 2, 3))
+    morrow.Catalog(tmp_path).sql(statement)
+    assert [v for _, v, _, _ in read(table)] == values

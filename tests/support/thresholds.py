@@ -195,8 +195,10 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
         "writers.operations.format_table": "MAX_FILE_BYTES",
     },
     "formats that these tables are not in": {
-        "readers.files.formats.blob": "CHUNK_BYTES",
+        "readers.execution.blob_columns": "INLINE_BYTES MAX_RESOLVED_BYTES REFERENCE_ROWS",
+        "readers.files.formats.blob": "CHUNK_BYTES MAX_GAP_BYTES PAYLOAD_TAIL_BYTES",
         "readers.files.formats.text": "CHUNK_BYTES",
+        "writers.files.blob_files": "MAX_PIECE_ROWS",
     },
     "removing files, and rows in the order of a curve": {
         "engine.plan.references": "MAX_FILTERED_PARTITIONS",

@@ -63,6 +63,14 @@ def query_database(folder: Path) -> Any:
     return morrow.Catalog(folder).import_table("mysql://localhost:1/shop", "db.t", query="SELECT 1")
 
 
+def write_files(file_format: str) -> tuple[str, Callable[[Path], Any]]:
+    def run(folder: Path) -> Any:
+        options = {"file.format": file_format}
+        return morrow.Catalog(folder).create_table("db.t", schema="k INT", options=options).append({"k": [1]})
+
+    return file_format, run
+
+
 CALLS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "boto3": ("aws", assume_role),
     "connectorx": ("database", query_database),
@@ -73,6 +81,9 @@ CALLS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "xlsxwriter": ("excel", lambda _: write_xlsx(pa.schema([]), [], BytesIO())),
     "hdfs_native": ("hdfs", lambda folder: morrow.Catalog(f"hdfs://localhost:1{folder}").databases()),
     "pymetastore": ("hive", open_catalog(metastore="hive", uri="thrift://localhost:1")),
+    "lance": write_files("lance"),
+    "mosaic": write_files("mosaic"),
+    "vortex": write_files("vortex"),
     "pymysql": ("mysql", open_catalog(metastore="jdbc", uri="jdbc:mysql://localhost:1/paimon")),
     "kerberos": (
         "kerberos",

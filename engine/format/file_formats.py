@@ -16,6 +16,7 @@ from morrow.engine.format.types import (
     ARROW_MILLIS_PRECISION,
     DataType,
     LocalZonedTimestampType,
+    RowType,
     TimestampType,
     TimeType,
     VariantType,
@@ -84,6 +85,14 @@ def _suggest_for_avro(kind: DataType) -> str | None:
     return "choose another file.format" if isinstance(kind, VariantType) else None
 
 
+def _suggest_for_lance(kind: DataType) -> str | None:
+    return "add a member" if isinstance(kind, RowType) and not kind.fields else None
+
+
+def _suggest_for_mosaic(kind: DataType) -> str | None:
+    return "choose another file.format" if isinstance(kind, (RowType, VectorType, VariantType)) else None
+
+
 def _is_int96(kind: DataType) -> bool:
     return isinstance(kind, TIMESTAMPS) and kind.precision > ARROW_MICROS_PRECISION
 
@@ -98,6 +107,9 @@ BUILT_IN: Mapping[str, FileFormat] = {
         FileFormat("csv", stores_names=False),
         FileFormat("text"),
         FileFormat(BLOB),
+        FileFormat("lance", _suggest_for_lance),
+        FileFormat("vortex", _return_none),
+        FileFormat("mosaic", _suggest_for_mosaic),
     )
 }
 

@@ -392,10 +392,11 @@ def write_file(
     try:
         with target.store.output(path) as stream:
             stream.write(kind.encoder.head)
-            size = len(kind.encoder.head)
+            size = stored = len(kind.encoder.head)
             for block in blocks:
                 stream.write(block.block.body)
                 size += block.block.size
+                stored += memoryview(block.block.body).nbytes
                 advance(rows=block.block.rows, bytes=block.block.size)
                 written.append(block.without_body())
                 if size >= target.write.target_file_size:
@@ -418,7 +419,7 @@ def write_file(
         raise
     return DataFileMeta(
         file_name=name,
-        file_size=size + len(foot),
+        file_size=stored + len(foot),
         schema_id=target.schema.id,
         level=kind.level,
         creation_time=read_local_clock(),

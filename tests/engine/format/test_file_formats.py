@@ -70,12 +70,12 @@ def test_every_format_that_says_its_types_has_a_writer() -> None:
 
 
 def test_formats_that_are_unknown() -> None:
-    assert find_format("lance") is None
-    with pytest.raises(Unsupported, match=r"'lance'.*known are parquet, orc, avro, json, csv, text, blob"):
-        get_format("lance", "/t")
+    assert find_format("carbon") is None
+    with pytest.raises(Unsupported, match=r"'carbon'.*known are parquet, orc, avro, json, csv, text, blob, lance"):
+        get_format("carbon", "/t")
     with pytest.raises(Unsupported, match=r"'csv'.*Morrow writes parquet, orc, avro"):
         get_written_format("csv", "/t")
-    with pytest.raises(Unsupported, match="'lance'"):
-        find_file_reader("lance", "/t")
+    with pytest.raises(Unsupported, match="'carbon'"):
+        find_file_reader("carbon", "/t")
     with pytest.raises(Unsupported, match="'csv'"):
         find_file_writer("csv", "/t")

@@ -329,11 +329,14 @@ def load_newest_state(
 ) -> tuple[TableSchema, Snapshot | None]:
     """Return the newest schema and snapshot; in a remote store, both are requested concurrently."""
     if metadata.store.is_local:
-        return metadata.latest_schema(), metadata.latest_snapshot()
-    looking = start_request(metadata.store, metadata.latest_snapshot)
-    done = _begin_reading(metadata, beforehand, at_first)
-    schema, found = metadata.latest_schema(), looking()
-    done()
+        schema, found = metadata.latest_schema(), metadata.latest_snapshot()
+    else:
+        looking = start_request(metadata.store, metadata.latest_snapshot)
+        done = _begin_reading(metadata, beforehand, at_first)
+        schema, found = metadata.latest_schema(), looking()
+        done()
+    if found is not None and found.schema_id > schema.id:  # the schema was changed between both reads
+        schema = metadata.latest_schema()
     return schema, found
 
 

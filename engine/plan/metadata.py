@@ -362,8 +362,24 @@ def find_newest_schema(metadata: MetadataFiles) -> TableSchema | None:
     return guessed() if guessed is not None and ids[-1] == known else metadata.schema(ids[-1])
 
 
+REPLACING_SCHEMA = "replacing-schema"
+"""The property of a snapshot that replaces a table: the schema file that its writer creates next."""
+
+
 def find_newest_snapshot(metadata: MetadataFiles) -> Snapshot | None:
-    """Return the newest committed snapshot, None if nothing was committed."""
+    """Return the newest committed snapshot, None if nothing was committed.
+
+    If it replaces the table, and its writer was killed before it created the schema, the schema is created.
+    """
+    found = _search_newest_snapshot(metadata)
+    if found is not None and REPLACING_SCHEMA in found.properties:
+        path = metadata.paths.schema(found.schema_id)
+        if not metadata.store.exists(path):
+            metadata.store.create(path, found.properties[REPLACING_SCHEMA].encode())
+    return found
+
+
+def _search_newest_snapshot(metadata: MetadataFiles) -> Snapshot | None:
     if Owned.SNAPSHOTS in metadata.owner.owns:
         return metadata.owner.latest_snapshot(metadata.branch)
     if metadata.store.is_local:

@@ -19,6 +19,15 @@ from morrow.engine.errors import OTHER_WRITER, CorruptFile, Unsupported
 from morrow.engine.format.arrow_buffers import make_series
 from morrow.engine.format.binary_row import Value, decode_columns, to_python_rows
 from morrow.engine.format.schema import SYSTEM_FIELD_ID_START, TableSchema
+from morrow.engine.format.types import (
+    BigIntType,
+    DataType,
+    IntType,
+    SmallIntType,
+    TinyIntType,
+    VarCharType,
+    to_polars_dtype,
+)
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import BUCKET_NUMBER, SECTION
 from morrow.engine.plan.metadata import TableMetadata
@@ -104,15 +113,44 @@ def _find_distinct(values: npt.NDArray[np.integer]) -> list[int]:
 
 
 def decode_key_bounds(metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame) -> Sequence[pl.Series]:
-    """Return the key columns, each with the minima of all files followed by the maxima."""
-    types = [schema.by_name[name].type for name in schema.trimmed_primary_keys]
+    """Return the key columns, each with the minima of all files followed by the maxima.
+
+    Bounds of files from before a key column was widened are cast to its type.
+
+    Raises:
+        Unsupported: the type of a key column was changed in another way.
+    """
+    names = schema.trimmed_primary_keys
+    types = [schema.by_name[name].type.with_nullable(True) for name in names]
+    bounds, ids = pl.concat([frame["_MIN_KEY"], frame["_MAX_KEY"]]), pl.concat([frame["_SCHEMA_ID"]] * 2)
+    groups = dict[tuple[DataType, ...], list[int]]()
     for schema_id in find_schema_ids(frame):
-        written = metadata.schema(schema_id)
-        ids = {f.id: f.type.with_nullable(True) for f in written.fields}
-        for name, kind in zip(schema.trimmed_primary_keys, types):
-            if ids.get(schema.by_name[name].id) != kind.with_nullable(True):
+        written = {f.id: f.type.with_nullable(True) for f in metadata.schema(schema_id).fields}
+        before = [written.get(schema.by_name[name].id) for name in names]
+        for name, old, new in zip(names, before, types, strict=True):
+            if old is None or (old != new and not is_key_widening(old, new)):
                 raise Unsupported(f"a primary key column whose type was changed ({name!r})", where=metadata.where)
-    return decode_columns(pl.concat([frame["_MIN_KEY"], frame["_MAX_KEY"]]), types, where=metadata.where)
+        groups.setdefault(tuple(kind for kind in before if kind is not None), []).append(schema_id)
+    if list(groups) in ([], [tuple(types)]):
+        return decode_columns(bounds, types, where=metadata.where)
+    order, pieces = [], list[Sequence[pl.Series]]()
+    for kinds, of in groups.items():
+        chosen = ids.is_in(of)
+        order.append(chosen.arg_true())
+        decoded = decode_columns(bounds.filter(chosen), kinds, where=metadata.where)
+        pieces.append([part.cast(to_polars_dtype(kind)) for part, kind in zip(decoded, types, strict=True)])
+    back = pl.concat(order).arg_sort()
+    return [pl.concat(parts)[back] for parts in zip(*pieces, strict=True)]
+
+
+INTEGERS = (TinyIntType, SmallIntType, IntType, BigIntType)
+
+
+def is_key_widening(old: DataType, new: DataType) -> bool:
+    """Return whether values keep their order and text when a key column gets this type: a wider integer or text."""
+    if isinstance(old, INTEGERS) and isinstance(new, INTEGERS):
+        return INTEGERS.index(type(old)) <= INTEGERS.index(type(new))
+    return isinstance(old, VarCharType) and isinstance(new, VarCharType) and old.length <= new.length
 
 
 def _find_section_bounds(

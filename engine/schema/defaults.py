@@ -16,6 +16,7 @@ import pyarrow as pa
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.types import (
     MAX_DECIMAL_PRECISION,
+    ArrayType,
     BigIntType,
     BinaryType,
     BooleanType,
@@ -27,6 +28,8 @@ from morrow.engine.format.types import (
     FloatType,
     IntType,
     LocalZonedTimestampType,
+    MapType,
+    RowType,
     SmallIntType,
     TimestampType,
     TimeType,
@@ -61,10 +64,13 @@ def parse_default(data_type: DataType, text: str, column: str) -> pa.Scalar:
         InvalidArgument: the text is not a value of the type.
         Unsupported: a type without default values in Morrow or Paimon.
     """
-    if type(data_type) not in PARSERS:
+    if type(data_type) not in (*PARSERS, *NESTED):
         raise Unsupported(f"a default value of the type {data_type}", where=f"the column {column!r}")
     quoted = text.startswith("'") and text.endswith("'")
     try:
+        if type(data_type) in NESTED:
+            nested = _parse_nested(text, data_type)
+            return pa.scalar(nested, data_type.arrow())
         # A single quote alone is not quoted text, and Paimon accepts nothing else for it.
         value = None if text == "'" else PARSERS[type(data_type)](text[1:-1] if quoted else text, data_type)
         if value is not None:
@@ -185,6 +191,78 @@ PARSERS: dict[type[DataType], Callable[[str, DataType], Any]] = {
     TimestampType: _parse_timestamp,
     LocalZonedTimestampType: _parse_timestamp,
 }
+
+
+# Arrays, maps and rows
+
+NESTED: dict[type[DataType], re.Pattern[str]] = {
+    ArrayType: re.compile(r"(?:ARRAY\s*\((.*)\)|\[(.*)\])", re.IGNORECASE | re.DOTALL),
+    MapType: re.compile(r"(?:MAP\s*\((.*)\)|\{(.*)\})", re.IGNORECASE | re.DOTALL),
+    RowType: re.compile(r"(?:STRUCT\s*\((.*)\)|\{(.*)\})", re.IGNORECASE | re.DOTALL),
+}
+"""The two forms of a nested value: a function of SQL, or brackets, in which a map has ``key -> value``."""
+QUOTED = re.compile(r"""(?:DATE|TIMESTAMP(?:_NTZ|_LTZ)?)?\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")""", re.DOTALL)
+NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?:BD|[LSYFD])?", re.IGNORECASE)
+OPENING, CLOSING, QUOTES = "([{", ")]}", "'\""
+
+
+def is_function_form(text: str) -> bool:
+    """Return whether the default of an array, map or row is SQL, such as ``ARRAY(1, 2)``."""
+    return not text.strip().startswith(("[", "{"))
+
+
+def _parse_nested(text: str, kind: Any) -> Any:
+    found = NESTED[type(kind)].fullmatch(text.strip())
+    if found is None:
+        raise ValueError(text)
+    inner = found[1] if found[1] is not None else found[2]
+    parts = _split_parts(inner)
+    if isinstance(kind, ArrayType):
+        return [_parse_part(part, kind.element) for part in parts]
+    if isinstance(kind, MapType):
+        if found[1] is None:
+            parts = [side for part in parts for side in part.split("->", 1)]
+        sides = [iter(parts)] * 2
+        return [(_parse_part(k, kind.key), _parse_part(v, kind.value)) for k, v in zip(*sides, strict=True)]
+    if not parts:
+        return dict.fromkeys(field.name for field in kind.fields)
+    return {f.name: _parse_part(part, f.type) for f, part in zip(kind.fields, parts, strict=True)}
+
+
+def _split_parts(text: str) -> list[str]:
+    """Split a text at its commas outside of quotes and brackets."""
+    parts, depth, quote, start = list[str](), 0, "", 0
+    escaped = False
+    for place, character in enumerate(text):
+        if escaped or character == "\\":
+            escaped = not escaped
+        elif quote:
+            quote = "" if character == quote else quote
+        elif character in QUOTES:
+            quote = character
+        elif character == "," and not depth:
+            parts.append(text[start:place])
+            start = place + 1
+        else:
+            depth += (character in OPENING) - (character in CLOSING)
+    return [part.strip() for part in [*parts, text[start:]]] if text.strip() else []
+
+
+def _parse_part(text: str, kind: DataType) -> Any:
+    text = text.strip()
+    if text.lower() == "null":
+        return None
+    if type(kind) in NESTED:
+        return _parse_nested(text, kind)
+    quoted, number = QUOTED.fullmatch(text), NUMBER.fullmatch(text)
+    if quoted is not None:
+        text = re.sub(r"\\(.)", r"\1", quoted[1] if quoted[1] is not None else quoted[2], flags=re.DOTALL)
+    elif number is not None:
+        text = number[1]
+    value = PARSERS[type(kind)](text, kind) if type(kind) in PARSERS else None
+    if value is None:
+        raise ValueError(text)
+    return value
 
 
 def _format_datetime(value: datetime) -> str:

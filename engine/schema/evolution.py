@@ -47,6 +47,7 @@ from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.manifests import read_index_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
+from morrow.engine.plan.sections import is_key_widening
 from morrow.engine.schema import schema_changes as c
 from morrow.engine.schema.columns import assign_type_ids
 from morrow.engine.schema.creation import apply_key_options
@@ -308,7 +309,8 @@ def _move(draft: Draft, change: c.MoveColumn) -> None:
 def _set_type(draft: Draft, change: c.SetType) -> None:
     before, path = draft.before, change.path
     draft.refuse_keys(path, before.partition_keys, "partition key")
-    draft.refuse_keys(path, before.primary_keys, "primary key")
+    if not (change.widens_keys and is_key_widening(find_type(before.fields, path), change.type)):
+        draft.refuse_keys(path, before.primary_keys, "primary key")
     if draft.has_snapshots:
         draft.refuse_keys(path, draft.rules.get(BUCKET_KEY), "bucket key")
     explicit = not draft.rules.get(DISABLE_EXPLICIT_TYPE_CASTING)

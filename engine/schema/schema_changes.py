@@ -85,12 +85,14 @@ class MoveColumn(ColumnChange):
 class SetType(ColumnChange):
     """A new type: existing values are cast when they are read. Nullability stays if `keep_nullability`.
 
-    `lossy`: the change is allowed even if the new type cannot hold all existing values.
+    `lossy`: the change is allowed even if the new type cannot hold all existing values. `widens_keys`: columns of the
+    primary key may get wider types, too, whose values hash as before.
     """
 
     type: DataType
     keep_nullability: bool = True
     lossy: bool = False
+    widens_keys: bool = False
 
 
 @dataclass(frozen=True)

@@ -250,6 +250,32 @@ class CatalogChanges(CatalogDatabases):
 
         return self._told(Table(replace_table(self._catalog, name, by)))
 
+    def begin_replacement(self, name: str, schema: SchemaLike, **described: Any) -> Table:
+        """Return a branch for the rows of a table that will replace the table `name`; arguments as `create_table`.
+
+        `publish_replacement` makes the branch the table, which keeps its snapshots and tags.
+
+        Raises:
+            DatabaseNotFound, TableNotFound. Unsupported: other partition keys, or a catalog that owns schemas.
+            Others as `create_table`.
+        """
+        from morrow.writers.history.replacement import begin_replacement
+
+        before, given = self._catalog.table(name), {"options": None, **described}
+        return Table(begin_replacement(before, self._build_first(name, schema, **given)))
+
+    def publish_replacement(self, name: str, branch: str) -> Table:
+        """Make a branch of `begin_replacement` the table `name`, in one commit.
+
+        Raises:
+            CommitConflict: the columns of the table were changed meanwhile.
+        """
+        from morrow.writers.history.replacement import publish_replacement
+
+        metadata = self._catalog.table(name)
+        publish_replacement(metadata, metadata.on_branch(branch))
+        return self._told(Table(self._catalog.table(name)))
+
     def copy_table(self, source: str | Table, name: str, *, where: FilterLike | None = None) -> Table:
         """Copy a table: its newest columns, keys and options, and its rows in one commit. History is not copied.
 

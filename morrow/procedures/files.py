@@ -339,7 +339,7 @@ def _migrate_table(
     if source_type.strip().lower() != PARQUET:
         raise Unsupported(
             f"migrate_table from {source_type!r}",
-            hint="Morrow has no Hive metastore; source_type => 'parquet' takes a folder of Parquet files as table",
+            hint="CALL of Spark takes tables of its catalog; source_type => 'parquet' takes a folder of Parquet files",
         )
     if delete_origin is not False:
         raise Unsupported("migrate_table that deletes its origin", hint="files are copied: delete_origin => false")
@@ -350,6 +350,10 @@ def _migrate_table(
     given = {**parse_pairs(options, "options"), **(options_map or {})}
     target_table.catalog.clone_parquet(table, target_table.name, options=given)
     return DONE
+
+
+def _refuse_without_spark(_call: Call, **_arguments: object) -> Rows:
+    raise Unsupported("migrating tables without Spark", hint="CALL it in Spark, or use Catalog.clone_parquet")
 
 
 def _alter_view_dialect(
@@ -400,6 +404,20 @@ _MIGRATE = (
     *(Parameter("target_table", Kind.TABLE), Parameter("options_map", Kind.MAP), Parameter("parallelism", Kind.INT)),
 )
 
+_MIGRATE_FILE = (
+    *(make_required("source_type"), make_required("source_table"), make_required("target_table", Kind.TABLE)),
+    *(Parameter("delete_origin", Kind.BOOLEAN), Parameter("parallelism", Kind.INT)),
+)
+_MIGRATE_DATABASE = (
+    *(make_required("source_type"), make_required("database"), Parameter("options")),
+    *(Parameter("options_map", Kind.MAP), Parameter("parallelism", Kind.INT)),
+)
+MIGRATE_TABLE = Procedure("migrate_table", _MIGRATE, RESULT, _migrate_table, of_table=False)
+MIGRATE_FILE = Procedure("migrate_file", _MIGRATE_FILE, RESULT, _refuse_without_spark, of_table=False)
+MIGRATE_DATABASE = Procedure(
+    "migrate_database", _MIGRATE_DATABASE, "result STRING", _refuse_without_spark, of_table=False
+)
+
 COMPACT_DATABASE = Procedure(
     *("compact_database", _DATABASES, "result STRING", _compact_database),
     jobs=True,
@@ -410,5 +428,7 @@ TABLE_PROCEDURES = (
     COMPACT_DATABASE,
     Procedure("alter_view_dialect", _VIEW_DIALECT, RESULT, _alter_view_dialect, of_table=False),
     Procedure("copy", _COPY, RESULT, _copy_table, of_table=False),
-    Procedure("migrate_table", _MIGRATE, RESULT, _migrate_table, of_table=False),
+    MIGRATE_TABLE,
+    MIGRATE_FILE,
+    MIGRATE_DATABASE,
 )

@@ -43,7 +43,6 @@ NOT_HERE: Mapping[str, str] = {
     "rollback_to_as_latest": "CALL sys.rollback(...) makes a snapshot the newest one",
     "vector_search": _GLOBAL,
     "compact_chain_table": "Morrow has no chain tables",
-    "migrate_database": "it reads a Hive metastore; migrate_table clones a folder of Parquet files",
     "reassign_row_id": "Morrow does not rewrite files whose rows have ids",
     "repair": "the catalog is its folders, so that no metastore can lag behind; Table.repair mends hints",
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from morrow.procedures.files import (
 from morrow.procedures.procedure import DONE, Kind, Procedure, Rows, parse_pairs
 from morrow.procedures.registry import TABLE, find_procedure
 from morrow.scans.arguments import parse_time
+from morrow.spark import migration
 from morrow.spark.maintenance import commands
 from morrow.spark.versions import from_arrow
 from morrow.spark.views import list_attached
@@ -321,6 +322,7 @@ def call(
         found = WITH_JOBS.get(found.name, found)
     elif distributed:
         raise Unsupported("jobs of Spark on tables of this catalog", where=catalog.warehouse, hint="leave them out")
+    run: Callable[..., Rows] = migration.RUNS.get(found.name, found.run)
     place = warehouse.warehouse if isinstance(warehouse, Catalog) else warehouse
     if distributed is not None and not found.jobs:
         raise InvalidArgument(f"{found.name} runs no jobs: it has no argument 'distributed'")
@@ -342,7 +344,7 @@ def call(
     for parameter in found.parameters:
         if parameter.kind is Kind.TABLE and bound[parameter.python] is not None:
             bound[parameter.python] = where(bound[parameter.python])
-    rows = found.run(Call(spark, where(*tables.values()), distributed), **bound)
+    rows = run(Call(spark, where(*tables.values()), distributed), **bound)
     return _to_frame(spark, rows, found.columns)
 
 

@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.schema.defaults import format_default, parse_default
+from morrow.engine.schema.defaults import NESTED, format_default, is_function_form, parse_default
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import cast_layout, list_offsets, make_null_mask
 
@@ -84,6 +84,13 @@ def make_empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
 def format_spark_default(field: t.DataField, kind: SparkType) -> str:
     """Return the default value of a column that has one, as an expression in Spark's SQL."""
     scalar = parse_default(field.type, str(field.default_value), field.name)
+    if type(field.type) in NESTED:
+        text = str(field.default_value)
+        return (
+            text
+            if is_function_form(text)
+            else f"CAST({_format_nested(scalar.as_py(), field)} AS {kind.simpleString()})"
+        )
     if pa.types.is_timestamp(scalar.type):
         scalar = scalar.cast(pa.timestamp("us", scalar.type.tz), safe=False)  # the finest precision in Spark
     value = scalar.as_py()
@@ -94,6 +101,20 @@ def format_spark_default(field: t.DataField, kind: SparkType) -> str:
         text += "Z"  # independent of the session's zone
     text = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"CAST('{text}' AS {kind.simpleString()})"
+
+
+def _format_nested(value: Any, field: t.DataField) -> str:
+    """Return a value as SQL whose parts are text, for a cast to the type of the column."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, dict):
+        return f"struct({', '.join(_format_nested(part, field) for part in value.values())})"
+    if isinstance(value, list):
+        pairs = bool(value) and isinstance(value[0], tuple)
+        parts = [part for pair in value for part in pair] if pairs else value
+        name = "map" if pairs or (isinstance(field.type, t.MapType) and not value) else "array"
+        return f"{name}({', '.join(_format_nested(part, field) for part in parts)})"
+    return "'" + format_default(value, field.name).replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def to_travel_schema(fields: Iterable[t.DataField]) -> pa.Schema:

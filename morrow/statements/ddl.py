@@ -73,6 +73,7 @@ if TYPE_CHECKING:
 
     from morrow.engine.catalog.protocol import View
     from morrow.engine.format.schema import TableSchema
+    from morrow.engine.format.snapshot import Snapshot
     from morrow.tables.table import Table
 
 DEFAULT_DATABASE = "default"
@@ -189,10 +190,16 @@ def _has(context: Context, name: str) -> bool:
     return database in context.catalog.databases() and table in context.catalog.tables(database)
 
 
-def _create_empty_table(context: Context, statement: CreateTable, name: str, schema: pa.Schema | None = None) -> Table:
-    """Create a table with the columns of a query, by default with those of the statement."""
+def _create_empty_table(
+    context: Context,
+    statement: CreateTable,
+    name: str,
+    schema: pa.Schema | None = None,
+    make: Callable[..., Table] | None = None,
+) -> Table:
+    """Create a table, by `make` if given, with the columns of a query, by default with those of the statement."""
     columns = None if statement.columns is None else parse_columns(statement.columns)
-    return context.catalog.create_table(
+    return (make or context.catalog.create_table)(
         name,
         schema=schema if columns is None else columns.columns,
         primary_keys=() if columns is None else columns.primary_keys,
@@ -219,24 +226,39 @@ def _create_format_table(context: Context, statement: CreateTable, name: str) ->
 
 def _create_filled_table(context: Context, statement: CreateTable, name: str) -> duckdb.DuckDBPyRelation:
     """Create a table with the rows of a query. The table is dropped after an error."""
+    made: list[Table] = []
+    try:
+        snapshot, rows = _fill_table(context, statement, name, made, context.catalog.create_table)
+    except BaseException:
+        if made:
+            context.catalog.drop_table(name)
+        raise
+    return make_counts(context, snapshot, rows, 0, 0)
+
+
+def _fill_table(
+    context: Context, statement: CreateTable, name: str, made: list[Table], make: Callable[..., Table]
+) -> tuple[Snapshot | None, int | None]:
+    """Create a table by `make`, add it to `made`, and write the rows of the query, if the statement has one.
+
+    Returns: the snapshot, and the number of rows.
+    """
     import duckdb
 
-    assert statement.query is not None  # CREATE TABLE AS
+    if statement.query is None:
+        made.append(_create_empty_table(context, statement, name, make=make))
+        return None, None
     relation = run_prepared(context.prepared(statement.query), context.connection.sql, {})
     assert isinstance(relation, duckdb.DuckDBPyRelation)  # the result of a query
     twice = sorted({column for column in relation.columns if relation.columns.count(column) > 1})
     if twice:
         raise InvalidArgument(f"CREATE TABLE AS: the query has several columns {twice[0]!r}")
     schema = _convert_schema(relation.limit(0).to_arrow_table().schema)
-    table = _create_empty_table(context, statement, name, schema)
+    made.append(_create_empty_table(context, statement, name, schema, make))
     filling = Filling(relation, tuple(relation.columns))
-    try:
-        with filling:
-            snapshot = table.append(filling.source)
-    except BaseException:
-        context.catalog.drop_table(name)
-        raise
-    return make_counts(context, snapshot, filling.rows, 0, 0)
+    with filling:
+        snapshot = made[0].append(filling.source)
+    return snapshot, filling.rows
 
 
 def _convert_schema(schema: pa.Schema) -> pa.Schema:
@@ -251,22 +273,41 @@ def _convert_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _replace_table(context: Context, statement: CreateTable, name: str, there: bool) -> duckdb.DuckDBPyRelation:
-    """Create a table under another name, then replace the old one. The old table stays after an error."""
-    if statement.must_exist and not there:
-        raise TableNotFound(f"there is no table {name} to replace")
+    """Fill a branch, then make it the table, which keeps its history. The old table stays after an error.
+
+    If the partition keys differ, a table under another name takes the place of the old one, whose history is lost.
+    """
+    if not there:
+        if statement.must_exist:
+            raise TableNotFound(f"there is no table {name} to replace")
+        return create_table(context, replace(statement, replace=False))
+    catalog = context.catalog
+    made: list[Table] = []
+    try:
+        _, rows = _fill_table(context, statement, name, made, catalog.begin_replacement)
+        snapshot = catalog.publish_replacement(name, made[0]._metadata.branch)._metadata.latest_snapshot()
+    except BaseException as error:
+        if made:
+            catalog.table(name).branches.delete(made[0]._metadata.branch)
+        if made or not isinstance(error, Unsupported):
+            raise
+        snapshot, rows = _exchange_table(context, statement, name)
+    if statement.query is None:
+        return context.did(f"replaced the table {name}")
+    return make_counts(context, snapshot, rows, 0, 0)
+
+
+def _exchange_table(context: Context, statement: CreateTable, name: str) -> tuple[Snapshot | None, int | None]:
+    """Create a table under another name, then drop the old one and rename the new one."""
     context.catalog.check_replaceable()
     beside = f"{name}-staged-{uuid.uuid4().hex[:12]}"
     try:
-        if statement.query is None:
-            _create_empty_table(context, statement, beside)
-            done = context.did(f"{'replaced' if there else 'created'} the table {name}")
-        else:
-            done = _create_filled_table(context, statement, beside)
+        found = _fill_table(context, statement, beside, [], context.catalog.create_table)
         context.catalog.replace_table(name, beside)
     except BaseException:
         context.catalog.drop_table(beside, ignore_if_not_exists=True)
         raise
-    return done
+    return found
 
 
 def create_table_like(context: Context, statement: CreateTableLike) -> duckdb.DuckDBPyRelation:

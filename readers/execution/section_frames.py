@@ -11,7 +11,9 @@ references here (`blob_columns`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import accumulate, groupby
+from operator import and_
 from posixpath import basename
 
 import polars as pl
@@ -23,7 +25,7 @@ from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, cols
-from morrow.engine.plan.predicate import ALWAYS
+from morrow.engine.plan.predicate import ALWAYS, find_columns
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.execution import strategy
@@ -35,18 +37,28 @@ from morrow.readers.execution.blob_columns import (
     to_stored_dtype,
 )
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.files.file_frames import is_file_dependent, list_virtual_columns, scan_files
+from morrow.readers.files.file_frames import (
+    is_file_dependent,
+    list_virtual_columns,
+    scan_files,
+    translate_file_errors,
+)
 from morrow.readers.masks import Mask, concat_masks
 
 MAX_POSITIONED_ROWS = 1 << 28
 """Approximate maximum of rows numbered by one scan: their mask takes 32 MB, and Polars positions have 32 bits."""
 
 
+MIN_SEARCHED_ROWS = 1 << 17
+"""Minimum rows of a group whose filter is evaluated before its other columns are read. Row groups are not smaller."""
+
+
 def scan_section(plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore) -> pl.LazyFrame:
     """Return the live rows of `section` that satisfy the pushable part of the filter, columns `plan.read_columns`."""
     fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     if section.kind is SectionKind.STITCH:
-        return filter_frame(plan, stitch_columns(plan, section, fields, masks, store))
+        part = _find_matching_part(plan, section, store)
+        return filter_frame(plan, stitch_columns(plan, section, fields, masks, store, part))
     retractions = section.kind is SectionKind.RAW and plan.drops_retractions
     complete = plan.filter.predicate == ALWAYS and plan.limit is None
     beside = complete and bool(fields) and plan.stored_rows <= strategy.MAX_SMALL_ROWS
@@ -179,10 +191,39 @@ def _is_live(mask: pl.Series) -> pl.Expr:
     return pl.lit(mask).gather(pl.col(POSITION))
 
 
+def _find_matching_part(plan: ScanPlan, section: Section, store: FileStore) -> tuple[int, int] | None:
+    """Return the first row, and the number of rows, between the first and the last that match; None for all rows.
+
+    Filters do not reach the files of columns that are put side by side. So the columns of a filter are read first, if
+    they lie in one file on a local disk, to skip row groups of the others.
+    """
+    fields = tuple(plan.schema.by_name[name] for name in sorted(find_columns(plan.filter.predicate)))
+    stored = not list_virtual_columns(plan, fields) and not any(f.name in plan.schema.partition_keys for f in fields)
+    _, rows = _find_row_range(section)
+    if not fields or not stored or not store.is_local or rows < MIN_SEARCHED_ROWS:
+        return None
+    sources = _find_sources(plan, section, fields)
+    files = next(iter(sources), ())
+    if len(sources) != 1 or len(files) != 1 or len(sources[files]) != len(fields):
+        return None
+    with translate_file_errors(plan, [section], fields, store):
+        found = filter_frame(plan, scan_files(plan, section, files, fields, store, position=True))
+        ends = found.select(pl.col(POSITION).min().alias("low"), pl.col(POSITION).max().alias("high"))
+        low, high = ends.collect().row(0)
+    return (0, 0) if low is None else (low, high - low + 1)
+
+
 def stitch_columns(
-    plan: ScanPlan, section: Section, fields: Sequence[DataField], masks: Sequence[Mask], store: FileStore
+    plan: ScanPlan,
+    section: Section,
+    fields: Sequence[DataField],
+    masks: Sequence[Mask],
+    store: FileStore,
+    part: tuple[int, int] | None = None,
 ) -> pl.LazyFrame:
     """Return rows of the section with the columns `fields`; columns that no file holds are null.
+
+    `part`: the first row, and the number of rows, to which the result is limited.
 
     Raises:
         Unsupported: the files do not cover the same row ids.
@@ -194,15 +235,15 @@ def stitch_columns(
     parts += [scan_references(plan, field, files, first, rows, store) for field, files in blobs]
     if not parts:
         # No file holds any wanted column: only the row count is needed.
-        parts = [scan_files(plan, section, [section.files[0]], (), store, position=True)]
+        parts = [scan_files(plan, section, [find_anchor(section)], (), store, position=True)]
+    if part is not None:
+        parts = [each.slice(*part) for each in parts]
     frame = parts[0] if len(parts) == 1 else pl.concat(parts, how="horizontal")
     found = {field.name for columns in (*sources.values(), [field for field, _ in blobs]) for field in columns}
     nulls = [pl.lit(None, dtype=to_stored_dtype(plan, f)).alias(f.name) for f in fields if f.name not in found]
     frame = frame.with_columns(nulls).select(cols(field.name for field in fields))
-    for mask in masks:
-        if mask is not None:
-            frame = frame.filter(pl.lit(mask))
-    return frame
+    dead = [mask if part is None else mask.slice(*part) for mask in masks if mask is not None]
+    return frame.filter(reduce(and_, map(pl.lit, dead))) if dead else frame
 
 
 def _find_sources(

@@ -131,7 +131,7 @@ OF_FLINK = """
     create_global_index create_tag create_tag_from_timestamp create_tag_from_watermark
     data_evolution_merge_into delete_branch delete_tag drop_function drop_global_index drop_partition
     expire_changelogs expire_partitions expire_snapshots expire_tags fast_forward full_text_search
-    mark_partition_done materialize_deletion_vectors merge_branch merge_into migrate_database migrate_table
+    mark_partition_done materialize_deletion_vectors merge_branch merge_into migrate_database migrate_file migrate_table
     purge_files query_service reassign_row_id remove_orphan_files remove_unexisting_files
     remove_unexisting_manifests rename_branch rename_tag repair repair_earliest_snapshot replace_tag rescale
     reset_consumer rewrite_file_index rollback_to rollback_to_as_latest rollback_to_timestamp

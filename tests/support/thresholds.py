@@ -62,7 +62,7 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MAX_PIECES_PER_KEY": (1, 4),
         "OPENING_BYTES": (1,),
     },
-    "readers.execution.section_frames": {"MAX_POSITIONED_ROWS": (1, 3)},
+    "readers.execution.section_frames": {"MAX_POSITIONED_ROWS": (1, 3), "MIN_SEARCHED_ROWS": (0, 1)},
     "readers.execution.section_reads": {"MAX_READ_GROUP_ROWS": (0, 1, 4), "MIN_THREADED_ROWS": (0,)},
     "readers.execution.statistics": {"MAX_EXACT_ROWS": (0,)},
     "readers.execution.strategy": {
@@ -127,6 +127,7 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
 }
 WRITES: Mapping[str, Mapping[str, Sequence[Value]]] = {
     "writers.append.bucket_compaction": {"BATCH_ROWS": (1,)},
+    "writers.append.column_files": {"BATCH_ROWS": (1, 2)},
     "writers.append.row_level": {"MAX_SEARCH_FILES": (1,), "MAX_SEARCH_ROWS": (1,)},
     "writers.append.writer": {"MIN_STREAM_BYTES": (1,)},
     "writers.buckets.cross_partition": {"REBUILD_RATIO": (1,)},

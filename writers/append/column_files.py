@@ -39,7 +39,7 @@ from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.target import WriteTarget
 
 Positions = npt.NDArray[np.int64]
-MAX_FILE_BYTES = 1 << 62
+WHOLE_FILE = 1 << 62
 """Target size of a file that holds all rows of its group."""
 
 
@@ -93,7 +93,7 @@ def _write_plain_columns(
 
 def write_whole(target: WriteTarget) -> WriteTarget:
     """Return the table with files of any size."""
-    return replace(target, write=replace(target.write, target_file_size=MAX_FILE_BYTES))
+    return replace(target, write=replace(target.write, target_file_size=WHOLE_FILE))
 
 
 def _set_values(old: pl.DataFrame, name: str, group: GroupUpdate) -> pl.Series:

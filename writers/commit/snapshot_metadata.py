@@ -29,7 +29,7 @@ from morrow.engine.format.manifest_entries import (
     to_entry_frame,
 )
 from morrow.engine.format.metadata_json import parse_object
-from morrow.engine.format.schema import ROW_ID
+from morrow.engine.format.schema import ROW_ID, TableSchema
 from morrow.engine.format.snapshot import COMPACT, FIRST_SNAPSHOT_ID, OF_OPERATIONS, OVERWRITE, Snapshot
 from morrow.engine.io.store import call_both
 from morrow.engine.plan.entries import read_live_entries
@@ -169,10 +169,11 @@ class Preparer:
         base_list, newest = call_both(
             metadata.store, lambda: self._manifests.manifest_list(base, written), metadata.latest_schema
         )
+        _check_same_table(self._target, newest)
         changelog = delta.changes.changelog
         done = _find_operation(request)
         rows = _count_added_rows(delta.entries)
-        schema_id = newest.id
+        schema_id = max(newest.id, self._target.schema.id)  # a replacement commits before its schema
         return Snapshot(
             id=latest.id + 1 if latest else FIRST_SNAPSHOT_ID,
             schema_id=schema_id,
@@ -230,6 +231,13 @@ class Preparer:
         except FileMissing:
             return None
         return latest.statistics if node.get("schemaId") == schema_id else None
+
+
+def _check_same_table(target: WriteTarget, newest: TableSchema) -> None:
+    """Raise `CommitConflict` if the table was replaced, so that rows of the target would be in none of its columns."""
+    ids = {field.id for field in target.schema.fields}
+    if newest.id > target.schema.id and ids.isdisjoint(field.id for field in newest.fields):
+        raise CommitConflict(f"{target.where}: the table was replaced while rows were written; write them again")
 
 
 def _make_empty_manifest_list() -> pl.DataFrame:

@@ -200,7 +200,7 @@ class TableCommit:
                 self._files.remove(message, replaced, message.compact_deleted_index_files)
         return self._done(last, messages)
 
-    def rewrite(self, messages: Sequence[CommitMessage]) -> Snapshot:
+    def rewrite(self, messages: Sequence[CommitMessage], premise: Premise | None = None) -> Snapshot:
         """Commit compacted files that lack some rows of the files before, in an OVERWRITE snapshot without statistics.
 
         Raises:
@@ -208,7 +208,7 @@ class TableCommit:
         """
         self.uncompacted = []
         self._maintenance.before_commit(self._committer.log.newest)
-        request = CommonAttributes(BATCH_COMMIT_IDENTIFIER, None, NO_PROPERTIES).request(
+        request = CommonAttributes(BATCH_COMMIT_IDENTIFIER, None, NO_PROPERTIES, premise=premise).request(
             OVERWRITE, make_compact_changes(messages), check=True
         )
         made = self._committer.create(replace(request, drops_statistics=True))

@@ -300,8 +300,6 @@ def check_tag_name(name: str, where: str) -> None:
 def _find_name_problem(name: str) -> str | None:
     if not is_name(name) or not name.strip():
         return "give it a name, without NUL and halves of characters"
-    if name.strip().removeprefix("-").isdecimal():
-        return "a number means a snapshot; put letters into the name"
     if any(character in name for character in SEPARATORS) or name.strip() in (".", ".."):
         return "it would be a path; leave out / and \\"
     if name == SUCCESS_FOLDER:

@@ -29,6 +29,7 @@ from morrow.engine.names import clear_pattern_name
 from morrow.engine.polars_threads import check_process
 from morrow.engine.polars_versions import export_series, import_array
 from morrow.engine.redaction import suggest_name
+from morrow.engine.schema.defaults import NESTED, parse_default
 from morrow.engine.units import MILLIS_PER_SECOND, NANOS_PER_MILLI, format_count
 from morrow.readers.casts import cast_array
 from morrow.readers.casts.dtypes import make_null_mask, to_series
@@ -556,7 +557,11 @@ def _convert_column(
         )
     if default is None or not column.null_count():
         return column
-    return clear_pattern_name(column).fill_null(default[0]).alias(field.name)
+    plain = clear_pattern_name(column)
+    if type(field.type) in NESTED:  # Polars fills a list with each of its elements
+        others = clear_pattern_name(default).new_from_index(0, len(plain))
+        return plain.zip_with(plain.is_not_null(), others).alias(field.name)
+    return plain.fill_null(default[0]).alias(field.name)
 
 
 def _cast_column(piece: Piece, field: t.DataField, first_row: int, stored: bool) -> pl.Series:
@@ -591,6 +596,9 @@ def _build_default(field: t.DataField, where: str) -> pl.Series:
     """Return the default value of a column (one row): its text cast to the type, without outer quotes, as in Java."""
     text = field.default_value
     assert text is not None
+    if type(field.type) in NESTED:
+        scalar = parse_default(field.type, text, field.name)
+        return to_series(field.name, pa.array([scalar.as_py()], scalar.type), field.type)
     if len(text) > 1 and text.startswith("'") and text.endswith("'"):
         text = text[1:-1]
     cast = cast_array(pa.array([text], pa.string()), t.VarCharType(), field.type, where=f"{where}, default of {field}")

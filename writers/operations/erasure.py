@@ -36,6 +36,7 @@ from morrow.engine.format.paths import MAIN_BRANCH, POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import ROW
 from morrow.engine.plan.consumers import Consumers
+from morrow.engine.plan.data_files import has_single_runs
 from morrow.engine.plan.filter import Filter, FilterLike, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.redaction import clean_text, escape_to_line
@@ -49,7 +50,7 @@ from morrow.writers.commit.base_entries import read_live_entries
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.committer import purge_manifests
 from morrow.writers.commit.messages import CommitMessage, Operation, record_operation
-from morrow.writers.commit.premise import guard_compaction
+from morrow.writers.commit.premise import Premise, guard_compaction
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.data_files import Placement, delete_files, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
@@ -210,6 +211,31 @@ def erase_rows(
     )
 
 
+@record_operation(Operation.DELETE)
+def delete_by_rewriting(target: WriteTarget, filter: Filter, premise: Premise | None = None) -> Snapshot | None:
+    """Delete the rows that match from the newest snapshot by rewriting files; the history keeps them.
+
+    This works for all merge engines, also those without deletions.
+
+    Raises:
+        Unsupported: a ``write-only`` table, whose files another job compacts, if they are not compacted fully; a table
+            whose rows have ids.
+        CommitConflict: rows of the premise have changed, or other commits were faster each time.
+    """
+    _check_rewritable(target.metadata)
+    newest = target.metadata.latest_snapshot()
+    entries = None if newest is None else read_live_entries(target.metadata, newest, target.schema, None)
+    if entries is not None and target.write.write_only and not has_single_runs(entries):
+        raise Unsupported(
+            "deleting rows of a write-only table with files that are not compacted",
+            where=target.where,
+            hint="please use 'COMPACT' procedure first: CALL sys.compact(table => ...)",
+        )
+    done = _Rewritten()
+    _rewrite_branch(RowSearch(target, filter), done, premise)
+    return target.metadata.latest_snapshot() if done.snapshots else None
+
+
 def _parse_condition(target: WriteTarget, condition: FilterLike) -> Filter:
     """Parse the condition over the columns of a branch. Raises `ColumnNotFound` with the branch that lacks one."""
     try:
@@ -259,7 +285,7 @@ class _Rewritten:
     snapshots: dict[str, int] = field(default_factory=dict)
 
 
-def _rewrite_branch(search: RowSearch, done: _Rewritten) -> None:
+def _rewrite_branch(search: RowSearch, done: _Rewritten, premise: Premise | None = None) -> None:
     """Rewrite the files of the newest snapshot of a branch that hold such rows, in one commit."""
     target = search.target
     if target.options.bucket == POSTPONE_BUCKET:
@@ -280,7 +306,7 @@ def _rewrite_branch(search: RowSearch, done: _Rewritten) -> None:
             return None, rewrite
         commits = commit_with_maintenance(target)
         with clean_up_on_failure(commits, messages):
-            return commits.rewrite(messages), rewrite
+            return commits.rewrite(messages, premise), rewrite
 
     made, rewrite = retry_on_conflict(target, once)
     if made is not None:

@@ -126,12 +126,18 @@ def read_row_values(target: WriteTarget, data: object) -> pl.DataFrame:
     pieces = [piece if isinstance(piece, pa.Table) else export_frame(piece) for piece in source.pieces]
     whole = pa.concat_tables(pieces) if pieces else pa.table({name: pa.nulls(0) for name in source.names})
     ids = import_array(cast_lossless(whole.column(ROW_ID), ROW_ID_FIELD, 0)).alias(ROW_ID)
-    if ids.null_count() or ids.is_duplicated().any():
-        problem = "null" if ids.null_count() else f"{ids.filter(ids.is_duplicated())[0]} twice"
-        raise InvalidArgument(f"{target.where}: update by row ids: {ROW_ID} is {problem}")
+    if ids.null_count():
+        raise InvalidArgument(f"{target.where}: update by row ids: {ROW_ID} is null")
     frames = list(convert_rows(target, whole.select(names), columns=names, partial=True))
     rows = pl.concat(frames) if frames else pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
-    return rows.hstack([ids]).sort(ROW_ID)
+    rows = rows.hstack([ids])
+    if not ids.is_sorted():
+        rows = rows.sort(ROW_ID)
+    ordered = rows[ROW_ID].to_numpy()
+    twice = np.flatnonzero(ordered[1:] == ordered[:-1])
+    if len(twice):
+        raise InvalidArgument(f"{target.where}: update by row ids: {ROW_ID} is {ordered[twice[0]]} twice")
+    return rows
 
 
 def build_row_filter(rows: pl.DataFrame) -> Filter:
@@ -211,6 +217,11 @@ def check_deletable(target: WriteTarget) -> None:
             where=target.where,
             hint=target.merge.undeletable,
         )
+
+
+def needs_rewriting(target: WriteTarget) -> bool:
+    """Return whether rows of a table are deleted by rewriting files, since its merge engine has no deletions."""
+    return target.merge is not None and not target.options.ignore_delete and target.merge.undeletable is not None
 
 
 def check_updatable(target: WriteTarget, columns: Iterable[str], operation: str) -> None:

@@ -27,7 +27,7 @@ from morrow.engine.options.declared.table import TYPE
 from morrow.engine.options.registry import OPTIONS, find_present_key
 from morrow.engine.plan.folder_table import FORMAT_TABLE, FORMATS
 from morrow.engine.redaction import hide_secrets
-from morrow.engine.schema.defaults import check_default, format_default
+from morrow.engine.schema.defaults import NESTED, check_default, format_default
 from morrow.engine.schema.schema_changes import (
     AddColumn,
     DropColumn,
@@ -77,7 +77,8 @@ def _create(place: Place, question: Question, _rows: DataFrame | None) -> dict[s
     return load_table(place, question)
 
 
-def _make_table(place: Place, question: Question, name: str) -> None:
+def _make_table(place: Place, question: Question, name: str, make: Callable[..., Table] | None = None) -> Table | None:
+    """Create a table with `make` (None: `Catalog.create_table`); return it unless it is a format table."""
     from pyspark.sql.types import StructType
 
     full = build_full_name(question["namespace"], name)
@@ -104,8 +105,8 @@ def _make_table(place: Place, question: Question, name: str) -> None:
             options={key: value for key, value in own.items() if key != TYPE.key},
             comment=properties.get("comment"),
         )
-        return
-    place.catalog.create_table(
+        return None
+    return (make or place.catalog.create_table)(
         full,
         schema=fields,
         defaults=parse_defaults(place.spark, schema, {field.name: field for field in fields}),
@@ -202,19 +203,31 @@ def _rename(place: Place, question: Question, _rows: DataFrame | None) -> str:
 
 
 def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
-    """Create a table for a query to fill: under its own name, or under a temporary name if it will replace another."""
-    if question["how"] == "create":
-        _make_table(place, question, question["name"])
+    """Create a table for a query to fill: under its own name, or as a branch of the table that it replaces.
+
+    If the partition keys differ, it is created under a temporary name, and the history of the old table is lost.
+    """
+    name = question["name"]
+    full = build_full_name(question["namespace"], name)
+    if question["how"] == "create" or not place.catalog._catalog.has_table(full):
+        _make_table(place, question, name)
         made = load_table(place, question)
         _check_order(place, question, made)
         return {**made, "staged": {"how": "create"}}
     if _is_of_files(_complete_properties(place, question)):
         raise Unsupported("REPLACE TABLE by a format table", hint="drop the table, and create it")
-    place.catalog.check_replaceable()
-    beside = f"{question['name']}-staged-{uuid.uuid4().hex[:12]}"
-    _make_table(place, question, beside)
-    staged = {"how": "replace", "name": build_full_name(question["namespace"], question["name"])}
-    return {**load_table(place, {**question, "name": beside}), "staged": staged}
+    try:
+        branch = _make_table(place, question, name, place.catalog.begin_replacement)
+    except Unsupported:
+        place.catalog.check_replaceable()
+        beside = f"{name}-staged-{uuid.uuid4().hex[:12]}"
+        _make_table(place, question, beside)
+        return {**load_table(place, {**question, "name": beside}), "staged": {"how": "rename", "name": full}}
+    assert branch is not None
+    beside = f"{name}$branch_{branch._metadata.branch}"
+    made = load_table(place, {**question, "name": beside})
+    _check_order(place, {**question, "name": beside}, made)
+    return {**made, "staged": {"how": "replace", "name": full, "branch": branch._metadata.branch}}
 
 
 def _check_order(place: Place, question: Question, made: dict[str, object]) -> None:
@@ -225,21 +238,30 @@ def _check_order(place: Place, question: Question, made: dict[str, object]) -> N
     """
     asked, there = ([field["name"] for field in json.loads(str(each["schema"]))["fields"]] for each in (question, made))
     if asked != there:
-        place.catalog.drop_table(build_full_name(question["namespace"], question["name"]))
+        _discard_table(place, build_full_name(question["namespace"], question["name"]))
         hint = f"select them as {', '.join(there)}"
         raise Unsupported(f"CREATE TABLE AS with the columns in the order {', '.join(asked)}", hint=hint)
 
 
 def _publish(place: Place, question: Question, _rows: DataFrame | None) -> None:
-    """Give a filled table its final name after dropping the table that had it. Between both steps neither exists."""
+    """Give a filled table its final name. If it was renamed, neither table exists for a moment."""
     staged = question["staged"]
-    if staged["how"] == "create":
-        return
-    place.catalog.replace_table(staged["name"], question["table"])
+    if staged["how"] == "replace":
+        place.catalog.publish_replacement(staged["name"], staged["branch"])
+    elif staged["how"] == "rename":
+        place.catalog.replace_table(staged["name"], question["table"])
 
 
 def _discard(place: Place, question: Question, _rows: DataFrame | None) -> None:
-    place.catalog.drop_table(question["table"], ignore_if_not_exists=True)
+    _discard_table(place, question["table"])
+
+
+def _discard_table(place: Place, name: str) -> None:
+    parts = parse_name(name)
+    if parts.branch is None:
+        place.catalog.drop_table(name, ignore_if_not_exists=True)
+    else:
+        place.catalog.table(parts.table).branches.delete(parts.branch)
 
 
 # Tables whose rows are overwritten
@@ -450,6 +472,8 @@ CURRENT = "CURRENT_DEFAULT"
 """The metadata key in which Spark keeps the default value of a column, as SQL."""
 WRAPPERS = (exp.Cast, exp.Neg, exp.Paren)
 CONSTANTS = (exp.Literal, exp.Boolean, exp.Null)
+CONTAINERS = (exp.Array, exp.Map, exp.VarMap, exp.Struct)
+"""Arrays, maps and structs, whose parts are checked when their text is parsed."""
 
 
 def parse_defaults(spark: SparkSession, schema: StructType, fields: Mapping[str, t.DataField]) -> dict[str, str]:
@@ -469,12 +493,12 @@ def parse_default(spark: SparkSession, sql: str, kind: t.DataType, column: str) 
     from morrow.spark.types import to_spark_type
 
     if not _is_literal(sql):
-        raise Unsupported(f"the default value {sql} of the column {column!r}", hint="give a literal")
+        raise Unsupported(f"Unsupported default value `{sql}` of the column {column!r}: it", hint="give a literal")
     type_name = to_spark_type(kind, column).simpleString()
     value = spark.sql(f"SELECT CAST(({sql}) AS {type_name})").collect()[0][0]
     if value is None:
         return None
-    text = _format_value(value, kind, column)
+    text = sql.strip() if type(kind) in NESTED else _format_value(value, kind, column)
     return check_default(kind, text, column)
 
 
@@ -483,7 +507,7 @@ def _format_value(value: Any, kind: t.DataType, column: str) -> str:
         return f"'{value}'"  # Java readers remove the quotes
     if isinstance(kind, t.LocalZonedTimestampType) and isinstance(value, dt.datetime):
         return format_default(value.astimezone(dt.UTC), column)  # PySpark returns it in the time zone of this process
-    if isinstance(value, (bytes, bytearray, list, dict, tuple)):
+    if isinstance(value, (bytes, bytearray)):
         raise Unsupported(f"a default value of the type {kind.text()}", where=f"the column {column!r}")
     return format_default(value, column)
 
@@ -495,4 +519,4 @@ def _is_literal(sql: str) -> bool:
         return False
     while isinstance(found, WRAPPERS):
         found = found.this
-    return isinstance(found, CONSTANTS)
+    return isinstance(found, (*CONSTANTS, *CONTAINERS))

@@ -139,14 +139,13 @@ def collect_properties(table: Table) -> dict[str, str]:
 
 
 def _to_shown_type(field: t.DataField) -> SparkType:
-    """Return the type that statements show.
-
-    CHAR appears as VARCHAR: Spark would pad CHAR values in reads and writes.
-    """
-    from pyspark.sql.types import VarcharType
+    """Return the type that statements show. Spark itself pads CHAR values, in reads, writes and comparisons."""
+    from pyspark.sql.types import CharType, VarcharType
 
     kind = field.type
-    if isinstance(kind, (t.CharType, t.VarCharType)) and kind.length < t.VarCharType().length:
+    if isinstance(kind, t.CharType):
+        return CharType(kind.length)
+    if isinstance(kind, t.VarCharType) and kind.length < t.VarCharType().length:
         return VarcharType(kind.length)
     return to_spark_type(kind, field.name)
 
@@ -210,6 +209,8 @@ def _format_member(field: t.DataField) -> str:
 
 def _format_default(field: t.DataField) -> str:
     found = format_spark_default(field, to_spark_type(field.type, field.name))
+    if not found.startswith("CAST('"):
+        return found
     literal = found.removeprefix("CAST(").rpartition(" AS ")[0]
     if isinstance(field.type, BARE):
         return literal.strip("'")

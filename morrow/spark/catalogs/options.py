@@ -135,7 +135,9 @@ def _select_write_settings(place: TableOpener, question: Question) -> dict[str, 
 def _answer_write_options(place: TableOpener, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     """Return the options that Spark needs before it compares the columns of the rows with the table's."""
     sink = _parse_sink(place, question, overwrite=True)
-    return {"evolves": sink.evolution is not None, REPLACE_WHERE: sink.replace_where}
+    how = sink.evolution
+    retypes = how is not None and (how.widens or how.casts)
+    return {"evolves": how is not None, "retypes": retypes, REPLACE_WHERE: sink.replace_where}
 
 
 def _list_table_options(_place: TableOpener, question: Question, _rows: DataFrame | None) -> list[str]:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.catalog.names import SYSTEM_DATABASE
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.options.declared.connectors import READ_ALLOW_FULL_SCAN
 from morrow.engine.plan.file_statistics import estimate_read
-from morrow.engine.plan.filter import Filter
+from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.incremental import ROWKIND_FIELD
 from morrow.engine.plan.predicate import combine_predicates, find_columns
 from morrow.engine.structs import replace
@@ -39,7 +40,7 @@ from morrow.spark.job.wire import StoreAccess
 from morrow.spark.reading import distributed
 from morrow.spark.reading.read import to_dataframe
 from morrow.spark.source.partitions import ChangesJob, divide_changes, encode_changes
-from morrow.spark.source.settings import get_clock
+from morrow.spark.source.settings import PREFIX, get_clock
 from morrow.spark.types import drop_not_null, make_empty_frame, to_spark_schema
 from morrow.tables.format_table import FormatTable, ObjectTable
 
@@ -148,6 +149,7 @@ def read_table(place: TableOpener, question: Question) -> DataFrame:
     """Return the columns of a table's state as a DataFrame, as `read_rows` does."""
     columns = tuple(question["columns"])
     scan = narrow_scan(place, question)
+    _check_full_scan(place.spark, scan)
     limits = [limit for limit in (scan.request.limit, question.get("limit")) if limit is not None]
     limit = min(limits, default=None)
     chosen = scan.adapted(lambda each: replace(each, columns=columns, limit=limit))
@@ -155,6 +157,21 @@ def read_table(place: TableOpener, question: Question) -> DataFrame:
         # Spark keeps its LIMIT above expressions that are computed in the reading task, such as input_file_name().
         return to_dataframe(chosen, place.spark, limits=scan.request.limit is not None)
     return distributed.read_hidden(chosen, columns, place.spark)
+
+
+ALLOWS_FULL_SCAN = f"{PREFIX}{READ_ALLOW_FULL_SCAN.key}"
+"""The session setting that forbids reads of partitioned tables without a filter, if it is false."""
+
+
+def _check_full_scan(spark: SparkSession, scan: Scan) -> None:
+    """Raise `InvalidArgument` if the session forbids full scans and a scan of a partitioned table skips no file."""
+    if str(spark.conf.get(ALLOWS_FULL_SCAN, "true")).lower() != "false" or not scan.request.schema.partition_keys:
+        return
+    every = estimate_read(scan._metadata, replace(scan.request, filter=NO_FILTER))
+    if every.size and estimate_read(scan._metadata, scan.request).size == every.size:
+        raise InvalidArgument(
+            f"{scan.title}: Full scan is not supported. Filter by partitions, or unset {ALLOWS_FULL_SCAN}"
+        )
 
 
 def _find_folder(place: Place, name: str) -> FormatTable | ObjectTable | None:

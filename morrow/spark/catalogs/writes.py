@@ -21,15 +21,19 @@ from morrow.spark.catalogs.questions import Place, Question, TableOpener
 from morrow.spark.catalogs.reads import format_table, is_of_folder
 from morrow.spark.expressions import parse_column, parse_partition_value, parse_predicates
 from morrow.spark.format_tables import write as write_folder
+from morrow.spark.types import to_paimon_fields
 from morrow.spark.writing.changes import change, insert
-from morrow.spark.writing.write import name_by_position
+from morrow.spark.writing.schema_evolution import Evolution, extend_schema, find_changes
+from morrow.spark.writing.write import is_case_sensitive, match_case, name_by_position
 from morrow.spark.writing.write import write as write_rows
 from morrow.tables.format_table import WITHOUT_SNAPSHOTS
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.premise import ADVICE, Premise
 from morrow.writers.operations.delete import delete_matching, is_of_partitions
+from morrow.writers.operations.erasure import delete_by_rewriting
 from morrow.writers.operations.format_table import Replacement, delete_partition_files, plan_replace
 from morrow.writers.operations.isolation import find_readable_snapshot
+from morrow.writers.operations.update import needs_rewriting
 from morrow.writers.target import WriteTarget, override_options
 
 if TYPE_CHECKING:
@@ -116,7 +120,25 @@ def truncate_table(place: TableOpener, question: Question, _rows: DataFrame | No
     place.table(question["table"]).truncate()
 
 
-WRITE_ANSWERS = {"write": _write, "truncate": _truncate}
+def _evolve(place: TableOpener, question: Question, _rows: DataFrame | None) -> None:
+    """Change the table's columns to fit those that a MERGE assigns, as session settings allow.
+
+    Raises:
+        Unsupported: the statement is only explained, and would change columns. Others: as `extend_schema`.
+    """
+    from pyspark.sql.types import StructType
+
+    table = place.table(question["table"])
+    columns = StructType.fromJson(json.loads(question["columns"]))
+    if not is_case_sensitive(place.spark):
+        columns = match_case(columns, table._newest)
+    fields, how = to_paimon_fields(columns), parse_sink(place, question).evolution or Evolution()
+    if question["explained"] and find_changes(table._metadata, fields, how):
+        raise Unsupported("EXPLAIN of a MERGE that would change the table's columns", where=table.path, hint="run it")
+    extend_schema(table._metadata, fields, how)
+
+
+WRITE_ANSWERS = {"write": _write, "truncate": _truncate, "evolve": _evolve}
 
 
 def _change(place: TableOpener, question: Question, rows: Derivation | None) -> None:
@@ -143,6 +165,7 @@ def _is_deletable(place: TableOpener, question: Question, _rows: DataFrame | Non
     return (
         predicate == ALWAYS
         or not target.keyed
+        or needs_rewriting(target)
         or is_of_partitions(target, parse_filter(predicate, target.schema.fields))
     )
 
@@ -162,7 +185,11 @@ def _delete(place: TableOpener, question: Question, _rows: DataFrame | None) -> 
     predicate = _combine_filters(target, question["filters"])
     if predicate is None:
         raise CommitConflict(f"{target.where}: its schema was changed after the statement was planned; {ADVICE}")
-    delete_matching(target, predicate)
+    filter = parse_filter(predicate, target.schema.fields)
+    if needs_rewriting(target) and not is_of_partitions(target, filter):
+        delete_by_rewriting(target, filter)
+    else:
+        delete_matching(target, predicate)
 
 
 CHANGE_ANSWERS: Mapping[str, Callable[[TableOpener, Question, Any], object]] = {

@@ -65,11 +65,11 @@ final class Checks {
         return table instanceof Target ? (Target) table : null;
     }
 
-    /** Refuses schema evolution if Spark would leave the table's columns unchanged, and drop additional columns of the rows. */
-    void checkEvolution(Target table, String what) {
-        if (!evolves(table)) {
-            String first = what.endsWith("merge-schema") ? "RESET it, and " : "";
-            throw Refused.of("Unsupported", what + " is not supported; " + first + advice(table));
+    /** Refuses schema evolution if the table's columns would stay unchanged, and additional columns of the rows would be dropped. */
+    void checkEvolution(Target table, boolean isSaid) {
+        if (!evolves(table) && (isSaid || table instanceof LocatedTarget)) {
+            String what = isSaid ? "MERGE WITH SCHEMA EVOLUTION is not supported; " : "MERGE under the setting spark.paimon.write.merge-schema is not supported; RESET it, and ";
+            throw Refused.of("Unsupported", what + advice(table));
         }
     }
 

@@ -51,6 +51,11 @@ public final class MorrowScan implements ScanBuilder,
         this.columns = table.schema;
     }
 
+    /** The table's columns; lengths of CHAR columns are in their types. */
+    StructType columns() {
+        return table.schema;
+    }
+
     /** The state to read: the table's, or the one that the options choose. */
     private MorrowTable read() {
         if (chosen == null) {

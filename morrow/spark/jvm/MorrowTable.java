@@ -172,7 +172,7 @@ public class MorrowTable implements SupportsRead, SupportsMetadataColumns {
         return Arrays.hashCode(identity());
     }
 
-    private Object[] identity() {
+    Object[] identity() {
         return new Object[] {catalog, identifier, described.get("version")};
     }
 

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -30,6 +31,15 @@ final class Names {
         Place place = table instanceof UnresolvedRelation ? place(((UnresolvedRelation) table).multipartIdentifier()) : null;
         Table found = place == null ? null : place.table();
         return found instanceof Target ? DataSourceV2Relation.create(found, scala.Option.apply((CatalogPlugin) place.catalog), scala.Option.apply(place.name)) : null;
+    }
+
+    /** Whether a statement changes a table of a Morrow catalog. */
+    boolean isOurs(LogicalPlan target) {
+        Object leaf = target.collectLeaves().head();
+        if (leaf instanceof DataSourceV2Relation) {
+            return ((DataSourceV2Relation) leaf).table() instanceof Target;
+        }
+        return leaf instanceof UnresolvedRelation && place(((UnresolvedRelation) leaf).multipartIdentifier()) != null;
     }
 
     /** The place of a name; null if it is not in a Morrow catalog. */

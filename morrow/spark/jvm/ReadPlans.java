@@ -21,6 +21,12 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.StringRPad;
+import org.apache.spark.sql.types.CharType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
 import scala.Product;
 import scala.collection.mutable.ArrayBuffer;
 
@@ -143,11 +149,17 @@ public class ReadPlans extends Rule {
                 return otherwise.apply(node);
             }
             DataSourceV2ScanRelation relation = (DataSourceV2ScanRelation) node;
-            return renamed(((MorrowScan) relation.scan()).plan(), relation.output());
+            MorrowScan scan = (MorrowScan) relation.scan();
+            return renamed(scan.plan(), relation.output(), scan.columns());
         }
     }
 
     static LogicalPlan renamed(LogicalPlan made, scala.collection.immutable.Seq wanted) {
+        return renamed(made, wanted, new StructType());
+    }
+
+    /** The plan with the attributes of another one. Values of CHAR columns are padded, which files may not have done. */
+    private static LogicalPlan renamed(LogicalPlan made, scala.collection.immutable.Seq wanted, StructType types) {
         Map columns = new HashMap();
         scala.collection.Iterator there = made.output().iterator();
         while (there.hasNext()) {
@@ -159,8 +171,18 @@ public class ReadPlans extends Rule {
         scala.collection.Iterator all = wanted.iterator();
         while (all.hasNext()) {
             Attribute a = (Attribute) all.next();
-            named.$plus$eq(new Alias((Expression) columns.get(a.name()), a.name(), a.exprId(), a.qualifier(), scala.Option.empty(), none));
+            named.$plus$eq(new Alias(padded((Attribute) columns.get(a.name()), types), a.name(), a.exprId(), a.qualifier(), scala.Option.empty(), none));
         }
         return new Project((scala.collection.immutable.Seq) named.toSeq(), made);
+    }
+
+    private static Expression padded(Attribute column, StructType types) {
+        scala.Option place = types.getFieldIndex(column.name());
+        DataType type = place.isDefined() ? types.fields()[((Integer) place.get()).intValue()].dataType() : null;
+        if (!(type instanceof CharType)) {
+            return column;
+        }
+        Expression length = Literal.create(Integer.valueOf(((CharType) type).length()), DataTypes.IntegerType);
+        return new StringRPad(column, length, Literal.create(" ", DataTypes.StringType));
     }
 }

@@ -39,15 +39,26 @@ public class Target extends MorrowTable
 
     /** How a write with columns other than the table's finds its columns: "name" or "position"; null: the columns are the table's. */
     private String takes;
+    /** Whether Casts has not yet cast the values of the write; until then, Spark does not compare their types. */
+    private boolean isUncast;
 
-    Target taking(String columns) {
+    Target taking(String columns, boolean isUncast) {
         Target other = new Target(catalogName, catalog, identifier, described);
         other.takes = columns;
+        other.isUncast = isUncast;
         return other;
     }
 
     String takes() {
         return takes;
+    }
+
+    boolean isUncast() {
+        return isUncast;
+    }
+
+    Object[] identity() {
+        return new Object[] {catalog, identifier, described("version"), takes, Boolean.valueOf(isUncast)};
     }
 
     boolean hasDefaults() {
@@ -97,7 +108,7 @@ public class Target extends MorrowTable
         if (Commands.EVOLVES) {
             all.add(TableCapability.valueOf("AUTOMATIC_SCHEMA_EVOLUTION")); // missing in Spark 4.0
         }
-        if (takes != null) {
+        if (takes != null || isUncast) {
             all.add(TableCapability.ACCEPT_ANY_SCHEMA);
         }
         return all;

@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.RowLevelWrite;
 import org.apache.spark.sql.catalyst.plans.logical.SetTableProperties;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -26,6 +27,7 @@ import scala.collection.mutable.ArrayBuffer;
 /** The rule that prepares writes by name before Spark compares their columns, if options or settings require it. */
 public class Writes extends Rule {
     private static final String RULES = "hintResolutionRules";
+    private static final String RESOLUTION = "extendedResolutionRules";
     static final String WHERE = "replacewhere";
     private final SessionState state;
     private final Names names;
@@ -41,23 +43,28 @@ public class Writes extends Rule {
         this.partitions = new PartitionPrefix(state, names);
     }
 
-    /** Puts the rule before the other analysis rules of a session, unless it is already there. */
+    /** Puts the rule before the other analysis rules of a session, and Casts among its rules of resolution, unless they are already there. */
     static void install(SessionState state, String id) throws Exception {
-        Analyzer analyzer = state.analyzer();
+        install(state.analyzer(), RULES, new Writes(state, id));
+        install(state.analyzer(), RESOLUTION, new Casts(state));
+    }
+
+    private static void install(Analyzer analyzer, String rules, Rule rule) throws Exception {
+        Field field = analyzer.getClass().getDeclaredField(rules);
+        field.setAccessible(true);
         ArrayBuffer all = new ArrayBuffer(4);
-        all.$plus$eq(new Writes(state, id));
-        scala.collection.Iterator rules = analyzer.hintResolutionRules().iterator();
-        while (rules.hasNext()) {
-            Object rule = rules.next();
-            if (rule instanceof Writes) {
+        all.$plus$eq(rule);
+        scala.collection.Iterator there = ((scala.collection.immutable.Seq) field.get(analyzer)).iterator();
+        while (there.hasNext()) {
+            Object other = there.next();
+            if (other.getClass() == rule.getClass()) {
                 return;
             }
-            all.$plus$eq(rule);
+            all.$plus$eq(other);
         }
-        Field field = analyzer.getClass().getDeclaredField(RULES);
-        field.setAccessible(true);
         field.set(analyzer, all.toSeq());
-        if (!(analyzer.hintResolutionRules().head() instanceof Writes)) {
+        Object head = rules.equals(RULES) ? analyzer.hintResolutionRules().head() : analyzer.extendedResolutionRules().head();
+        if (head != rule) {
             throw new IllegalStateException("its analyzer keeps its rules");
         }
     }
@@ -73,6 +80,9 @@ public class Writes extends Rule {
         if (plan instanceof MergeIntoTable) {
             return merged((MergeIntoTable) plan);
         }
+        if (plan instanceof UpdateTable) {
+            return names.isOurs(((UpdateTable) plan).table()) ? Casts.marked(plan, Alignment.NAME, "") : plan;
+        }
         if (plan instanceof SetTableProperties && ((SetTableProperties) plan).table() instanceof UnresolvedTable) {
             checks.checkProperties((SetTableProperties) plan);
         }
@@ -85,21 +95,20 @@ public class Writes extends Rule {
         return plan instanceof CreateTableAsSelect || plan instanceof ReplaceTableAsSelect ? tables.made(plan) : plan;
     }
 
-    /** Makes a MERGE one WITH SCHEMA EVOLUTION if a session setting requires it, before Spark resolves columns. */
+    /** A MERGE whose values are cast by Casts; under write.merge-schema, the table gets new columns first. */
     private TreeNode merged(MergeIntoTable plan) {
         boolean isSaid = plan.withSchemaEvolution();
         Map settings = Questions.settings();
         Target table = isSaid || !settings.isEmpty() ? checks.target(plan.targetTable()) : null;
-        if (table == null || (!isSaid && !Boolean.TRUE.equals(asked(table, new HashMap(), settings).get("evolves")))) {
+        if (table != null && isSaid) {
+            checks.checkEvolution(table, true);
             return plan;
         }
-        checks.checkEvolution(table, isSaid ? "MERGE WITH SCHEMA EVOLUTION" : "MERGE under the setting spark.paimon.write.merge-schema");
-        if (isSaid) {
-            return plan;
+        if (table != null && !Casts.isMarked(plan) && Boolean.TRUE.equals(asked(table, new HashMap(), settings).get("evolves"))) {
+            checks.checkEvolution(table, false);
+            return Evolution.merged(state, plan, table, table.writing("evolve"));
         }
-        Object[] parts = Plans.parts(plan);
-        parts[parts.length - 1] = Boolean.TRUE;
-        return plan.makeCopy(parts);
+        return isSaid || !names.isOurs(plan.targetTable()) ? plan : Casts.marked(plan, Alignment.NAME, "");
     }
 
     // Rows for an existing table
@@ -119,11 +128,11 @@ public class Writes extends Rule {
         boolean isAsked = !given.isEmpty() || !settings.isEmpty();
         // Spark 4.0 does not fill in the defaults of columns that a statement leaves out.
         boolean mayLack = !Commands.EVOLVES && plan instanceof InsertIntoStatement && isByName(plan);
-        DataSourceV2Relation relation = isAsked || mayLack ? names.relation(parts[0]) : null;
-        if (relation == null || ((Target) relation.table()).takes() != null) {
+        DataSourceV2Relation relation = names.relation(parts[0]);
+        Target table = relation == null ? null : (Target) relation.table();
+        if (table == null || table.takes() != null || table.isUncast()) {
             return plan;
         }
-        Target table = (Target) relation.table();
         Map told = isAsked ? asked(table, given, settings) : new HashMap();
         boolean isReplacing = told.get(WHERE) != null && plan instanceof OverwriteByExpression && parts[1].equals(Literal.TrueLiteral());
         if (isReplacing) {
@@ -131,10 +140,8 @@ public class Writes extends Rule {
             parts[at] = Plans.scalaMap(Plans.without(Plans.javaMap(parts[at]), WHERE));
         }
         boolean isEvolving = Boolean.TRUE.equals(told.get("evolves")) || (mayLack && table.hasDefaults());
-        if (!isEvolving && !isReplacing) {
-            return plan;
-        }
-        Target other = isEvolving ? table.taking(isByName(plan) ? "name" : "position") : table;
+        boolean isCast = !Boolean.TRUE.equals(told.get("retypes"));
+        Target other = table.taking(!isEvolving ? null : isByName(plan) ? "name" : "position", isCast);
         parts[0] = relation(other, relation, isReplacing ? Plans.without(beside, WHERE) : beside);
         return plan.makeCopy(parts);
     }
@@ -151,6 +158,13 @@ public class Writes extends Rule {
             return ((InsertIntoStatement) plan).byName() || !((InsertIntoStatement) plan).userSpecifiedCols().isEmpty();
         }
         return ((V2WriteCommand) plan).isByName();
+    }
+
+    /** The same relation of another state of the table. */
+    static Object relation(Target table, DataSourceV2Relation before) {
+        Object[] parts = Plans.parts(before);
+        parts[0] = table;
+        return ((TreeNode) before).makeCopy(parts);
     }
 
     /** The relation of a table, with options. */

@@ -107,7 +107,8 @@ class StreamPlanner:
             return {"snapshot": asked.starting_snapshot - 1, "begin": "changes"}
         if asked.starting_timestamp is not None:
             return {"snapshot": resolve_start(self._metadata, None, asked.starting_timestamp), "begin": "changes"}
-        return {"snapshot": self._newest(), "begin": "changes"}
+        # Paimon's source of Spark begins with the changes of the newest snapshot, its source of Flink after them.
+        return {"snapshot": max(self._newest() - 1, NOTHING), "begin": "changes"}
 
     def _all_rows(self, snapshot: int | None) -> Offset:
         """Return the offset that starts with all rows of a snapshot, by default the newest."""

@@ -29,6 +29,7 @@ HARMLESS = frozenset(
     for option in (
         connector.REQUIRED_SPARK_CONFS_CHECK_ENABLED,
         connector.WRITE_USE_V2_WRITE,
+        connector.READ_ALLOW_FULL_SCAN,
         connector.SOURCE_SPLIT_TARGET_SIZE_WITH_COLUMN_PRUNING,
         *(option for option in OPTIONS.values() if option.idle == TUNING),
     )

@@ -19,11 +19,13 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.resolve import Roots
 from morrow.engine.names import FAILED, FILE_PATH, KIND, ROW_INDEX, ROW_PARTITION, SPARKS_OLD_KEY, TARGET, reserve_name
 from morrow.engine.plan.filter import NO_FILTER, FilterLike, parse_filter
+from morrow.engine.plan.predicate import Leaf, Op, Or, Predicate, combine_predicates
 from morrow.spark.expressions import quote_name
 from morrow.spark.job.execution import map_rows
 from morrow.spark.job.tasks import Work
 from morrow.spark.job.wire import TableAccess
 from morrow.spark.reading.distributed import list_row_id, to_dataframe
+from morrow.spark.versions import to_arrow
 from morrow.spark.writing.assignments import Assignments, assign_columns, is_column, resolve_columns, to_column
 from morrow.spark.writing.delete import check_exact, find_deleted_rows
 from morrow.spark.writing.job import Commit, write_files
@@ -35,6 +37,7 @@ from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import ADVICE, Premise
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.operations.delete import list_deletion_columns
+from morrow.writers.operations.erasure import delete_by_rewriting
 from morrow.writers.operations.isolation import (
     check_alone,
     find_hidden_buckets,
@@ -49,6 +52,7 @@ from morrow.writers.operations.update import (
     has_moving_rows,
     instead_of_update,
     make_partition_error,
+    needs_rewriting,
 )
 from morrow.writers.operations.write_session import commit_once
 from morrow.writers.target import WriteTarget
@@ -60,6 +64,8 @@ DELETE = "DELETE"
 OPERATIONS: Mapping[int, str] = {1: "-D", 2: "+U", 3: "+I"}
 """The row kind for each operation of Spark's ``RowDeltaUtils``."""
 DELETED, UPDATED, INSERTED = OPERATIONS
+MAX_REWRITTEN_KEYS = 1_000
+"""The limit of keys of several columns that one DELETE by rewriting takes: they become one condition per file."""
 NO_PROPERTIES: Mapping[str, str] = {}
 
 
@@ -87,6 +93,9 @@ def change(
         CommitConflict: others have changed rows of the premise, or the rows have only now been compacted.
         Others: as `morrow.spark.writing.job.write`.
     """
+    if command == DELETE and needs_rewriting(target):
+        check_premise(target, premise)
+        return _delete_keys_by_rewriting(rows, target, premise)
     if command == DELETE:
         check_deletable(target)
     else:
@@ -104,6 +113,29 @@ def change(
         found = find_deleted_rows(keys, target, None, None if is_enough else premise, tuple(identified))
         return write_job(found, target, "-D", commit)
     return write_job(_add_kinds(rows, target, command, premise), target, KIND, commit)
+
+
+def _delete_keys_by_rewriting(rows: DataFrame, target: WriteTarget, premise: Premise) -> Snapshot | None:
+    """Delete the rows of keys from a table whose merge engine has no deletions. Raises as `delete_by_rewriting`."""
+    keys = pl.DataFrame(to_arrow(rows)).drop(rows.columns[0])
+    names = list_row_id(target.schema, target.options)
+    if not len(keys):
+        return None
+    if len(names) == 1:
+        wanted: Predicate = Leaf(names[0], Op.IN, tuple(keys.to_series().unique().to_list()))
+    elif len(keys) > MAX_REWRITTEN_KEYS:
+        raise Unsupported(
+            f"deleting {len(keys)} keys of several columns with the merge engine {target.options.merge_engine}",
+            where=target.where,
+            hint=f"delete at most {MAX_REWRITTEN_KEYS} at a time, or by a condition without a subquery",
+        )
+    else:
+        each = (
+            combine_predicates(*(Leaf(name, Op.EQ, (value,)) for name, value in zip(names, key, strict=True)))
+            for key in keys.unique().iter_rows()
+        )
+        wanted = Or(tuple(each))
+    return delete_by_rewriting(target, parse_filter(wanted, target.schema.fields), premise)
 
 
 def check_premise(target: WriteTarget, premise: Premise) -> None:

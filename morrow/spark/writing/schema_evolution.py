@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from morrow.engine.errors import AlreadyExists, CommitConflict, InvalidArgument
+from morrow.engine.errors import AlreadyExists, CommitConflict, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.sections import decode_key_bounds
 from morrow.engine.schema.schema_changes import AddColumn, Path, SchemaChange, SetType, can_cast, format_path
 from morrow.spark.types import drop_not_null
 from morrow.tables.alteration import Alteration
@@ -42,13 +44,8 @@ def extend_schema(metadata: TableMetadata, columns: Sequence[t.DataField], how: 
             `Alteration`.
     """
     for _ in range(MAX_TRIES):
-        known = metadata.latest_schema().by_name
-        changes: list[SchemaChange] = []
-        for column in drop_not_null(columns):
-            if column.name in known:
-                changes += _merge_types((column.name,), known[column.name].type, column.type, how, metadata.where)
-            else:
-                changes.append(AddColumn((column.name,), column.type, column.description))
+        changes = find_changes(metadata, columns, how)
+        _check_keys(metadata, [change for change in changes if isinstance(change, SetType)])
         try:
             if changes:
                 Alteration(metadata)(*changes)
@@ -56,6 +53,41 @@ def extend_schema(metadata: TableMetadata, columns: Sequence[t.DataField], how: 
         except AlreadyExists:  # another process has added the column meanwhile
             continue
     raise CommitConflict(f"{metadata.where}: others change the schema all the time; try again later")
+
+
+def _check_keys(metadata: TableMetadata, changes: Sequence[SetType]) -> None:
+    """Check that rows of wider key columns stay in their buckets: the hash of a negative integer depends on its type.
+
+    Raises:
+        Unsupported: a key column has a negative integer, and the table has several buckets.
+    """
+    schema = metadata.latest_schema()
+    keys = schema.trimmed_primary_keys if schema.primary_keys else ()
+    wider = [each.path[0] for each in changes if len(each.path) == 1 and each.path[0] in keys]
+    snapshot = metadata.latest_snapshot() if wider and metadata.options(schema).bucket != 1 else None
+    if snapshot is None:
+        return
+    bounds = decode_key_bounds(metadata, schema, read_live_entries(metadata, snapshot, schema).frame)
+    for name, found in zip(keys, bounds, strict=True):
+        least = found.min() if name in wider and found.dtype.is_integer() else None
+        if isinstance(least, int) and least < 0:
+            raise Unsupported(
+                f"widening the key column {name!r}, which has negative values, in a table with several buckets,",
+                where=metadata.where,
+                hint="cast the data, or create a table with the wider type",
+            )
+
+
+def find_changes(metadata: TableMetadata, columns: Sequence[t.DataField], how: Evolution) -> list[SchemaChange]:
+    """Return the schema changes that `extend_schema` would make. Raises as `extend_schema`."""
+    known = metadata.latest_schema().by_name
+    changes: list[SchemaChange] = []
+    for column in drop_not_null(columns):
+        if column.name in known:
+            changes += _merge_types((column.name,), known[column.name].type, column.type, how, metadata.where)
+        else:
+            changes.append(AddColumn((column.name,), column.type, column.description))
+    return changes
 
 
 def _merge_types(
@@ -82,7 +114,7 @@ def _merge_types(
     elif (how.widens or how.casts) and stored.text() != data.text():
         wanted = _widen_type(path, stored, data, how, where)
         if wanted.text() != stored.text():
-            yield SetType(path, wanted.with_nullable(stored.nullable))
+            yield SetType(path, wanted.with_nullable(stored.nullable), widens_keys=True)
 
 
 def _widen_type(path: Path, stored: t.DataType, data: t.DataType, how: Evolution, where: str) -> t.DataType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast, get_args
 
 from morrow.engine.errors import AlreadyExists, InvalidArgument, TableNotFound
 from morrow.engine.format.schema import TableSchema
@@ -28,6 +28,7 @@ from morrow.writers.target import WriteTarget, check_write_options, override_opt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 Mode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
 MODES = get_args(Mode)
@@ -227,15 +228,21 @@ def _make_schema(metadata: TableMetadata, rows: DataFrame, create: Create | None
 
 def _match_case(rows: DataFrame, schema: TableSchema, kinds: str | None) -> DataFrame:
     """Rename columns, and members of columns, that differ from the table's only in case."""
-    if is_case_sensitive(rows.sparkSession):
-        return rows
+    return rows if is_case_sensitive(rows.sparkSession) else rename_columns(rows, schema, _make_case_naming(kinds))
 
+
+def match_case(data: StructType, schema: TableSchema) -> StructType:
+    """Return the type of rows with names that differ from the table's only in case renamed to the table's."""
+    return cast("StructType", _rename_members(data, RowType(fields=schema.fields), _make_case_naming(None), ()))
+
+
+def _make_case_naming(kinds: str | None) -> Naming:
     def in_case(given: Sequence[str], known: Sequence[str], path: Path) -> list[str]:
         free = {name.casefold(): name for name in known if name not in given}
         kept = {*known, *([] if path or kinds is None else [kinds])}
         return [old if old in kept else free.get(old.casefold(), old) for old in given]
 
-    return rename_columns(rows, schema, in_case)
+    return in_case
 
 
 def name_by_position(rows: DataFrame, schema: TableSchema, where: str) -> DataFrame:

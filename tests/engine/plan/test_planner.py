@@ -126,11 +126,22 @@ def test_columns_are_those_of_the_schema_a_file_was_written_with(tmp_path: Path)
 def test_a_key_whose_type_was_changed_is_refused(tmp_path: Path) -> None:
     table = TableFactory(tmp_path, [("id", "INT")], ["id"])
     table.write_file(pa.table({"id": [1]}))
-    table.alter(fields=[("id", "BIGINT")])
+    table.alter(fields=[("id", "STRING")])
     table.commit()
 
     with pytest.raises(Unsupported, match=r"a primary key column whose type was changed \('id'\)"):
         plan(table)
+
+
+def test_a_key_that_was_widened(tmp_path: Path) -> None:
+    table = TableFactory(tmp_path, [("id", "INT")], ["id"])
+    table.write_file(pa.table({"id": [1, 5]}))
+    table.alter(fields=[("id", "BIGINT")])
+    table.write_file(pa.table({"id": [2**40]}))
+    table.write_file(pa.table({"id": [3, 7]}))
+    table.commit()
+
+    assert sorted(len(section.files) for section in plan(table).sections) == [1, 2]
 
 
 def test_a_merge_engine_that_is_not_known_is_refused_before_anything_is_read(tmp_path: Path) -> None:

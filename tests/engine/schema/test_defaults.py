@@ -22,6 +22,16 @@ def value(kind: str, text: str) -> pa.Scalar:
     ("kind", "text", "expected"),
     [
         ("BOOLEAN", "Yes", True),
+        ("ARRAY<STRING>", "ARRAY('a', 'it\\'s, b', \"c\", null)", ["a", "it's, b", "c", None]),
+        ("ARRAY<INT>", "[1, 2]", [1, 2]),
+        ("ARRAY<ARRAY<INT>>", "array(array(1), ARRAY())", [[1], []]),
+        ("MAP<INT, DOUBLE>", "map(99, 99.99D)", [(99, 99.99)]),
+        ("MAP<STRING, INT>", "{a -> 1, b -> null}", [("a", 1), ("b", None)]),
+        ("MAP<STRING, INT>", "MAP()", []),
+        ("ROW<x INT, y STRING>", "STRUCT(42, 'v')", {"x": 42, "y": "v"}),
+        ("ROW<x DATE, y ARRAY<INT>>", "{2026-01-02, [1]}", {"x": date(2026, 1, 2), "y": [1]}),
+        ("ROW<x DATE>", "struct(DATE'2026-01-02')", {"x": date(2026, 1, 2)}),
+        ("ROW<x INT>", "STRUCT()", {"x": None}),
         ("BOOLEAN", "0", False),
         ("TINYINT", "-128", -128),
         ("INT", "+7.9", 7),
@@ -75,6 +85,10 @@ def test_digits_beyond_the_precision_are_cut_off() -> None:
         ("TIMESTAMP(3)", "2024-01-02T03:04:05"),
         ("TIMESTAMP(5)", "1500"),
         ("STRING", "'"),
+        ("ARRAY<INT>", "1"),
+        ("ARRAY<INT>", "ARRAY('a')"),
+        ("MAP<INT, INT>", "MAP(1)"),
+        ("ROW<a INT>", "STRUCT(1, 2)"),
     ],
 )
 def test_what_is_no_value_of_the_type(kind: str, text: str) -> None:
@@ -82,7 +96,7 @@ def test_what_is_no_value_of_the_type(kind: str, text: str) -> None:
         value(kind, text)
 
 
-@pytest.mark.parametrize("kind", ["ARRAY<INT>", "MAP<INT, INT>", "ROW<a INT>", "VARIANT", "BLOB"])
+@pytest.mark.parametrize("kind", ["VARIANT", "BLOB"])
 def test_types_without_default_values(kind: str) -> None:
     with pytest.raises(Unsupported, match="the column 'c': a default value of the type"):
         value(kind, "1")

@@ -37,7 +37,7 @@ KEPT = [
     ("STRING", "concat('a', char(0), 'b')"),
     ("STRING", "'\N{REPLACEMENT CHARACTER}'"),
     ("VARCHAR(2)", "'\N{DUCK}\N{DUCK}'"),
-    ("CHAR(3)", "'a'"),
+    ("CHAR(3)", "'abc'"),
     ("STRING", "CAST(INTERVAL 1 DAY AS STRING)"),
     ("BYTES", "X'00FF'"),
     ("DECIMAL(38, 0)", "CAST('-99999999999999999999999999999999999999' AS DECIMAL(38, 0))"),
@@ -73,7 +73,7 @@ OF_SPARK = [
     ("DECIMAL(5, 2)", "CAST(123456 AS DECIMAL(38, 0))", "OVERFLOW"),
     ("VARCHAR(2)", "'abc'", "EXCEED_LIMIT_LENGTH"),
     ("CHAR(3)", "'abcd'", "EXCEED_LIMIT_LENGTH"),
-    ("INT", "INTERVAL 1 DAY", "CANNOT_SAFELY_CAST"),
+    ("INT", "DATE'2026-01-01'", "CANNOT_SAFELY_CAST"),
     ("MAP<STRING, INT>", "map('a', 1, 'a', 2)", "DUPLICATED_MAP_KEY"),
 ]
 """Values that Spark itself refuses, before they come to Morrow."""

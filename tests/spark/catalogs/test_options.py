@@ -264,7 +264,7 @@ def test_new_columns_of_a_merge(sql: Sql, spark: SparkSession) -> None:
         merge = f"MERGE INTO {table} t USING ({data}) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * "
         merge += "WHEN NOT MATCHED THEN INSERT *"
         with settings(spark, {"spark.paimon.write.merge-schema": "true"}):
-            assert "EXPLAIN WITH SCHEMA EVOLUTION is not supported" in str(sql(f"EXPLAIN {merge}"))
+            assert "would change the table's columns is not supported" in str(sql(f"EXPLAIN {merge}"))
             sql(merge)
             sql(
                 f"MERGE INTO {table} t USING (SELECT 1L AS id, 7 AS more, 8 AS unused) s ON t.id = s.id "
@@ -373,3 +373,14 @@ def test_tables_made_of_rows_have_the_options_of_the_write(sql: Sql, spark: Spar
         table = morrow.Catalog(tmp_path).table("db.t")
         assert (table.primary_keys, table.options["bucket"], table.scan().to_arrow().num_rows) == (("id",), "2", 3)
         sql("DROP TABLE pm.db.t")
+
+
+def test_full_scans_are_forbidden(sql: Sql, spark: SparkSession) -> None:
+    sql("CREATE TABLE pm.db.t (id INT)")
+    sql("CREATE TABLE pm.db.p (id INT, p INT) PARTITIONED BY (p)")
+    sql("INSERT INTO pm.db.p VALUES (1, 1), (2, 2)")
+    with settings(spark, {"spark.paimon.read.allow.fullScan": "false"}):
+        assert (sql("SELECT * FROM pm.db.t"), sql("SELECT id FROM pm.db.p WHERE p > 1")) == ([], [(2,)])
+        for condition in ("", "WHERE p > 0"):
+            with pytest.raises(Exception, match=r"Full scan is not supported\."):
+                sql(f"SELECT * FROM pm.db.p {condition}")

@@ -42,6 +42,9 @@ def test_tags(sql: Sql, spark: SparkSession) -> None:
                 sql(statement)
         assert sql(kept) == [("'", 2, None), ("made", 1, "PT24H"), ("x y", 1, "PT1H30M")]
         sql("ALTER TABLE `a.b ü` DELETE TAG IF EXISTS `made, gone`")
+        sql("ALTER TABLE `a.b ü` CREATE TAG `2` AS OF VERSION 1")  # as in Java, a tag goes before a snapshot
+        assert sql("SELECT * FROM `a.b ü` VERSION AS OF 2") == sql("SELECT * FROM `a.b ü` VERSION AS OF '2'") == [(1,)]
+        sql("ALTER TABLE `a.b ü` DELETE TAG `2`")
         shown = spark.sql("EXECUTE IMMEDIATE 'SHOW TAGS `a.b ü`'")
         assert (shown.columns, [row.tag for row in shown.collect()]) == (["tag"], ["'", "x y"])
     finally:

@@ -487,11 +487,18 @@ def test_merge_engines_and_sequences(sql: Sql, tmp_path: Path) -> None:
         sql("DROP TABLE pm.db.t")
         made(tmp_path, **{"merge-engine": engine})
         matched = MERGE.format("(1L, 100L)", "t.id = s.id") + "WHEN MATCHED THEN UPDATE SET v = 1"
-        for statement in ("UPDATE pm.db.t SET v = 1", "DELETE FROM pm.db.t WHERE v = 10", matched):
+        for statement in ("UPDATE pm.db.t SET v = 1", matched):
             with pytest.raises(Exception, match=f"with the merge engine {engine}"):
                 sql(statement)
+        sql("DELETE FROM pm.db.t WHERE v = 10")  # files are rewritten, as these engines have no deletions
+        sql("DELETE FROM pm.db.t WHERE id IN (SELECT 3)")
+        assert [row[0] for row in left(sql)] == [2, 4]
     sql(MERGE.format("(1L, 100L), (9L, 9L)", "t.id = s.id") + "WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)")
-    assert [row[0] for row in left(sql)] == [1, 2, 3, 4, 9]
+    assert [row[0] for row in left(sql)] == [1, 2, 4, 9]
+    sql("ALTER TABLE pm.db.t SET TBLPROPERTIES ('write-only' = 'true')")
+    sql("INSERT INTO pm.db.t (id) VALUES (5)")
+    with pytest.raises(Exception, match="please use 'COMPACT' procedure first"):
+        sql("DELETE FROM pm.db.t WHERE s = 'b'")
 
 
 def test_partial_update(sql: Sql) -> None:

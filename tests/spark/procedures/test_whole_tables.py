@@ -110,3 +110,34 @@ def test_a_folder_of_parquet_files_is_cloned(spark: SparkSession, tmp_path: Path
     assert (rows_of(made), made.partition_keys) == ([(1, dt.date(2024, 1, 1))], ("dt",))
     assert made.options["file.format"] == "orc"
     assert (folder / "part-0.parquet").exists()
+
+
+def test_tables_of_spark_are_migrated(spark: SparkSession, tmp_path: Path) -> None:
+    for name, provider in (("one", "parquet"), ("two", "orc")):
+        spark.sql(f"CREATE TABLE {name} (id STRING, p INT) USING {provider} PARTITIONED BY (p) COMMENT 'old'")
+        spark.sql(f"INSERT INTO {name} VALUES ('1', 1), ('2', NULL)")
+    hive = {"source_type": "hive", "options": "file.format=avro"}
+    try:
+        with pytest.raises(InvalidArgument, match="only support unaware-bucket target table"):
+            call(
+                spark, "migrate_table", warehouse=tmp_path, source_type="hive", table="default.one", options="bucket=1"
+            )
+        kept = {"table": "default.one", "target_table": "db.one", "delete_origin": False, "parallelism": 6}
+        assert called(spark, "migrate_table", tmp_path, **hive, **kept) == DONE
+        table = morrow.Catalog(tmp_path).table("db.one")
+        assert (dict(table.options), table.comment) == ({"bucket": "-1", "file.format": "avro"}, "old")
+        assert rows_of(table, filter="p = 1") == [{"id": "1", "p": 1}]
+        assert spark.table("one").count() == 0  # its rows have moved, as in Paimon
+        spark.sql("INSERT INTO one VALUES ('3', 1)")
+        file = {"source_type": "hive", "source_table": "default.one", "target_table": "db.one"}
+        assert called(spark, "migrate_file", tmp_path, **file) == DONE
+        assert len(rows_of(table)) == 3
+        done = "migrate database is finished, success cnt: 1 , failed cnt: 0"
+        assert called(spark, "migrate_database", tmp_path, source_type="hive", database="default") == [{"result": done}]
+        assert morrow.Catalog(tmp_path).table("default.two").scan().count() == 2
+        assert not any(spark.catalog.tableExists(name) for name in ("one", "two"))
+        with pytest.raises(Unsupported, match="from 'iceberg'"):
+            call(spark, "migrate_table", warehouse=tmp_path, source_type="iceberg", table="default.one")
+    finally:
+        for name in ("one", "two"):
+            spark.sql(f"DROP TABLE IF EXISTS {name}")

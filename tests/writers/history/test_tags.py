@@ -277,10 +277,6 @@ def test_names_of_tags_are_free(name: str) -> None:
         ("", "give it a name"),
         (" \t", "give it a name"),
         (None, "give it a name"),
-        ("123", "a number means a snapshot"),
-        (" 123 ", "a number means a snapshot"),
-        ("-1", "a number means a snapshot"),
-        ("\uff11\uff12", "a number means a snapshot"),
         ("a/b", "it would be a path"),
         ("a\\b", "it would be a path"),
         ("a\0", "without NUL"),
@@ -330,8 +326,8 @@ def test_a_name_that_is_taken(metadata_changing: TableMetadata) -> None:
 
 
 def test_names_that_cannot_be_given_or_are_not_there(metadata_changing: TableMetadata) -> None:
-    with pytest.raises(InvalidArgument, match="a number means a snapshot"):
-        rename_tag(metadata_changing, "v1", "2024")
+    with pytest.raises(InvalidArgument, match="it would be a path"):
+        rename_tag(metadata_changing, "v1", "20/24")
     with pytest.raises(TagNotFound):
         rename_tag(metadata_changing, "v2", "v3")
 

@@ -20,6 +20,7 @@ from morrow.engine.format.manifest_entries import (
     IndexFileMeta,
     index_frame,
 )
+from morrow.readers.execution import section_frames
 from morrow.writers.append import row_level
 from morrow.writers.commit import conflicts
 from morrow.writers.operations import compaction
@@ -478,6 +479,20 @@ def test_groups_are_pruned_by_the_newest_values(tmp_path: Path, filter: str, fil
     everything = table.to_polars(["id", "v", "p", "_ROW_ID"])
     expected = pl.SQLContext(t=everything).execute(f"SELECT id FROM t WHERE {filter}").collect()
     assert set(scan.to_polars()["id"]) == set(expected["id"])
+
+
+def test_columns_are_read_between_the_first_and_the_last_match(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The filter is evaluated on its own file first, if a group is large."""
+    monkeypatch.setattr(section_frames, "MIN_SEARCHED_ROWS", 0)
+    table = tracked(tmp_path, {**EVOLUTION, **VECTORS})
+    table.append(make_rows(*range(20)))
+    table.update({"v": "'b'"}, "id IN (4, 6, 9)")
+    table.delete("id = 4")
+    names = ["id", "p", "_ROW_ID"]
+    assert table.to_polars(names, filter="v = 'b'").rows() == [(6, 0, 6), (9, 1, 9)]
+    assert table.to_polars(names, filter="v = 'b' AND id > 6 AND _ROW_ID < 19").rows() == [(9, 1, 9)]
+    assert table.to_polars(names, filter="v = 'aa'").rows() == []
+    assert table.scan(filter="v = 'b'").count() == 2
 
 
 @pytest.mark.parametrize("partition", [EMPTY_ROW, b"other"])

@@ -1,0 +1,183 @@
+package morrow.spark.jvm;
+
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.Assignment;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.internal.SessionState;
+import scala.collection.immutable.Seq;
+import scala.collection.mutable.ArrayBuffer;
+
+/** The rule that casts the values of INSERT, UPDATE and MERGE as Paimon does. It runs with Spark's own rules of resolution.
+ *
+ * Spark would refuse the types of values as soon as they are known. So an unresolved mark in the condition
+ * of an UPDATE or MERGE, and a table that accepts any columns in an INSERT, make Spark wait until this rule has run.
+ */
+public class Casts extends Rule {
+    private static final String MARK = "__morrow_uncast";
+    private static final int CONDITION = 2; // part of UPDATE and MERGE
+    private static final int ACTIONS = 3; // the first of the three kinds of clauses of MERGE
+    private final SessionState state;
+
+    Casts(SessionState state) {
+        this.state = state;
+    }
+
+    // Before Spark resolves a statement
+
+    /** An UPDATE or MERGE that Spark does not resolve before this rule has run.
+     *
+     * how: as in Alignment. stars: the places of clauses that were UPDATE SET *, each after a comma.
+     */
+    static TreeNode marked(TreeNode plan, int how, String stars) {
+        Object[] parts = Plans.parts(plan);
+        Expression own = condition(parts);
+        if (mark(own) != null) {
+            return plan;
+        }
+        Expression mark = new UnresolvedAttribute(Alignment.seq(new Object[] {MARK, String.valueOf(how), stars}));
+        return with(plan, parts, own == null ? mark : new And(own, mark));
+    }
+
+    static boolean isMarked(TreeNode plan) {
+        return mark(condition(Plans.parts(plan))) != null;
+    }
+
+    private static Expression condition(Object[] parts) {
+        Object found = parts[CONDITION];
+        if (found instanceof scala.Option) {
+            return ((scala.Option) found).isDefined() ? (Expression) ((scala.Option) found).get() : null;
+        }
+        return (Expression) found;
+    }
+
+    private static TreeNode with(TreeNode plan, Object[] parts, Expression condition) {
+        parts[CONDITION] = plan instanceof UpdateTable ? scala.Option.apply(condition) : condition;
+        return plan.makeCopy(parts);
+    }
+
+    private static UnresolvedAttribute mark(Expression condition) {
+        Expression last = condition instanceof And ? ((And) condition).right() : condition;
+        boolean isMark = last instanceof UnresolvedAttribute && ((UnresolvedAttribute) last).nameParts().head().equals(MARK);
+        return isMark ? (UnresolvedAttribute) last : null;
+    }
+
+    // While Spark resolves it
+
+    public TreeNode apply(TreeNode plan) {
+        if (plan instanceof UpdateTable || plan instanceof MergeIntoTable) {
+            Object[] parts = Plans.parts(plan);
+            UnresolvedAttribute mark = mark(condition(parts));
+            return mark != null && isReady((LogicalPlan) plan, parts) ? changed((LogicalPlan) plan, parts, mark) : plan;
+        }
+        if (plan instanceof V2WriteCommand && ((V2WriteCommand) plan).query().resolved()) {
+            Object[] parts = Plans.parts(plan);
+            DataSourceV2Relation relation = parts[0] instanceof DataSourceV2Relation ? (DataSourceV2Relation) parts[0] : null;
+            boolean isTaken = relation != null && relation.table() instanceof Target && ((Target) relation.table()).isUncast();
+            return isTaken ? written((V2WriteCommand) plan, parts, relation) : plan;
+        }
+        return plan;
+    }
+
+    /** Whether all but the mark is resolved. */
+    private static boolean isReady(LogicalPlan plan, Object[] parts) {
+        if (!plan.childrenResolved()) {
+            return false;
+        }
+        scala.collection.Iterator all = plan.expressions().iterator();
+        while (all.hasNext()) {
+            Expression each = (Expression) all.next();
+            if (mark(each) == null ? !each.resolved() : each instanceof And && !((And) each).left().resolved()) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private TreeNode changed(LogicalPlan plan, Object[] parts, UnresolvedAttribute mark) {
+        int how = Integer.parseInt((String) mark.nameParts().apply(1));
+        LogicalPlan row = (LogicalPlan) parts[plan instanceof UpdateTable ? 0 : 1];
+        Alignment values = new Alignment(state.conf(), how, row.output(), true);
+        Alignment kept = new Alignment(state.conf(), Alignment.KEEP, row.output(), true);
+        if (plan instanceof UpdateTable) {
+            parts[1] = assigned((Seq) parts[1], values);
+        } else {
+            for (int i = ACTIONS; i < ACTIONS + 3; i++) {
+                parts[i] = clauses((Seq) parts[i], values, kept, i == ACTIONS ? mark.nameParts().last() + "," : "");
+            }
+        }
+        Expression condition = condition(parts);
+        return with(plan, parts, condition instanceof And ? ((And) condition).left() : null);
+    }
+
+    private Seq clauses(Seq all, Alignment values, Alignment kept, String stars) {
+        ArrayBuffer made = new ArrayBuffer(4);
+        for (int i = 0; i < all.size(); i++) {
+            TreeNode clause = (TreeNode) all.apply(i);
+            Object[] parts = Plans.parts(clause);
+            if (parts.length > 1) {
+                parts[1] = assigned((Seq) parts[1], stars.indexOf("," + i + ",") >= 0 ? kept : values);
+                made.$plus$eq(clause.makeCopy(parts));
+            } else {
+                made.$plus$eq(clause);
+            }
+        }
+        return (Seq) made.toSeq();
+    }
+
+    private Seq assigned(Seq all, Alignment values) {
+        ArrayBuffer made = new ArrayBuffer(8);
+        scala.collection.Iterator each = all.iterator();
+        while (each.hasNext()) {
+            Assignment assignment = (Assignment) each.next();
+            Expression key = assignment.key();
+            String name = key instanceof Attribute ? ((Attribute) key).name() : key.sql().replace("`", "");
+            Expression value = values.align(assignment.value(), key.dataType(), name, key);
+            made.$plus$eq(value == assignment.value() ? assignment : new Assignment(key, value));
+        }
+        return (Seq) made.toSeq();
+    }
+
+    /** The write with cast columns, of a table that again accepts only its own, unless columns are added to it. */
+    private TreeNode written(V2WriteCommand plan, Object[] parts, DataSourceV2Relation relation) {
+        Target table = (Target) relation.table();
+        parts[0] = Writes.relation(table.taking(table.takes(), false), relation);
+        LogicalPlan query = plan.query();
+        boolean isChecked = table.takes() == null;
+        int how = !plan.isByName() ? Alignment.POSITION : isChecked ? Alignment.NAME : Alignment.OPEN;
+        Alignment values = new Alignment(state.conf(), how, query.output(), isChecked);
+        Attribute[] columns = new Attribute[relation.output().size()];
+        relation.output().copyToArray(columns);
+        ArrayBuffer made = new ArrayBuffer(8);
+        boolean isChanged = false;
+        scala.collection.Iterator given = query.output().iterator();
+        for (int i = 0; given.hasNext(); i++) {
+            Attribute value = (Attribute) given.next();
+            Attribute column = plan.isByName() ? column(columns, value.name()) : i < columns.length ? columns[i] : null;
+            Expression cast = column == null ? value : values.align(value, column.dataType(), column.name(), null);
+            isChanged |= cast != value;
+            made.$plus$eq(cast == value ? value : (Object) Alignment.named(cast, value.name()));
+        }
+        TreeNode copy = ((TreeNode) plan).makeCopy(parts);
+        return isChanged ? (TreeNode) ((V2WriteCommand) copy).withNewQuery(new Project((Seq) made.toSeq(), query)) : copy;
+    }
+
+    private Attribute column(Attribute[] columns, String name) {
+        for (int i = 0; i < columns.length; i++) {
+            boolean isSame = state.conf().caseSensitiveAnalysis() ? columns[i].name().equals(name) : columns[i].name().equalsIgnoreCase(name);
+            if (isSame) {
+                return columns[i];
+            }
+        }
+        return null;
+    }
+}

@@ -199,7 +199,7 @@ def _find_matching_part(plan: ScanPlan, section: Section, store: FileStore) -> t
     """
     fields = tuple(plan.schema.by_name[name] for name in sorted(find_columns(plan.filter.predicate)))
     stored = not list_virtual_columns(plan, fields) and not any(f.name in plan.schema.partition_keys for f in fields)
-    _, rows = _find_row_range(section)
+    _, rows = find_row_range(section)
     if not fields or not stored or not store.is_local or rows < MIN_SEARCHED_ROWS:
         return None
     sources = _find_sources(plan, section, fields)

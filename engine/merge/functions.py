@@ -119,17 +119,17 @@ def _read_nested_key(call: AggregateCall, options: FieldOptions) -> AggregateCal
     kind = options.column.type
     assert isinstance(kind, ArrayType) and isinstance(kind.element, RowType)
     members = [field.name for field in kind.element.fields]
-    names = options.names(merging.NESTED_KEY)
-    for name in names:
-        if name not in members:
-            raise options.invalid(
-                merging.NESTED_KEY, f"but {name!r} is no member of the rows; they have {', '.join(members)}"
-            )
+    names, sequence = options.names(merging.NESTED_KEY), options.get(merging.NESTED_SEQUENCE_FIELD)
+    for option, named in ((merging.NESTED_KEY, names), (merging.NESTED_SEQUENCE_FIELD, sequence)):
+        for name in named:
+            if name not in members:
+                raise options.invalid(option, f"but {name!r} is no member of the rows; they have {', '.join(members)}")
+    nulls = options.get(merging.NESTED_KEY_NULL_STRATEGY)
     newer: ColumnOption[Any]
     for newer in (merging.NESTED_KEY_NULL_STRATEGY, merging.NESTED_SEQUENCE_FIELD):
-        if options.get(newer) != newer.default:
-            raise Unsupported(f"the option {options.of(newer)}", where=options.where, hint="it changes the merged rows")
-    return replace(call, nested_key=names)
+        if options.get(newer) != newer.default and not names:
+            raise options.invalid(newer, f"which needs {options.of(merging.NESTED_KEY)}")
+    return replace(call, nested_key=names, nested_sequence=sequence, nested_nulls=nulls)
 
 
 def _read_nested_update(call: AggregateCall, options: FieldOptions) -> AggregateCall:

@@ -47,6 +47,8 @@ class AggregateCall(msgspec.Struct, frozen=True):
     distinct: bool = False
     delimiter: str = ","
     nested_key: tuple[str, ...] = ()
+    nested_sequence: tuple[str, ...] = ()
+    nested_nulls: str = "merge"
     count_limit: int = UNLIMITED
     timestamp_field: str | None = None
     options: tuple[tuple[str, str], ...] = ()
@@ -59,6 +61,10 @@ class AggregateCall(msgspec.Struct, frozen=True):
             yield f"delimiter {self.delimiter!r}"
         if self.nested_key:
             yield f"key ({', '.join(self.nested_key)})"
+        if self.nested_sequence:
+            yield f"greatest ({', '.join(self.nested_sequence)})"
+        if self.nested_nulls != "merge":
+            yield f"null keys: {self.nested_nulls}"
         if self.count_limit != UNLIMITED:
             yield f"at most {self.count_limit}"
         if self.timestamp_field is not None:

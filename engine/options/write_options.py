@@ -101,6 +101,8 @@ class WriteOptions(msgspec.Struct, frozen=True):
     lookup_compact_interval: int = 2 * maintenance.NUM_SORTED_RUN_COMPACTION_TRIGGER.default
     bucket_append_ordered: bool = bind_option(table.BUCKET_APPEND_ORDERED)
     incremental_clustering: bool = bind_option(maintenance.CLUSTERING_INCREMENTAL)
+    record_expire_time: timedelta | None = bind_option(merging.RECORD_LEVEL_EXPIRE_TIME)
+    record_time_field: str | None = bind_option(merging.RECORD_LEVEL_TIME_FIELD)
     # Deletion vectors
     deletion_vectors: bool = bind_option(merging.DELETION_VECTORS_ENABLED)
     bitmap64: bool = bind_option(merging.DELETION_VECTORS_BITMAP64)

@@ -68,6 +68,7 @@ from morrow.engine.options.declared.merging import (
     DELETION_VECTORS_ENABLED,
     LOOKUP_WAIT,
     MERGE_ENGINE,
+    RECORD_LEVEL_EXPIRE_TIME,
     RECORD_LEVEL_TIME_FIELD,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
@@ -503,6 +504,10 @@ TIME_TYPES = (IntType, BigIntType, TimestampType, LocalZonedTimestampType)
 def check_record_expiration(proposal: Proposal) -> None:
     """Check that the time of a record is a number or a timestamp."""
     name = proposal.given.get(RECORD_LEVEL_TIME_FIELD)
+    proposal.require(
+        name is not None or proposal.given.get(RECORD_LEVEL_EXPIRE_TIME) is None,
+        f"{RECORD_LEVEL_EXPIRE_TIME} needs {RECORD_LEVEL_TIME_FIELD}, the column with the time of a row",
+    )
     if name is not None:
         proposal.require_columns([name], f"time field of {RECORD_LEVEL_TIME_FIELD}")
         kind = proposal.schema.by_name[name].type

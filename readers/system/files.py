@@ -30,7 +30,7 @@ import polars as pl
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import decode_columns, read_arities
-from morrow.engine.format.manifest_entries import ADD
+from morrow.engine.format.manifest_entries import ADD, DELETION_VECTORS_INDEX
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.stats import UNKNOWN
@@ -46,7 +46,7 @@ from morrow.engine.plan.manifests import (
 )
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.readers.casts import cast_array
-from morrow.readers.casts.dtypes import to_arrow_array, to_polars_dtype, to_series
+from morrow.readers.casts.dtypes import to_arrow_array, to_polars_dtype, to_polars_schema, to_series
 from morrow.readers.casts.java_strings import format_stored_values, format_values, join_texts, to_java_sort_key
 from morrow.readers.system.base import MetadataTable, TableState, make_columns, make_frame
 
@@ -305,8 +305,12 @@ PARTITION_COLUMNS = make_columns(
     created_by="STRING",
     updated_by="STRING",
     options="STRING",
+    total_buckets="INT NOT NULL",
+    done="BOOLEAN NOT NULL",
+    deleted_record_count="BIGINT",
 )
-"""Columns of ``$partitions``. The last four are null unless a catalog manages the partitions."""
+"""Columns of ``$partitions``. Four of them are null, and `done` is false, unless a catalog manages the partitions."""
+UNMANAGED = ("created_at", "created_by", "updated_by", "options")
 
 BUCKET_COLUMNS = make_columns(
     partition="STRING",
@@ -317,7 +321,7 @@ BUCKET_COLUMNS = make_columns(
     last_update_time="TIMESTAMP(3)",
 )
 
-COUNTED = ("_KIND", "_PARTITION", "_BUCKET", "_ROW_COUNT", "_FILE_SIZE", "_CREATION_TIME")
+COUNTED = ("_KIND", "_PARTITION", "_BUCKET", "_TOTAL_BUCKETS", "_ROW_COUNT", "_FILE_SIZE", "_CREATION_TIME")
 
 
 def is_real_bucket(state: TableState) -> pl.Expr:
@@ -343,6 +347,7 @@ def partition_sums(state: TableState, keys: Sequence[str], kept: pl.Expr) -> pl.
             (pl.col("_FILE_SIZE") * sign).sum().alias("file_size_in_bytes"),
             sign.cast(pl.Int64).sum().alias("file_count"),
             pl.col("_CREATION_TIME").max().alias("last_update_time"),
+            pl.col("_TOTAL_BUCKETS").last().alias("total_buckets"),
         )
         .filter(pl.col("file_count") > 0)
         .collect()
@@ -354,12 +359,29 @@ def _make_partitions(state: TableState, _wanted: Collection[str]) -> pl.DataFram
     if sums is None:
         return make_frame(PARTITION_COLUMNS, [])
     default, where = state.options.partition_default_name, state.metadata.where
-    unknown = make_frame(PARTITION_COLUMNS[5:], [(None,) * 4]).select(
-        pl.all().repeat_by(sums.height).explode(empty_as_null=False)
-    )
+    dtypes = to_polars_schema(PARTITION_COLUMNS)
     return sums.with_columns(
-        partition_specs(sums["_PARTITION"], state.schema, default, where=where).alias("partition"), *unknown
+        partition_specs(sums["_PARTITION"], state.schema, default, where=where).alias("partition"),
+        *(pl.lit(None, dtypes[name]).alias(name) for name in UNMANAGED),
+        pl.lit(False).alias("done"),
+        pl.Series("deleted_record_count", _count_deleted(state, sums["_PARTITION"]), pl.Int64),
     ).sort("partition")
+
+
+def _count_deleted(state: TableState, partitions: pl.Series) -> pl.Series:
+    """Return the rows that deletion vectors mark as dead in each of these partitions; null if that is not recorded."""
+    none = pl.Series([0], dtype=pl.Int64).new_from_index(0, len(partitions))
+    entries = None if state.snapshot is None else read_index_entries(state.metadata, state.snapshot)
+    if entries is None or not state.options.deletion_vectors:
+        return none
+    ranges = entries.filter(pl.col("_INDEX_TYPE") == DELETION_VECTORS_INDEX).select(
+        "_PARTITION", pl.col("_DELETIONS_VECTORS_RANGES").explode().struct.field("_CARDINALITY")
+    )
+    unknown = pl.col("_CARDINALITY").is_null().any()
+    dead = ranges.group_by("_PARTITION").agg(pl.when(~unknown).then(pl.col("_CARDINALITY").sum()).alias("dead"))
+    found = pl.DataFrame({"_PARTITION": partitions}).join(dead, on="_PARTITION", how="left", maintain_order="left")
+    without = ~partitions.is_in(dead["_PARTITION"].implode())
+    return found["dead"].zip_with(~without, none)
 
 
 def _make_buckets(state: TableState, _wanted: Collection[str]) -> pl.DataFrame:
@@ -429,6 +451,10 @@ INDEX_COLUMNS = make_columns(
     file_size="BIGINT NOT NULL",
     row_count="BIGINT NOT NULL",
     dv_ranges=RANGES,
+    row_range_start="BIGINT",
+    row_range_end="BIGINT",
+    index_field_id="INT",
+    index_field_name="STRING",
 )
 
 
@@ -437,8 +463,19 @@ def _make_indexes(state: TableState, _wanted: Collection[str]) -> pl.DataFrame:
     entries = None if snapshot is None else read_index_entries(metadata, snapshot)
     if entries is None:
         return make_frame(INDEX_COLUMNS, [])
+    of_rows = pl.col("_GLOBAL_INDEX").struct
+    ids = pl.concat_list(of_rows.field("_INDEX_FIELD_ID"), of_rows.field("_EXTRA_FIELD_IDS").fill_null([]))
+    names = {field.id: field.name for field in state.schema.fields}
+    named = ids.list.eval(pl.element().replace_strict(names, default=None, return_dtype=pl.String))
     return entries.select(
         partition_rows(entries["_PARTITION"], state.schema, where=metadata.where).alias("partition"),
+        # A column that was dropped has no name, and neither has the index.
+        pl.when(of_rows.field("_INDEX_FIELD_ID").is_not_null() & ~named.list.eval(pl.element().is_null()).list.any())
+        .then(named.list.join(","))
+        .alias("index_field_name"),
+        row_range_start=of_rows.field("_ROW_RANGE_START"),
+        row_range_end=of_rows.field("_ROW_RANGE_END"),
+        index_field_id=of_rows.field("_INDEX_FIELD_ID"),
         bucket="_BUCKET",
         index_type="_INDEX_TYPE",
         file_name="_FILE_NAME",

@@ -48,6 +48,8 @@ SNAPSHOT_COLUMNS = make_columns(
     changelog_record_count="BIGINT",
     watermark="BIGINT",
     next_row_id="BIGINT",
+    operation="STRING",
+    writer_version="STRING",
 )
 
 
@@ -69,6 +71,8 @@ def _make_snapshots(state: TableState, _wanted: Collection[str]) -> pl.DataFrame
             snapshot.changelog_record_count,
             snapshot.watermark,
             snapshot.next_row_id,
+            snapshot.operation,
+            snapshot.extra.get("writerVersion"),
         )
         for snapshot in snapshots
     )

@@ -27,6 +27,7 @@ from morrow.readers.masks import Mask
 from morrow.readers.masks.live_rows import compute_superseded_masks
 from morrow.writers.files.data_files import Placement, build_file_path
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
+from morrow.writers.files.record_expiry import RecordExpiry
 from morrow.writers.target import WriteTarget
 
 
@@ -35,7 +36,8 @@ class StoredFiles:
     """Reader of the data files `files` of one bucket, without the rows that `vectors` mark as dead.
 
     With `leveled`, frames have the additional column `RUN_LEVEL` (Int32). In levels below `merged_below`, versions that
-    newer ones of these levels replace may be left out, and are if their values may not have the types of today.
+    newer ones of these levels replace may be left out, and are if their values may not have the types of today. Rows
+    that have expired by `expiry` are left out.
     """
 
     target: WriteTarget
@@ -44,6 +46,7 @@ class StoredFiles:
     vectors: DeletionMaintainer | None = None
     leveled: bool = False
     merged_below: int = 0
+    expiry: RecordExpiry | None = None
 
     @cached_property
     def fields(self) -> tuple[DataField, ...]:
@@ -131,7 +134,8 @@ class StoredFiles:
         if start == 0 and rows.height > file.row_count:
             raise CorruptFile(self._by_name[file.file_name].path, f"more rows than the {file.row_count} of its entry")
         live = self._live(file)
-        return rows if live is None else rows.filter(live[start : start + rows.height])
+        rows = rows if live is None else rows.filter(live[start : start + rows.height])
+        return rows if self.expiry is None else self.expiry.drop_expired(rows)
 
     def _live(self, file: DataFileMeta) -> pl.Series | None:
         """Return a mask of the live rows of a file, None if all are live."""

@@ -17,6 +17,7 @@ from morrow.engine.format.manifest_entries import DataFileMeta
 from morrow.engine.options.declarations import LookupCompact
 from morrow.engine.options.write_options import WriteOptions
 from morrow.writers.files.data_files import delete_files
+from morrow.writers.files.record_expiry import RecordExpiry
 from morrow.writers.keyed.levels import LevelRun, Levels, Section, make_key_order, split_sections, trim_key
 from morrow.writers.keyed.rewriter import CompactResult, Rewriter
 from morrow.writers.target import WriteTarget
@@ -31,7 +32,8 @@ class Compactor:
         self._target = target
         self._write = target.write
         self._rewriter = rewriter
-        self._picks = FilePicker(self._write, strategy, rewriter.vectors)
+        self._expiry = RecordExpiry.of(target)
+        self._picks = FilePicker(self._write, strategy, rewriter.vectors, self._expiry)
         self._order = make_key_order(trim_key(target), where=target.where)
         self.levels = Levels.of(files, self._write.levels, self._order, where=target.where)
 
@@ -99,9 +101,10 @@ class Compactor:
         return self._rewriter.rewrite(unit.output_level, self._drops_deletes(unit.output_level), sections)
 
     def _upgraded(self, unit: CompactUnit, file: DataFileMeta) -> CompactResult:
-        """Move a file up. A file with retractions is rewritten if it moves to the highest level."""
+        """Move a file up. It is rewritten if rows have expired, or if retractions move to the highest level."""
         may_retract = file.delete_row_count is None or file.delete_row_count > 0
-        if (unit.output_level == self.levels.max_level and may_retract) or self._write.force_rewrite_all:
+        expires = self._expiry is not None and self._expiry.may_hold_expired(file)
+        if (unit.output_level == self.levels.max_level and may_retract) or self._write.force_rewrite_all or expires:
             drops = self._drops_deletes(unit.output_level)
             return self._rewriter.rewrite(unit.output_level, drops, [((file,),)])
         if file.level == unit.output_level:
@@ -128,6 +131,7 @@ class FilePicker:
     write: WriteOptions
     strategy: Strategy
     vectors: DeadRows | None
+    expiry: RecordExpiry | None = None
 
     def ordinary(self, levels: Levels) -> CompactUnit | None:
         """Return the strategy's pick, or files with mostly dead rows; None if there is nothing to do."""
@@ -141,10 +145,14 @@ class FilePicker:
             return None
         if len(runs) > 1 or runs[0].level != top:
             return CompactUnit.of(top, runs)
-        vectors = self.vectors
-        dead = tuple(file for file in runs[0].files if vectors is not None and file.file_name in vectors)
+        dead = tuple(file for file in runs[0].files if self._holds_rows_to_drop(file))
         files = runs[0].files if self.write.force_rewrite_all else dead
         return CompactUnit(top, files, each_alone=True) if files else None
+
+    def _holds_rows_to_drop(self, file: DataFileMeta) -> bool:
+        if self.vectors is not None and file.file_name in self.vectors:
+            return True
+        return self.expiry is not None and self.expiry.may_hold_expired(file)
 
     def _mostly_dead(self, levels: Levels) -> CompactUnit | None:
         """Return the files of one level that have more dead rows than live ones."""

@@ -32,6 +32,7 @@ from morrow.readers.merges.version_masks import Rounds, Versions, order_by_count
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
+from morrow.writers.files.record_expiry import RecordExpiry
 from morrow.writers.keyed.levels import (
     KeyOrder,
     Levels,
@@ -286,7 +287,14 @@ class Rewriter:
             drop_deletes: whether retractions are dropped, because no older file can hold their keys.
         """
         before = list_files(sections)
-        frames = merge_sorted(self.target, self.place, sections, vectors=self.vectors, drop_deletes=drop_deletes)
+        frames = merge_sorted(
+            self.target,
+            self.place,
+            sections,
+            vectors=self.vectors,
+            drop_deletes=drop_deletes,
+            expiry=RecordExpiry.of(self.target),
+        )
         after = write_files(self.target, self.place, frames, level=output_level, source=FileSource.COMPACT)
         self.replaced(before)
         return CompactResult(before, tuple(after))
@@ -328,6 +336,7 @@ def merge_sorted(
     *,
     vectors: DeletionMaintainer | None = None,
     drop_deletes: bool,
+    expiry: RecordExpiry | None = None,
 ) -> Iterator[pl.DataFrame]:
     """Yield the merged rows of the files as sorted version frames by ascending key ranges, a few in memory at once.
 
@@ -335,11 +344,14 @@ def merge_sorted(
         sections: files whose key ranges overlap only within a section, sections in key order.
         vectors: the deletion vectors of the bucket, whose dead rows are left out.
         drop_deletes: whether remaining retractions are dropped.
+        expiry: drops versions that have expired.
 
     Raises:
         CorruptFile, FileMissing: a data file that cannot be read. Unsupported: as `merge_versions`.
     """
-    files = StoredFiles(target, place, list_files(sections), vectors, merged_below=ALL_LEVELS)
+    # A newer version may expire before an older one.
+    merged_below = ALL_LEVELS if expiry is None else 0
+    files = StoredFiles(target, place, list_files(sections), vectors, merged_below=merged_below, expiry=expiry)
     order = make_key_order(trim_key(target), where=target.where)
     for group in _group_sections(sections, len(files.fields)):
         by_age = _order_by_age(group, order)
@@ -363,10 +375,16 @@ def read_versions_by_range(
 ) -> Iterator[pl.DataFrame]:
     """Yield all live rows of the files, by ascending key ranges: unmerged version frames with the column `RUN_LEVEL`.
 
+    Rows that have expired are left out, as in `merge_sorted` for compactions.
+
     All rows of a key are in one frame, in no particular order. Arguments and errors as for `merge_sorted`;
     `merged_below` as for `StoredFiles`.
     """
-    files = StoredFiles(target, place, list_files(sections), vectors, leveled=True, merged_below=merged_below)
+    expiry = RecordExpiry.of(target)
+    merged_below = merged_below if expiry is None else 0
+    files = StoredFiles(
+        target, place, list_files(sections), vectors, leveled=True, merged_below=merged_below, expiry=expiry
+    )
     order = make_key_order(trim_key(target), where=target.where)
     for group in _group_sections(sections, len(files.fields)):
         runs = _order_by_age(group, order) or _join_runs(group)

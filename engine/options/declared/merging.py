@@ -28,7 +28,6 @@ from morrow.engine.options.declarations import (
     declare_honoured,
     declare_idle,
     declare_refused,
-    explain_dependency,
     make_choice,
     make_enum_choice,
     refuse_unless,
@@ -176,15 +175,10 @@ TABLE_READ_SEQUENCE_NUMBER_ENABLED = declare_honoured(
 KEY_VALUE_SEQUENCE_NUMBER_ENABLED = declare_idle(
     INTERNAL, "key-value.sequence_number.enabled", BOOL, False, "Reads sequence numbers beside rows"
 )
-RECORD_LEVEL_EXPIRE_TIME = declare_refused(
-    refuse_unless("Morrow's compaction keeps rows of any age; delete them with a filter", (), Stage.WRITING),
-    "record-level.expire-time",
-    DURATION,
-    None,
-    "Drops rows when they are so old",
+RECORD_LEVEL_EXPIRE_TIME = declare_honoured(
+    "record-level.expire-time", DURATION, None, "Age at which compactions of a primary-key table drop a row"
 )
-RECORD_LEVEL_TIME_FIELD = declare_idle(
-    explain_dependency("record-level.expire-time"),
+RECORD_LEVEL_TIME_FIELD = declare_honoured(
     "record-level.time-field",
     TEXT,
     None,
@@ -281,14 +275,12 @@ NESTED_KEY_NULL_STRATEGY = ColumnOption(
     NESTED_NULLS,
     "merge",
     "What nested rows with a null key do",
-    refusal=refuse_unless(OTHER_ROWS, ("merge",)),
 )
 NESTED_SEQUENCE_FIELD = ColumnOption(
     "nested-sequence-field",
     NAMES,
     (),
-    "Members that order nested rows",
-    refusal=refuse_unless(OTHER_ROWS),
+    "Members that order nested rows of one key: the greatest stays",
 )
 COUNT_LIMIT = ColumnOption("count-limit", INT, 2**31 - 1, "Most nested rows that are kept")
 DISTINCT = ColumnOption("distinct", BOOL, False, "Keeps equal values once")

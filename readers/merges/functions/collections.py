@@ -134,19 +134,80 @@ class NestedUpdateByKey(NestedUpdate):
         return elements.frame.filter(elements.is_last() & (elements.new_ones() == 0))
 
 
+class NestedUpdateBySequence(NestedUpdateByKey):
+    """Rows by key; of a key, the row with the greatest sequence stays, the later one of equal rows.
+
+    The limit counts keys; rows of new keys beyond it are left out. Null is the least sequence.
+    """
+
+    def __init__(self, kind: DataType, call: AggregateCall) -> None:
+        super().__init__(kind, call.count_limit, call.nested_key)
+        self.nulls = NullKeys(_get_row_type(kind), call)
+        names = [field.name for field in _get_row_type(kind).fields]
+        self.sequence = [get_member(ELEMENT, name, names) for name in call.nested_sequence]
+
+    def agg(self, state: State, new: pl.Expr) -> State:
+        array = state[VALUE]
+        return {VALUE: pl.when(new.is_null()).then(array).otherwise(self.updated(array, new))}
+
+    def _upserted(self, elements: Elements) -> pl.DataFrame:
+        frame = self.nulls.handle(elements).frame.with_row_index("place")
+        if self.sequence:
+            frame = frame.sort(self.sequence, nulls_last=False, maintain_order=True)
+        of_key = frame.group_by(elements.same).agg(ELEMENT.last(), pl.col("place").min(), IS_NEW.all())
+        of_key = of_key.sort("row", "place")
+        keys = (~IS_NEW).sum().over("row") + IS_NEW.cum_sum().over("row")
+        return of_key.filter(~IS_NEW | (keys <= self.count_limit)).select(ROW, ELEMENT)
+
+    def _left(self, elements: Elements) -> pl.DataFrame:
+        return super()._left(self.nulls.handle(elements))
+
+
+@dataclass(frozen=True)
+class NullKeys:
+    """The handling of nested rows with a null in their key: ``nested-key-null-strategy``."""
+
+    rows: RowType
+    call: AggregateCall
+
+    def handle(self, elements: Elements) -> Elements:
+        """Return the elements, without those with a null key if they are ignored.
+
+        Raises:
+            InvalidArgument: the strategy is ``error``, and a key is null.
+        """
+        if self.call.nested_nulls == MERGE_NULLS:
+            return elements
+        names = [field.name for field in self.rows.fields]
+        has_null = pl.any_horizontal(get_member(ELEMENT, name, names).is_null() for name in self.call.nested_key)
+        kept = elements.frame.filter(~has_null)
+        if self.call.nested_nulls == REFUSE_NULLS and kept.height < elements.frame.height:
+            raise InvalidArgument(
+                f"a nested row whose key ({', '.join(self.call.nested_key)}) has a null; write another key, or set "
+                "'nested-key-null-strategy' to ignore or merge"
+            )
+        return Elements(kept, elements.same)
+
+
+MERGE_NULLS, REFUSE_NULLS = "merge", "error"
+"""Values of ``nested-key-null-strategy``; the third one is ``ignore``."""
+
+
 class NestedPartialUpdate(Aggregator):
     """Rows by key; non-null members overwrite the members of the row with the same key."""
 
-    def __init__(self, kind: DataType, key: tuple[str, ...]) -> None:
+    def __init__(self, kind: DataType, call: AggregateCall) -> None:
         self.dtype = to_polars_dtype(kind)
         self.rows = _get_row_type(kind)
-        self.identity = _identify_row(self.rows, key)
+        self.nulls = NullKeys(self.rows, call)
+        self.identity = _identify_row(self.rows, call.nested_key)
 
     def agg(self, state: State, new: pl.Expr) -> State:
         rows = fold_elements(state[VALUE], new, self._updated, dtype=self.dtype, identity=self.identity, nulls=False)
         return {VALUE: combine_non_null(state[VALUE], new, rows)}
 
     def _updated(self, elements: Elements) -> pl.DataFrame:
+        elements = self.nulls.handle(elements)
         names = [field.name for field in self.rows.fields]
         newest = [get_member(ELEMENT, name, names).drop_nulls().last().alias(f"newest {name}") for name in names]
         rows = elements.frame.group_by(elements.same, maintain_order=True).agg(newest)
@@ -154,13 +215,15 @@ class NestedPartialUpdate(Aggregator):
 
 
 def _make_nested_update(call: AggregateCall, kind: DataType) -> Aggregator:
+    if call.nested_sequence or call.nested_nulls != MERGE_NULLS:
+        return NestedUpdateBySequence(kind, call)
     if call.nested_key:
         return NestedUpdateByKey(kind, call.count_limit, call.nested_key)
     return NestedUpdate(kind, call.count_limit)
 
 
 def _make_nested_partial_update(call: AggregateCall, kind: DataType) -> Aggregator:
-    return NestedPartialUpdate(kind, call.nested_key)
+    return NestedPartialUpdate(kind, call)
 
 
 NESTED_FUNCTIONS: Mapping[str, Make] = {

@@ -212,7 +212,7 @@ def test_what_would_not_do_what_one_expects_is_refused_when_it_is_set(key: str, 
 @pytest.mark.parametrize(
     ("key", "harmless", "refused", "reason"),
     [
-        ("record-level.expire-time", None, "1 d", "delete them with a filter"),
+        ("commit.strict-mode.last-safe-snapshot", None, "1", "serialised"),
         ("pk-clustering-override", "FALSE", "true", "changes which rows"),
         ("commit.callbacks", " ", "some.Class", "cannot call Java classes"),
         ("tag.callbacks", "", "some.Class", "cannot call Java classes"),

@@ -75,7 +75,8 @@ def test_fields_and_rows_are_those_of_java(name: str, golden_root: Path) -> None
         state = state_of(case)
         fields = {field.name: field for field in table.fields(state)}
         if case.parent.name == FOLLOWED:
-            assert [[field.id, field.name, str(field.type)] for field in fields.values()] == dump["fields"], case
+            shown = [[field.id, field.name, str(field.type)] for field in fields.values()]
+            assert shown[: len(dump["fields"])] == dump["fields"], case  # 2.0 appends columns
 
         rows = expected(case, dump, golden_root)
         left_out = {OF_THE_FILE_SYSTEM.get(name)}

@@ -129,3 +129,21 @@ def test_names_are_found_in_any_case_and_wrong_ones_are_errors(table: morrow.Tab
         find_system_table("file")
     with pytest.raises(ColumnNotFound, match=r"\$files has no column 'size'.*file_size_in_bytes"):
         FILES.rows(state(table), ["size"])
+
+
+def test_columns_of_paimon_2(tmp_path: Path) -> None:
+    lake = morrow.Catalog(tmp_path)
+    options = {"bucket": 2, "deletion-vectors.enabled": True}
+    columns = "p INT NOT NULL, id INT NOT NULL"
+    table = lake.create_table("db.t", schema=columns, primary_keys=["p", "id"], partition_keys=["p"], options=options)
+    table.upsert({"p": [1, 1, 1, 2], "id": [1, 2, 3, 4]})
+    table.delete("id IN (1, 2)")
+    names = ["partition", "total_buckets", "done", "deleted_record_count"]
+    dead = table.system("partitions").to_polars()["deleted_record_count"].sum()
+    assert table.system("partitions", names[:3]).to_polars().rows() == [("p=1", 2, False), ("p=2", 2, False)]
+    vectors = table.system("table_indexes", ["dv_ranges"]).to_polars()["dv_ranges"].explode()
+    assert dead == vectors.struct.field("_CARDINALITY").sum()
+    assert table.system("partitions", names[-1:]).to_polars().to_series().null_count() == 0
+    assert "WRITE" in table.system("snapshots", ["operation"]).to_polars()["operation"].to_list()
+    written = table.system("table_indexes", ["row_range_start", "index_field_id", "index_field_name"]).to_polars()
+    assert written.null_count().row(0) == (written.height,) * 3

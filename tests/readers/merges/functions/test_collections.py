@@ -297,6 +297,49 @@ def test_one_array_alone_keeps_rows_with_the_same_key() -> None:
     assert stepped("agg", "nested_update", ROWS, [(None, twice), (twice, None)], nested_key=("id",)) == [twice, twice]
 
 
+ITEMS = ArrayType(
+    True,
+    RowType(True, (DataField(0, "id", IntType()), DataField(1, "at", IntType()), DataField(2, "v", VarCharType()))),
+)
+
+
+def items(*rows: tuple[Any, Any, Any]) -> list[Any]:
+    return [{"id": key, "at": at, "v": value} for key, at, value in rows]
+
+
+@pytest.mark.parametrize(
+    ("limit", "acc", "new", "expected"),
+    [
+        (9, items((1, 5, "a")), items((1, 4, "b")), {1: "a"}),
+        (9, items((1, 5, "a")), items((1, 5, "b")), {1: "b"}),  # the later one of equal rows
+        (9, items((1, None, "a")), items((1, 0, "b"), (1, None, "c")), {1: "b"}),  # null is the least
+        (9, None, items((1, 5, "a"), (1, 4, "b")), {1: "a"}),
+        (9, items((1, 5, "a")), None, {1: "a"}),
+        (2, items((1, 5, "a")), items((2, 1, "b"), (3, 1, "c"), (1, 6, "d")), {1: "d", 2: "b"}),  # counts keys
+        (1, items((1, 5, "a"), (2, 5, "b")), items((3, 5, "c")), {1: "a", 2: "b"}),
+    ],
+)
+def test_the_greatest_sequence_of_a_key_stays(limit: int, acc: Any, new: Any, expected: Any) -> None:
+    options = {"nested_key": ("id",), "nested_sequence": ("at",), "count_limit": limit}
+    [result] = stepped("agg", "nested_update", ITEMS, [(acc, new)], **options)
+    assert {row["id"]: row["v"] for row in result} == expected
+    assert len(result) == len(expected)
+
+
+@pytest.mark.parametrize("name", ["nested_update", "nested_partial_update"])
+def test_nested_rows_with_a_null_key(name: str) -> None:
+    pair = rows(A, (None, "x")), rows((None, "y"), B)
+    found = {
+        nulls: by_id(stepped("agg", name, ROWS, [pair], nested_key=("id",), nested_nulls=nulls)[0])
+        for nulls in ("merge", "ignore")
+    }
+    assert found == {"merge": {0: "a", None: "y", 1: "b"}, "ignore": {0: "a", 1: "b"}}
+    with pytest.raises((InvalidArgument, pl.exceptions.ComputeError), match="has a null; write another key"):
+        stepped("agg", name, ROWS, [pair], nested_key=("id",), nested_nulls="error")
+    kept = {"nested_key": ("id",), "nested_nulls": "ignore"}
+    assert stepped("retract", "nested_update", ROWS, [(rows(A, B, (None, "x")), rows(B))], **kept) == [rows(A)]
+
+
 def test_a_key_of_several_members() -> None:
     key = ("name", "id")
     [result] = stepped("agg", "nested_update", ROWS, [(rows(A, (0, None)), rows((0, "z"), A))], nested_key=key)

@@ -48,7 +48,7 @@ def partition_statistics(metadata: TableMetadata, snapshot: Snapshot) -> list[di
     specs = partition_specs(metadata, schema, sums["_PARTITION"].to_list())
     counts = sums.drop("_PARTITION").rows(named=True)
     return [
-        {"spec": spec, **each, CREATED: _to_epoch_millis(each[CREATED])}
+        {"spec": spec, **each, CREATED: to_creation_millis(each[CREATED])}
         for spec, each in zip(specs, counts, strict=True)
     ]
 
@@ -68,6 +68,6 @@ def partition_specs(metadata: TableMetadata, schema: TableSchema, partitions: li
     return specs
 
 
-def _to_epoch_millis(local: dt.datetime | None) -> int:
+def to_creation_millis(local: dt.datetime | None) -> int:
     """Return epoch milliseconds of the local time in a manifest, as Java reads it."""
     return 0 if local is None else int(local.timestamp() * MILLIS_PER_SECOND)

@@ -27,6 +27,7 @@ from morrow.engine.plugins import FILE_FORMATS, load_plugin_of
 TIMESTAMPS = (TimestampType, LocalZonedTimestampType)
 VECTOR_INFIX = ".vector."
 """Infix in the names of files that contain only vectors."""
+PARQUET = "parquet"
 BLOB = "blob"
 """The format of files with a single blob column, whose rows are aligned with other files."""
 

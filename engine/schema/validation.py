@@ -55,6 +55,7 @@ from morrow.engine.options.declared.features import (
     BLOB_VIEW_FIELD,
     VARIANT_SHREDDING_SCHEMA,
     VECTOR_FIELD,
+    VECTOR_FILE_FORMAT,
 )
 from morrow.engine.options.declared.files import CHANGELOG_FILE_FORMAT, FILE_FORMAT_PER_LEVEL
 from morrow.engine.options.declared.maintenance import (
@@ -178,12 +179,17 @@ def check_file_formats(proposal: Proposal) -> None:
     """Check that every format of data files supports every type of a column."""
     given, where = proposal.given, proposal.where
     found = {proposal.options.file_format, *given.get(FILE_FORMAT_PER_LEVEL).values()}
+    apart = given.get(VECTOR_FILE_FORMAT)
+    if apart is not None:
+        _check_vector_files(proposal, apart.lower())
     if proposal.keyed and (changelog := given.get(CHANGELOG_FILE_FORMAT)) is not None:
         found.add(changelog)
     for name in sorted(found):
         lacks = get_written_format(name, where).lacks
         assert lacks is not None  # formats that Morrow writes declare their types
         for path, kind in _iterate_types(proposal.schema):
+            if apart is not None and isinstance(kind, VectorType) and path in proposal.schema.by_name:
+                continue  # in files of its own
             if (reason := lacks(kind)) is not None:
                 raise Unsupported(f"the type {kind} of column {path!r} in {name} files", where=where, hint=reason)
 
@@ -203,6 +209,22 @@ def check_shredding(proposal: Proposal) -> None:
     """Check that ``variant.shreddingSchema`` is the JSON of a ROW of types for parts of variants."""
     if (text := proposal.given.get(VARIANT_SHREDDING_SCHEMA)) is not None:
         parse_shredding_types(text, proposal.where)
+
+
+def _check_vector_files(proposal: Proposal, name: str) -> None:
+    """Check that the format of files of vectors holds vectors, and that the table can have such files."""
+    vectors = [field for field in proposal.schema.fields if isinstance(field.type, VectorType)]
+    lacks = get_written_format(name, proposal.where).lacks
+    for field in vectors:
+        if lacks is not None and (reason := lacks(field.type)) is not None:
+            what = f"the type {field.type} of column {field.name!r} in {name} files"
+            raise Unsupported(what, where=proposal.where, hint=reason)
+    if vectors:
+        proposal.require(
+            proposal.options.row_tracking and proposal.options.data_evolution,
+            f"{VECTOR_FILE_FORMAT} needs {ROW_TRACKING_ENABLED} and {DATA_EVOLUTION_ENABLED}",
+        )
+        proposal.require(len(vectors) < len(proposal.schema.fields), "a table has a column that is no VECTOR")
 
 
 def check_cases(schema: TableSchema, where: str, before: TableSchema | None) -> None:

@@ -58,6 +58,19 @@ def find_condition(
     return ALWAYS if predicate == ALWAYS or _depends_on_session(predicate, where, fields, connection) else predicate
 
 
+def is_filtered(table: Node) -> bool:
+    """Return whether a query tests conditions on rows of a table, or joins them, before it aggregates them."""
+    select = table.parent_select
+    while isinstance(select, exp.Select):
+        joins = select.args.get("joins") or ()
+        if select.args.get("where") is not None or any(not join.side for join in joins):
+            return True
+        if any(select.args.get(clause) for clause in ("group", "distinct", "limit")):
+            return False
+        select = select.parent_select
+    return False
+
+
 def _write_condition(
     conjunct: Node, names: set[str], renamed: set[str], parameters: Mapping[str, object]
 ) -> str | None:

@@ -29,7 +29,7 @@ from morrow.engine.format.schema import TRACKED
 from morrow.engine.format.types import DataType
 from morrow.engine.plan.filter.sql_parsing import describe_problem, run_with_stack
 from morrow.engine.plan.time_travel import Travel
-from morrow.queries.conditions import find_condition
+from morrow.queries.conditions import find_condition, is_filtered
 from morrow.queries.dialect import (
     Dialect,
     Node,
@@ -169,7 +169,10 @@ def prepare_query(
             continue
         name = f"morrow_{uuid.uuid4().hex}"
         variables[name] = make_variable(
-            found, connection, partial(find_condition, table, parameters=given, connection=connection)
+            found,
+            connection,
+            partial(find_condition, table, parameters=given, connection=connection),
+            is_filtered=is_filtered(table),
         )
         named.add((*catalog, (table.db or database or "").lower(), table.name.lower()))
         _hide_columns(table, tracked, found)

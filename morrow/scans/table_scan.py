@@ -170,6 +170,7 @@ class Scan(Divisible):
             key,
             plan,
             fields=fields,
+            keys=frozenset(self._request.schema.primary_keys),
             narrow=lambda condition: self.narrowed(None, condition).dataset(),
             divide=lambda condition: self.narrowed(None, condition).file_splits(),
         )

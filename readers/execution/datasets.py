@@ -118,6 +118,7 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
         plan: PlanFunction | None = None,
         *,
         fields: Sequence[DataField] = (),
+        keys: frozenset[str] = frozenset(),
         narrow: NarrowFunction | None = None,
         divide: Callable[[pc.Expression | None], Sequence[Divided]] | None = None,
     ) -> None:
@@ -130,6 +131,8 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
         """The source of the rows (table, snapshot, columns, filter); equal keys mean equal rows, except None."""
         self.fields = fields
         """The columns as fields of the table, if `narrow` is available."""
+        self.keys = keys
+        """The columns of the primary key, if `narrow` is available."""
         self.narrow = narrow
         self._divide = divide
 

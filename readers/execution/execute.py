@@ -156,12 +156,17 @@ def _split_read(
 
     The lazy frame is None if no sections remain.
     """
-    return _run_choices(plan, choose_ways(plan, limit_sections(plan, sections), store, held), store)
+    return _run_choices(plan, choose_ways(plan, limit_sections(plan, sections), store, held), store, held)
 
 
 def _run_choices(
-    plan: ScanPlan, choices: Sequence[Choice], store: FileStore
+    plan: ScanPlan, choices: Sequence[Choice], store: FileStore, held: float
 ) -> tuple[list[pl.DataFrame], pl.LazyFrame | None]:
+    if choices and choices[0].way is Way.FILTER:
+        found = _filter_before_masks(plan, [choice.section for choice in choices], store, held)
+        if found is not None:
+            return found, None
+        choices = [replace(choice, way=Way.SCAN) for choice in choices]
     found, choices = look_up_sections(plan, choices, store)
     read = [*found, *read_sections(plan, [choice for choice in choices if choice.way not in SCANS], store)]
     left = [choice for choice in choices if choice.way in SCANS]
@@ -175,11 +180,34 @@ def _run_choices(
     return [], resolved if scanned is None else pl.concat([resolved, scanned])
 
 
+def _filter_before_masks(
+    plan: ScanPlan, sections: Sequence[Section], store: FileStore, most_bytes: float
+) -> list[pl.DataFrame] | None:
+    """Return the rows of sections that DuckDB filters, and filtered rows of keys whose versions are combined.
+
+    Returns None if DuckDB cannot filter them, or if they are more than `most_bytes`.
+    """
+    from morrow.readers.execution.plain_sql import read_filtered_rows
+
+    found = read_filtered_rows(replace(plan, sections=tuple(sections), fallback=None), store, most_bytes)
+    if found is None or not any(map(plan.folds, sections)):
+        return found
+    return [*found, _filter_residuals(plan, _list_merged(plan, sections, store)).collect()]
+
+
 def _scan_choices(plan: ScanPlan, choices: Sequence[Choice], store: FileStore) -> pl.LazyFrame:
     sections = [choice.section for choice in choices]
     frames = scan_sections(plan, zip(choices, _make_masks(plan, sections, store)), store)
-    # Keys of several versions are merged first and filtered after.
-    frames += [filter_frame(plan, merged) for s in sections for merged in _read_merged(plan, s, store)]
+    return _filter_residuals(plan, [*frames, *_list_merged(plan, sections, store)])
+
+
+def _list_merged(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[pl.LazyFrame]:
+    """Return the rows of keys whose versions are combined: they are merged first and filtered after."""
+    return [filter_frame(plan, merged) for s in sections for merged in _read_merged(plan, s, store)]
+
+
+def _filter_residuals(plan: ScanPlan, frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
+    """Return the rows for which the residuals are true, with the columns of the plan."""
     read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     frame = make_empty_frame(read) if not frames else frames[0] if len(frames) == 1 else pl.concat(frames)
     frame = filter_resolving(plan, frame, store)
@@ -310,7 +338,7 @@ def _read_pieces(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
             yield from (batch for frame in _scan_pieces(plan, run, store) for batch in collect_batches(frame))
             continue
         with guard_read(plan, store):
-            read, scanned = _run_choices(plan, run, store)
+            read, scanned = _run_choices(plan, run, store, math.inf)
         read.reverse()
         while read:
             yield read.pop()
@@ -366,7 +394,7 @@ def _stream_sections(plan: ScanPlan, sections: Sequence[Section], store: FileSto
         if run[0].way is Way.SCAN_PIECES:
             yield from _scan_pieces(plan, run, store)
         else:
-            yield _concat_read(*_run_choices(plan, run, store))
+            yield _concat_read(*_run_choices(plan, run, store, MAX_STREAM_BYTES))
 
 
 def group_sections(sections: Sequence[Section], most_rows: int | None = None) -> Iterator[list[Section]]:
@@ -404,10 +432,12 @@ def count(plan: ScanPlan, store: FileStore) -> int:
         with guard_read(plan, store):
             for part in plan.parts:
                 join_masks(part, part.sections, store)
-            rows = sum(count_rows(one, section, store) for one in plan.parts for section in one.sections)
-        return rows if plan.limit is None else min(rows, plan.limit)
+            counted = sum(count_rows(one, section, store) for one in plan.parts for section in one.sections)
+        return counted if plan.limit is None else min(counted, plan.limit)
     with translate_plan_errors(plan, store):
-        return int(to_lazy(plan, store).select(pl.len()).collect(engine=_choose_engine(plan)).item())
+        return int(
+            to_lazy(plan, store, held=MAX_STREAM_BYTES).select(pl.len()).collect(engine=_choose_engine(plan)).item()
+        )
 
 
 def _list_plain_columns(plan: ScanPlan) -> tuple[str, ...]:

@@ -1,24 +1,31 @@
 """Plan as one DuckDB statement over ``read_parquet``, which runs without Morrow, and its execution by DuckDB.
 
 RAW sections are scans without the positions that deletion vectors name dead. A MERGE section is a relation of versions
-under the SQL of its merge engine (`readers.merges.sql_merge`). Files of older schemas are selected with their own
-names of the columns, and cast if DuckDB casts as Paimon does. Columns whose statistics DuckDB would misread are
-hidden from its statistics. `Unsupported` is raised for anything that SQL cannot express.
+under the SQL of its merge engine (`readers.merges.sql_merge`). If Morrow runs the statement, masks replace both:
+`MaskRow` hands them over as lists of bits. DuckDB then tests the conditions of a query in its scan of the files, and
+looks up the bits of the remaining rows. A lookup takes longer than reading several columns of numbers, so reads of all
+rows have other ways. Files of older schemas are selected with their own names of the columns, and cast if DuckDB casts
+as Paimon does. Columns whose statistics DuckDB would misread are hidden from its statistics. `Unsupported` is raised
+for anything that SQL cannot express.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import groupby
+from functools import cache
+from itertools import accumulate, groupby
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import MorrowError, StorageError, Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.format.file_formats import PARQUET
 from morrow.engine.format.schema import LEVEL, SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.format.types import DataField, DataType, to_arrow_schema
 from morrow.engine.io.store import FileStore
@@ -26,7 +33,9 @@ from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.read_guards import guard_read
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.engine.plugins import check_libraries
 from morrow.engine.polars_threads import refuse_in_fork
+from morrow.readers.casts.dtypes import to_frame
 from morrow.readers.expressions.duckdb_queries import check_duckdb, query_errors, read_stream, run_query
 from morrow.readers.expressions.sql import (
     REALS,
@@ -40,14 +49,17 @@ from morrow.readers.expressions.sql import (
 from morrow.readers.expressions.sql import compile as compiled
 from morrow.readers.files.file_frames import fail_alone, list_virtual_columns, list_written_fields, make_source
 from morrow.readers.files.source import get_first_line
+from morrow.readers.masks import Mask
 from morrow.readers.masks.live_rows import read_deletion
 from morrow.readers.merges.sql_merge import merge_query
 from morrow.readers.merges.sql_statements import Names
+from morrow.readers.merges.version_masks import scan_masks
 
 if TYPE_CHECKING:
     import duckdb
 
-PARQUET = "parquet"
+RunQuery: TypeAlias = Callable[[str, Mapping[str, pa.Table]], "duckdb.DuckDBPyRelation"]
+"""Returns the relation of a query over relations with these names."""
 POSITION = "file_row_number"
 """DuckDB's column of positions in a file."""
 VERSIONS = "versions"
@@ -57,13 +69,18 @@ MAX_LISTED_POSITIONS = 1_000
 NO_HASH_ORDER = "Paimon's order of distinct elements is that of a hash table of Java's"
 NO_SIGNED_ZEROS = "DuckDB takes 0.0 and -0.0 for one"
 NO_ROWS = "WHERE false"
+BLOB_TYPE = "BLOB"
+"""DuckDB's name of the type of bytes."""
+MAX_FILTERED_BATCH_ROWS = 1 << 16
+"""Maximum rows of a batch of filtered rows; after each batch the memory limit is checked."""
 
 
-def build_plain_sql(plan: ScanPlan, store: FileStore, *, bare: bool = False) -> str:
+def build_plain_sql(plan: ScanPlan, store: FileStore, *, bare: bool = False, masks: MaskRow | None = None) -> str:
     """Return a statement that selects the plan's rows, in no particular order; it ends without a semicolon.
 
-    `bare`: return a short form for DuckDB to bind, which needs the column `FILE`. Columns then have the types that
-    DuckDB finds in the files, which are the table's types except in unusual files.
+    `bare`: return a short form for DuckDB to bind. Columns then have the types that DuckDB finds in the files, which
+    are the table's types except in unusual files.
+    `masks`: collects the masks, which the statement reads. Keys whose versions are combined are then left out.
 
     Raises:
         Unsupported: files, types, casts, merges or filters that SQL cannot express.
@@ -72,8 +89,8 @@ def build_plain_sql(plan: ScanPlan, store: FileStore, *, bare: bool = False) -> 
     if not plan.columns:
         raise Unsupported("a read of no columns as SQL", where=plan.table)
     with guard_read(plan, store):
-        parts = [select for part in plan.parts for select in _select_part(part, store, bare)]
-    rows, where = UNION.join(parts) or _select_no_rows(plan), _build_where(plan)
+        parts = [select for part in plan.parts for select in _select_part(part, store, bare, masks)]
+    rows, where = UNION.join(parts) or _select_no_rows(plan), "" if masks is not None else _build_where(plan)
     if not where and plan.limit is None and tuple(field.name for field in _list_fields(plan)) == plan.columns:
         return rows  # DuckDB binds every column of a query around it, too
     names = ", ".join(map(quote_identifier, plan.columns))
@@ -105,7 +122,7 @@ def _build_where(plan: ScanPlan) -> str:
 # Sections
 
 
-def _select_part(plan: ScanPlan, store: FileStore, bare: bool) -> Iterable[str]:
+def _select_part(plan: ScanPlan, store: FileStore, bare: bool, masks: MaskRow | None) -> Iterable[str]:
     fields = _list_fields(plan)
     names = [field.name for field in plan.schema.fields]
     if len({name.casefold() for name in names}) < len(names):
@@ -115,27 +132,37 @@ def _select_part(plan: ScanPlan, store: FileStore, bare: bool) -> Iterable[str]:
     for section in plan.sections:
         if section.kind is SectionKind.STITCH or section.cut is not None:
             raise Unsupported("rows whose columns lie in several files, as SQL,", where=plan.table)
-        if _is_merged(plan, section):
+        retracts = plan.drops_retractions and any(file.may_hold_retractions for file in section.files)
+        if section.kind is SectionKind.RAW and not retracts:
+            yield from _select_raw(plan, section, fields, store, bare, masks)
+        elif masks is None:
             yield _select_merged(plan, section, fields, store)
+        elif section.kind is SectionKind.RAW:
+            raise Unsupported("retractions beside masks in SQL", where=plan.table)
         else:
-            yield from _select_raw(plan, section, fields, store, bare)
-
-
-def _is_merged(plan: ScanPlan, section: Section) -> bool:
-    """Return whether the section must be merged: files overlap, or a key may have only a retraction."""
-    if section.kind is SectionKind.MERGE:
-        return True
-    return plan.drops_retractions and any(file.may_hold_retractions for file in section.files)
+            yield from _select_raw(plan, section, fields, store, bare, masks)
 
 
 def _select_raw(
-    plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore, bare: bool
+    plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore, bare: bool, masks: MaskRow | None
 ) -> Iterable[str]:
     def shape(file: DataFile) -> tuple[object, ...]:
-        return file.schema_id, file.write_columns or (), file.format, file.path if file.deletion is not None else ""
+        alone = masks is None and file.deletion is not None
+        return file.schema_id, file.write_columns or (), file.format, file.path if alone else ""
 
+    live = dict(zip(section.files, scan_masks(plan, section, store))) if masks is not None else {}
     for _, group in groupby(sorted(section.files, key=lambda file: str(shape(file))), key=shape):
-        yield _select_files(plan, section, list(group), fields, store, bare=bare)
+        files = list(group)
+        if masks is None:
+            condition = None if files[0].deletion is None else _build_live_condition(files[0], store)
+            yield _select_files(plan, section, files, fields, store, bare=bare, condition=condition)
+            continue
+        # DuckDB tests conditions that may fail only as deep as they are written: write them below the mask.
+        condition, where = masks.add(files, [live[file] for file in files]), _build_where(plan)
+        names = ", ".join(quote_identifier(field.name) for field in fields)
+        read = _select_files(plan, section, files, fields, store, bare=bare, positions=condition is not None)
+        rows = f"SELECT * FROM ({read}) AS live{where}" if where else read
+        yield rows if condition is None else f"SELECT {names} FROM ({rows}) AS filtered WHERE {condition}"
 
 
 def _select_merged(plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore) -> str:
@@ -200,14 +227,18 @@ def _select_files(
     *,
     versions: bool = False,
     bare: bool = False,
+    condition: str | None = None,
+    positions: bool = False,
 ) -> str:
-    """Return the live rows of files of one shape, as they are stored."""
+    """Return the rows of files of one shape, as they are stored, with the numbers of files and rows if `positions`.
+
+    `condition`: a condition on `POSITION`.
+    """
     first = files[0]
     if first.format != PARQUET:
         raise Unsupported(f"files of the format {first.format} as SQL", where=plan.table)
     constants = dict(zip(plan.schema.partition_keys, section.partition))
     written = {field.id: field for field in list_written_fields(plan, first)}
-    bare = bare and not any(field.name.casefold() == FILE for field in written.values())
     items = []
     for field in fields:
         if field.name in constants:
@@ -221,13 +252,17 @@ def _select_files(
         items.append(name if expression == name else f"{expression} AS {name}")
     if versions:
         items += [quote_identifier(SEQUENCE_NUMBER), quote_identifier(VALUE_KIND)]
-    dead = None if first.deletion is None else _build_live_condition(first, store)
-    if dead is not None and any(field.name.casefold() == POSITION for field in written.values()):
-        raise Unsupported(f"a column {POSITION!r} beside deletion vectors, as SQL,", where=plan.table)
+    numbers = [POSITION, FILE] if positions else [] if condition is None else [POSITION]
+    taken = {field.name.casefold() for field in (*written.values(), *(fields if positions else ()))}
+    for name in numbers:
+        if name in taken:
+            raise Unsupported(f"a column {name!r} beside deletion vectors, as SQL,", where=plan.table)
+    items += numbers if positions else []
     paths = ", ".join(quote_path(file.path if store.is_local else store.url(file.path)) for file in files)
     # Settings of the session could turn bytes into text, and escapes in that text into bytes.
-    options = f"hive_partitioning = false, binary_as_string = false{'' if dead is None else f', {POSITION} = true'}"
-    where = "" if dead is None else f" WHERE {dead}"
+    numbered = f", {POSITION} = true" if numbers else ""
+    options = f"hive_partitioning = false, binary_as_string = false{numbered}"
+    where = "" if condition is None else f" WHERE {condition}"
     return f"SELECT {', '.join(items) or 'NULL'} FROM read_parquet([{paths}], {options}){where}"
 
 
@@ -243,6 +278,42 @@ def _build_live_condition(file: DataFile, store: FileStore) -> str:
 
 FILE = "file_index"
 """DuckDB's column of file numbers, which is constant for many rows."""
+WORD_BITS = 64
+
+
+class MaskRow:
+    """Masks that a statement reads: one row of lists of bits, in a relation of the name `relation`."""
+
+    def __init__(self, relation: str) -> None:
+        self.relation = relation
+        self._lists: list[npt.NDArray[np.int64]] = []
+
+    @property
+    def rows(self) -> pa.Table:
+        """The relation."""
+        lists = [pa.ListArray.from_arrays(pa.array([0, len(each)], pa.int32()), pa.array(each)) for each in self._lists]
+        return pa.table({f"m{number}": each for number, each in enumerate(lists)})
+
+    def add(self, files: Sequence[DataFile], masks: Sequence[Mask]) -> str | None:
+        """Return the condition that a row of a scan of these files is live; None if all are."""
+        if all(mask is None for mask in masks):
+            return None
+        words = [_to_words(file.row_count, mask) for file, mask in zip(files, masks, strict=True)]
+        starts = ", ".join(map(str, accumulate(map(len, words[:-1]), initial=0)))
+        number = f"({POSITION} >> 6) + 1" + (f" + [{starts}][{FILE}::BIGINT + 1]" if len(files) > 1 else "")
+        mask = f"(SELECT m{len(self._lists)} FROM {self.relation})"
+        self._lists.append(np.concatenate(words))
+        return f"({mask}[{number}] >> ({POSITION} & {WORD_BITS - 1})) & 1 = 1"
+
+
+def _to_words(rows: int, mask: Mask) -> npt.NDArray[np.int64]:
+    """Return a mask as words of 64 bits, the bit of the first row lowest."""
+    bits = np.ones(-(-rows // WORD_BITS) * WORD_BITS, np.bool_)
+    if mask is not None:
+        bits[:rows] = mask.to_numpy()
+    return np.packbits(bits, bitorder="little").view(np.int64)
+
+
 MAX_SECOND_DIGITS = 6
 """Maximum fractional digits of timestamps; DuckDB reads timestamps with more digits in microseconds."""
 REFUSED_TYPES = (t.VariantType, t.BlobType, t.MultisetType)
@@ -267,7 +338,7 @@ def _check(kind: DataType, name: str) -> None:
 def build_file_column(stored: DataField | None, field: DataField, bare: bool) -> str:
     """Return the SQL of a file's column as a column of the plan: columns that are newer than the file are null.
 
-    `bare`: omit a cast to the type that the column has already, and use `FILE`; see `build_plain_sql`.
+    `bare`: omit a cast to the type that the column has already; see `build_plain_sql`.
     """
     kind = to_duckdb_type(field)
     if stored is None:
@@ -281,7 +352,7 @@ def build_file_column(stored: DataField | None, field: DataField, bare: bool) ->
     value = name if bare and given == wanted and not t.has_type(wanted, t.VectorType) else f"CAST({name} AS {kind})"
     if not has_reals(wanted) and not _has_null_text(stored.type):
         return value
-    return _hide_statistics(value, wanted, FILE if bare else value)
+    return _hide_statistics(value, wanted)
 
 
 def _has_null_text(kind: DataType, nullable: bool = False) -> bool:
@@ -296,16 +367,16 @@ def _has_null_text(kind: DataType, nullable: bool = False) -> bool:
     return nullable and isinstance(kind, TEXTS)
 
 
-def _hide_statistics(value: str, kind: DataType, tested: str) -> str:
+def _hide_statistics(value: str, kind: DataType) -> str:
     """Return an expression of the same value for which DuckDB uses no statistics: file statistics leave out NaN.
 
-    `tested` is null only if the value is null; it is quickly compared with the file's number.
+    The expression reads one column only, so DuckDB tests conditions on it while it reads the file.
     """
     if isinstance(kind, t.ArrayType):
         return f"({value})[:]"
     if isinstance(kind, t.MapType):
         return f"map_from_entries(map_entries({value})[:])"
-    return f"CASE WHEN {tested} IS NULL THEN NULL ELSE {value} END"
+    return f"CASE WHEN {value} IS NULL THEN NULL ELSE {value} END"
 
 
 def _is_wider(given: DataType, wanted: DataType) -> bool:
@@ -334,6 +405,104 @@ CASTS: Sequence[Callable[[DataType, DataType], bool]] = (
     lambda given, wanted: type(given) in t.INTEGER_TYPES[:3] and isinstance(wanted, t.DoubleType),
 )
 """Whether DuckDB casts as Paimon does, without an error for any value."""
+
+
+def bind_plain_sql(
+    plan: ScanPlan, store: FileStore, run: RunQuery, masks: str | None = None
+) -> tuple[str, Mapping[str, pa.Table]] | None:
+    """Return a statement of `build_plain_sql` that DuckDB binds, and its relations by name.
+
+    Returns None if SQL cannot express the plan, if DuckDB rejects the files' metadata, or if DuckDB finds bytes instead
+    of text in a file, which its casts would write with escapes (``\\xC3``). Morrow's own reader then reports which file
+    is wrong.
+
+    `run`: returns a query over relations. `masks`: the name of the relation of masks; see `MaskRow`.
+
+    Raises:
+        CorruptFile, FileMissing, UnsafePath: a file is gone, has another size than metadata says, or lies elsewhere.
+    """
+    row = None if masks is None else MaskRow(masks)
+    try:
+        short = build_plain_sql(plan, store, bare=True, masks=row)
+        whole = build_plain_sql(plan, store, masks=None if masks is None else MaskRow(masks))
+    except Unsupported:
+        return None
+    for part in plan.parts:
+        for file in part.files:
+            make_source(file, part, store)
+    relations = {row.relation: row.rows} if row is not None and row.rows.num_columns else {}
+    found, wanted = (_describe_types(run, text, relations) for text in (short, whole))
+    if wanted is None or (found is not None and _has_escapes(found, wanted)):
+        return None
+    return (short if found == wanted else whole), relations
+
+
+def _has_escapes(found: Sequence[str], wanted: Sequence[str]) -> bool:
+    return any(one.count(BLOB_TYPE) != other.count(BLOB_TYPE) for one, other in zip(found, wanted))
+
+
+def _describe_types(run: RunQuery, text: str, relations: Mapping[str, pa.Table]) -> list[str] | None:
+    import duckdb
+
+    try:
+        return list(map(str, run(text, relations).types))
+    except duckdb.Error:
+        return None
+
+
+FILE_SESSION: dict[str, str | bool | int | float | list[str]] = {
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "python_enable_replacements": "false",
+}
+"""Settings for conditions over files."""
+
+
+@cache
+def _open_session() -> duckdb.DuckDBPyConnection:
+    """Open DuckDB for conditions over files."""
+    import duckdb
+
+    check_libraries()
+    connection = duckdb.connect(":memory:", config=FILE_SESSION)
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL lock_configuration = true")
+    return connection
+
+
+def read_filtered_rows(plan: ScanPlan, store: FileStore, most_bytes: float) -> list[pl.DataFrame] | None:
+    """Return the rows of a plan, without keys whose versions are combined, filtered by DuckDB before the mask.
+
+    Returns None if SQL cannot express the plan, if the rows have more than `most_bytes` bytes, or if DuckDB fails:
+    the condition may have failed on a row that masks leave out.
+    """
+    schema = to_arrow_schema(plan.fields)
+    cursor = _open_session().cursor()
+    failures: tuple[type[Exception], ...] = (*query_errors(), Unsupported)
+
+    def run(text: str, relations: Mapping[str, pa.Table]) -> duckdb.DuckDBPyRelation:
+        for name, rows in relations.items():
+            cursor.register(name, rows)
+        return cursor.sql(text)
+
+    batches: list[pa.RecordBatch] = []
+    try:
+        check_duckdb()
+        bound = bind_plain_sql(plan, store, run, "masks")
+        if bound is None:
+            return None
+        for batch in read_stream(cursor, run(*bound).to_arrow_reader(MAX_FILTERED_BATCH_ROWS)):
+            batches.append(batch)
+            most_bytes -= batch.nbytes
+            if most_bytes < 0:
+                return None
+        rows = pa.Table.from_batches(batches, schema=None if batches else schema).cast(schema)
+        return [to_frame(rows, plan.fields)]
+    except failures:
+        return None
+    finally:
+        cursor.close()
+
 
 IO_ERRORS = ("IO Error", "Out of Memory Error")
 """Prefixes of stream error messages that are caused by the machine: Arrow does not preserve the error class."""

@@ -17,6 +17,7 @@ from enum import StrEnum
 
 import msgspec
 
+from morrow.engine.format.file_formats import PARQUET
 from morrow.engine.format.types import has_same_values
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.predicate import ALWAYS
@@ -51,6 +52,11 @@ MAX_SMALL_ROWS = 1 << 23
 PIECE_ROWS = 1 << 19
 """Stored rows per query if a stream reads a large file in pieces."""
 
+MIN_FILTERED_ROWS = 1 << 16
+"""Minimum stored rows to have DuckDB read files for a condition; fewer rows are read faster by Polars."""
+MAX_FILTERED_FILES = 256
+"""Maximum files that DuckDB reads for a condition: it opens each of them, even if Polars would skip it."""
+
 MAX_FETCHED_BYTES = 64 << 20
 """Maximum size of a file that is fetched whole: Polars decodes row groups of a larger file while others arrive."""
 MAX_SMALL_FILE_BYTES = 1 << 20
@@ -67,6 +73,7 @@ class Way(StrEnum):
     SCAN_PIECES = "scanned in pieces"
     READ_TOGETHER = "read together"
     READ_WHOLE = "read whole"
+    FILTER = "filtered by DuckDB before the mask"
     REFRESH = "read with what is cached of them"
     FETCH = "fetched whole"
     LOOK_UP = "looked up"
@@ -79,7 +86,7 @@ MAX_FEW_KEYS = 64
 MIN_ROWS_PER_KEY = 8
 """Minimum stored rows per value; if most keys of a section are wanted, a scan is cheaper."""
 
-RAW_ROWS, UNKNOWN = "every row is stored once", "nothing is cached"
+RAW_ROWS, UNKNOWN, FILTERED = "every row is stored once", "nothing is cached", "rows are filtered"
 """Reasons."""
 
 SCANS = frozenset((Way.SCAN, Way.SCAN_TOGETHER, Way.SCAN_PIECES))
@@ -109,6 +116,8 @@ def choose_ways(
         return _choose_groups(plan, found, store)
     obstacle = _find_plan_obstacle(plan)
     joined = {id(each) for each in find_joinable(plan, sections, store)} if obstacle is None else set()
+    if obstacle == FILTERED and held > 0 and _is_filtered_first(plan, sections, store):
+        return [Choice(section, Way.FILTER, "the condition reads some of the columns") for section in sections]
     chosen = [
         Choice(section, Way.SCAN, obstacle)
         if obstacle is not None
@@ -179,7 +188,30 @@ def _find_plan_obstacle(plan: ScanPlan) -> str | None:
         return "no column is wanted"
     if plan.limit is not None:
         return f"{format_count(plan.limit, 'row')} at most are wanted"
-    return None if is_complete(plan) else "rows are filtered"
+    return None if is_complete(plan) else FILTERED
+
+
+def _is_filtered_first(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> bool:
+    """Return whether DuckDB tests the conditions of a plan while it reads the files.
+
+    Polars tests conditions that are predicates while it reads the files; other conditions it tests on whole rows.
+    """
+    if not store.is_local or store.checks_pages or not plan.filter.residuals:
+        return False
+    if any(residual.kind != "sql" for residual in plan.filter.residuals):
+        return False
+    if sum(section.row_count for section in sections) < MIN_FILTERED_ROWS:
+        return False
+    files = sum(len(section.files) for section in sections)
+    return files <= MAX_FILTERED_FILES and all(is_maskable(plan, section) for section in sections)
+
+
+def is_maskable(plan: ScanPlan, section: Section) -> bool:
+    """Return whether a scan of Parquet files under masks gives all rows but those whose versions are combined."""
+    if section.kind is SectionKind.STITCH or section.cut is not None:
+        return False
+    retractions = section.kind is SectionKind.RAW and plan.drops_retractions
+    return not any(file.format != PARQUET or (retractions and file.may_hold_retractions) for file in section.files)
 
 
 def _limit_memory(plan: ScanPlan, chosen: Iterable[Choice], held: float) -> Iterator[Choice]:
@@ -271,8 +303,6 @@ def may_fail_by_replaced_rows(plan: ScanPlan, section: Section) -> bool:
 
 def is_cut(section: Section, store: FileStore) -> bool:
     """Return whether a full read of the section is made in pieces: of large Parquet files, which skip row groups."""
-    from morrow.readers.files.page_checksums import PARQUET
-
     large = section.row_count > max(MAX_SMALL_ROWS, len(section.files) * PIECE_ROWS)
     if not large or section.kind is SectionKind.STITCH or not store.is_local or store.checks_pages:
         return False

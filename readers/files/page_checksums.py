@@ -32,11 +32,10 @@ from typing import NamedTuple
 import polars as pl
 
 from morrow.engine.errors import OTHER_WRITER, CorruptFile, FileMissing, Unsupported
+from morrow.engine.format.file_formats import PARQUET
 from morrow.engine.format.parquet_metadata import I32, Struct, ThriftError, decode_thrift, decode_thrift_from
 from morrow.engine.io.cache import ByteCache
 from morrow.readers.files.source import FileSource, translate_errors
-
-PARQUET = "parquet"
 
 PAGE_CACHE: ByteCache[bool] = ByteCache(16 << 20)
 """Columns of files whose checksums were correct; dropped by ``morrow.clear_caches()``."""

@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -86,6 +87,7 @@ def narrow(catalog: Catalog, text: str, connection: duckdb.DuckDBPyConnection, *
         ("i = (SELECT 1)", ""),
         ("zoned > TIMESTAMP '2001-01-01 00:00:00'", ""),
         ("nothing = 1", ""),
+        ("CAST(ts AS VARCHAR) = 'nan' OR i + 1 = 3", ""),
     ],
 )
 def test_a_scan_gets_what_follows_from_the_condition(
@@ -171,3 +173,28 @@ def test_only_matching_rows_leave_the_scan(
     monkeypatch.setattr(morrow.Scan, "narrowed", record)
     catalog.sql("SELECT count(*) FROM d.t WHERE f BETWEEN 1 AND 2", connection=connection).fetchall()
     assert planned[-1] == "(f >= 1.0 AND f <= 2.0)"
+
+
+@pytest.mark.parametrize(
+    ("text", "reads_files"),
+    [
+        ("SELECT id FROM d.u WHERE r.i = 1", True),
+        ("SELECT id FROM (SELECT * FROM d.u) WHERE f BETWEEN 1 AND 2", True),
+        ("SELECT max(u.f) FROM d.u JOIN plain USING (id)", True),
+        ("SELECT id FROM d.u WHERE id = 5", False),
+        ("SELECT max(f) FROM d.u", False),
+    ],
+)
+def test_duckdb_reads_files_under_masks_if_it_tests_conditions(
+    tmp_path: Path, connection: duckdb.DuckDBPyConnection, text: str, reads_files: bool
+) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    table = catalog.create_table(
+        "d.u", schema="id BIGINT NOT NULL, f DOUBLE, r ROW<i INT>", primary_keys=["id"], options={"bucket": 1}
+    )
+    for number in (1, 2):
+        table.upsert([{"id": number, "f": 1.5, "r": {"i": number}}, {"id": 5, "f": 0.5, "r": {"i": 1}}])
+    found = catalog.sql(text, connection=connection)
+    assert ("READ_PARQUET" in found.explain()) is reads_files
+    connection.register("u", table.scan().to_arrow())
+    assert sorted(found.fetchall()) == sorted(connection.sql(text.replace("d.u", "u")).fetchall()) != []

@@ -56,7 +56,7 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MIN_PIECEWISE_ROWS": (0,),
         "MAX_STREAM_BYTES": (0,),
     },
-    "readers.execution.plain_sql": {"MAX_LISTED_POSITIONS": (0,)},
+    "readers.execution.plain_sql": {"MAX_LISTED_POSITIONS": (0,), "MAX_FILTERED_BATCH_ROWS": (1, 2)},
     "readers.execution.section_pieces": {
         "MIN_CUT_ROWS": (1, 2),
         "MAX_PIECES_PER_KEY": (1, 4),
@@ -72,6 +72,8 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MIN_SCANNED_SECTIONS": (1, 2),
         "MAX_SCANNED_SECTION_ROWS": (0,),
         "MAX_SMALL_ROWS": (0,),
+        "MIN_FILTERED_ROWS": (0,),
+        "MAX_FILTERED_FILES": (1,),
         "PIECE_ROWS": (1, 2),
     },
     "readers.execution.type_changes": {"BATCH_ROWS": (1, 2)},

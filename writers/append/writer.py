@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 import polars as pl
 
-from morrow.engine.errors import FileMissing
+from morrow.engine.errors import FileMissing, Unsupported
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import translate_system_errors
@@ -35,6 +35,7 @@ from morrow.writers.files.data_files import (
     write_prepared,
 )
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
+from morrow.writers.files.vector_files import select_filed_vectors, write_with_vectors
 from morrow.writers.target import WriteTarget
 
 UNAWARE = -1
@@ -195,7 +196,8 @@ class RowBuffer:
         self._spilled: list[Path] = []
         self._numbers = count()
         self._prepared: PreparedRows | None = None
-        self._has_blobs = bool(target.filed_blobs)
+        self._has_blobs = bool(target.filed_blobs) and columns is None
+        self._has_vectors = bool(select_filed_vectors(target, columns or target.schema.fields))
 
     @property
     def waiting_bytes(self) -> int:
@@ -238,7 +240,7 @@ class RowBuffer:
 
     def few_rows(self) -> pl.DataFrame | None:
         """Return the rows of the next flush if they are few and in memory; None otherwise or without rows."""
-        if not self._waiting or self._stream is not None or self._spilled or self._has_blobs:
+        if not self._waiting or self._stream is not None or self._spilled or self._has_blobs or self._has_vectors:
             return None
         if sum(rows.height for rows in self._waiting) >= MIN_DESCRIBED_ROWS:
             return None
@@ -274,8 +276,20 @@ class RowBuffer:
             self._folder = None
 
     def _write(self, frames: Iterator[pl.DataFrame]) -> list[DataFileMeta]:
+        if self._has_blobs and self._has_vectors:
+            raise Unsupported(
+                "blob files and files of vectors in one table",
+                where=self._target.where,
+                hint="unset vector.file.format",
+            )
         if self._has_blobs:
             return write_with_blobs(self._target, self._place, frames)
+        if not self._has_vectors:
+            return self._write_rows(frames, self._columns)
+        columns = self._columns or self._target.schema.fields
+        return write_with_vectors(self._target, self._place, frames, columns, self._write_rows)
+
+    def _write_rows(self, frames: Iterator[pl.DataFrame], columns: tuple[DataField, ...] | None) -> list[DataFileMeta]:
         return write_files(
             self._target,
             self._place,
@@ -283,7 +297,7 @@ class RowBuffer:
             level=0,
             source=FileSource.APPEND,
             first_sequence=self._first_sequence,
-            columns=self._columns,
+            columns=columns,
         )
 
     def _hand_over(self, stream: FrameStream[list[DataFileMeta]]) -> None:

@@ -194,11 +194,10 @@ VARIANT_SHREDDING_ADAPTIVE_RETENTION_RATIO = declare_idle(
 VECTOR_FIELD = declare_honoured(
     "vector-field", NAMES, (), "VECTOR columns that comments have declared, see `__VECTOR_FIELD`"
 )
-VECTOR_FILE_FORMAT = declare_refused(
-    refuse_unless(NOT_WRITTEN, (), Stage.WRITING), "vector.file.format", TEXT, None, "Format of files of vectors"
+VECTOR_FILE_FORMAT = declare_honoured(
+    "vector.file.format", TEXT, None, "Format of files that hold the vectors of tables with data evolution alone"
 )
-VECTOR_TARGET_FILE_SIZE = declare_idle(
-    explain_dependency("vector-field"),
+VECTOR_TARGET_FILE_SIZE = declare_honoured(
     "vector.target-file-size",
     MEMORY,
     None,

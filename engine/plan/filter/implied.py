@@ -170,9 +170,11 @@ def _compare_truncated(left: Node, op: Op, literal: Constant, translator: Transl
         unit = "DAY" if left.args["to"].this.name == "DATE" and not isinstance(left, exp.TryCast) else ""
     else:
         unit = left.args["unit"].name.upper()
+    if unit not in _SPANS:
+        return None
     kind = DateType() if unit == "DAY" else TimestampType(precision=6)
     given = convert_constant(literal, DataField(0, left.this.name, kind))
-    if unit not in _SPANS or not isinstance(given, dt.date) or not MIN_YEAR <= given.year < MAX_YEAR:
+    if not isinstance(given, dt.date) or not MIN_YEAR <= given.year < MAX_YEAR:
         return None
     first, after = _SPANS[unit](given.date() if isinstance(given, dt.datetime) else given)
     moment = given.replace(tzinfo=None) if isinstance(given, dt.datetime) else dt.datetime.combine(given, dt.time())

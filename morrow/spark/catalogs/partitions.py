@@ -1,13 +1,15 @@
-"""Listing and dropping of partitions."""
+"""Partitions: listed, described and dropped."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime as dt
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from morrow.engine.errors import Unsupported
+from morrow.engine.catalog.partition_statistics import CREATED, to_creation_millis
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.plan.filter import NO_FILTER
 from morrow.readers.casts.dtypes import to_arrow_table, to_polars_schema
 from morrow.readers.execution.format_tables import find_partitions
@@ -15,9 +17,15 @@ from morrow.spark import dataframes
 from morrow.spark.catalogs.questions import Place, Question, TableOpener, build_full_name
 from morrow.spark.catalogs.reads import format_table, is_of_folder
 from morrow.spark.catalogs.syntax import resolve_name, split_name
-from morrow.spark.expressions import parse_partition_value
+from morrow.spark.expressions import parse_partition_value, quote_name
+from morrow.writers.commit.base_entries import read_live_entries
 from morrow.writers.operations.format_table import delete_partition_files
-from morrow.writers.operations.partition_filters import find_greatest_partition, list_partitions
+from morrow.writers.operations.partition_filters import (
+    find_greatest_partition,
+    is_in_partition,
+    list_partitions,
+    parse_partition_spec,
+)
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
@@ -76,4 +84,93 @@ def _parse_partitions(question: Question, keys: Sequence[str]) -> list[dict[str,
     return [dict(zip(keys, map(parse_partition_value, values), strict=True)) for values in question["partitions"]]
 
 
-ANSWERS = {"partitions": _list_partitions, "max partition": _find_max_partition, "drop partitions": _drop}
+def _find_statistics(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, str]:
+    """Return the statistics of a partition as SHOW TABLE EXTENDED shows them; none of a format table."""
+    if is_of_folder(question):
+        return {}
+    table = place.table(question["table"])
+    (spec,) = _parse_partitions(question, table.partition_keys)
+    found = _sum_partition(table, spec)
+    return {**{name: str(value) for name, value in found.items()}, STATISTICS: _format_statistics(found)}
+
+
+STATISTICS = "Partition Statistics"
+
+
+def _sum_partition(table: Table, spec: Mapping[str, object]) -> dict[str, int]:
+    """Return the sums over the files of a partition, by Paimon's names.
+
+    Raises:
+        InvalidArgument: no partition has these values, or a value does not fit its column.
+    """
+    target = WriteTarget.of(table._metadata)
+    snapshot, values = target.metadata.latest_snapshot(), parse_partition_spec(target, spec)
+    entries = None if snapshot is None else read_live_entries(target.metadata, snapshot, target.schema, None)
+    stored = [] if entries is None else entries["_PARTITION"].unique().to_list()
+    found = [partition for partition in stored if is_in_partition(target, partition, values)]
+    if entries is None or len(found) != 1:
+        given = ", ".join(f"{key}={value}" for key, value in spec.items())
+        raise InvalidArgument(
+            f"{table.name}: {len(found)} partitions match {given}; name one that SHOW PARTITIONS lists"
+        )
+    files = entries.filter(pl.col("_PARTITION") == found[0])
+    created = files["_CREATION_TIME"].max()
+    return {
+        "fileCount": files.height,
+        "fileSizeInBytes": int(files["_FILE_SIZE"].sum()),
+        CREATED: to_creation_millis(created if isinstance(created, dt.datetime) else None),
+        "recordCount": int(files["_ROW_COUNT"].sum()),
+    }
+
+
+def _format_statistics(found: Mapping[str, int]) -> str:
+    return f"{found['fileSizeInBytes']} bytes, {found['recordCount']} rows"
+
+
+def _describe_partition(place: Place, question: Question, _rows: DataFrame | None) -> list[list[str | None]]:
+    """Return the rows of DESCRIBE ... PARTITION: those of the table and, if extended, those of the partition."""
+    name, extended = question["table"], question["extended"]
+    if is_of_folder(question):
+        raise Unsupported("DESCRIBE of a partition of a format table", hint="SHOW PARTITIONS lists them")
+    table = place.table(name)
+    if "spec" in question:
+        folded = {key.lower(): value for key, value in question["spec"].items()}
+        spec = {key: folded[key.lower()] for key in table.partition_keys if key.lower() in folded}
+        if len(spec) != len(table.partition_keys) or len(folded) != len(spec):
+            keys = ", ".join(table.partition_keys) or "none"
+            raise Unsupported("DESCRIBE of a partition by other columns", hint=f"give all partition columns: {keys}")
+    else:
+        (spec,) = _parse_partitions(question, table.partition_keys)
+    full = ".".join(map(quote_name, (place.name, *name.split(".", 1))))
+    shown = place.spark.sql(f"DESCRIBE TABLE {'EXTENDED ' if extended else ''}{full}").collect()
+    rows: list[list[str | None]] = [list(row) for row in shown]
+    found = _sum_partition(table, spec)
+    if not extended:
+        return rows
+    created = dt.datetime.fromtimestamp(found[CREATED] / 1000)
+    about = {
+        "# Detailed Partition Information": "",
+        "Database": name.split(".", 1)[0],
+        "Table": name.split(".", 1)[1],
+        "Partition Values": f"[{', '.join(f'{key}={value}' for key, value in spec.items())}]",
+        "Partition Parameters": f"{{{', '.join(f'{key}={value}' for key, value in found.items())}}}",
+        "Created Time": created.ctime(),
+        "Last Access": "UNKNOWN",
+        STATISTICS: _format_statistics(found),
+    }
+    rows += [["", "", ""], *([key, value, ""] for key, value in about.items()), ["", "", ""]]
+    required = [field for field in table.schema if not field.nullable]
+    if required:
+        types = {row[0]: row[1] for row in shown}
+        rows.append(["# Column Not Null", "", ""])
+        rows += [[field.name, types.get(field.name, ""), "NOT NULL"] for field in required]
+    return rows
+
+
+ANSWERS = {
+    "partitions": _list_partitions,
+    "max partition": _find_max_partition,
+    "drop partitions": _drop,
+    "partition statistics": _find_statistics,
+    "describe partition": _describe_partition,
+}

@@ -6,6 +6,8 @@ import java.util.Map;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.analysis.ResolvedPartitionSpec;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
@@ -96,8 +98,11 @@ public class Commands extends SparkStrategy {
             }
             return table instanceof Target ? shown((Target) table, plan) : null;
         }
-        if (plan.nodeName().startsWith("Describe") && plan.children().size() == 1 && plan.children().apply(0) instanceof ResolvedTable) {
+        if (plan.nodeName().startsWith("Describe") && plan.children().size() > 0 && plan.children().apply(0) instanceof ResolvedTable) {
             Object table = ((ResolvedTable) plan.children().apply(0)).table();
+            if (table instanceof Target) {
+                return partition((Target) table, plan);
+            }
             return table instanceof MorrowView ? described((MorrowView) table, plan) : null;
         }
         return changesRows(plan) ? others((LogicalPlan) plan.children().apply(0), plan) : null;
@@ -108,11 +113,32 @@ public class Commands extends SparkStrategy {
         return rows(command, new Object[][] {{Python.ask(table.catalog, table.question("show create"))}});
     }
 
-    /** The rows of DESCRIBE of a view; Python is asked for them when the statement runs. */
     private SparkPlan described(MorrowView view, LogicalPlan command) {
-        Map question = view.question("describe view");
+        return described(view.catalog, view.question("describe view"), command);
+    }
+
+    /** DESCRIBE ... PARTITION, which Spark refuses before 4.3, and later answers without statistics; null without a partition. */
+    private SparkPlan partition(Target table, LogicalPlan command) {
+        Object[] parts = Plans.parts(command);
+        for (int i = 0; i < parts.length; i++) {
+            if (parts[i] instanceof ResolvedPartitionSpec) {
+                InternalRow values = ((ResolvedPartitionSpec) parts[i]).ident();
+                return described(table.catalog, table.question("describe partition", new InternalRow[] {values}), command);
+            }
+        }
+        int at = Plans.options(parts);
+        if (at < 0 || ((scala.collection.immutable.Map) parts[at]).isEmpty()) {
+            return null;
+        }
+        Map question = table.question("describe partition");
+        question.put("spec", Plans.javaMap(parts[at]));
+        return described(table.catalog, question, command);
+    }
+
+    /** The rows of DESCRIBE that Python answers. */
+    private SparkPlan described(String catalog, Map question, LogicalPlan command) {
         question.put("extended", Boolean.valueOf(Arrays.asList(Plans.parts(command)).contains(Boolean.TRUE)));
-        List found = (List) Python.ask(view.catalog, question);
+        List found = (List) Python.ask(catalog, question);
         Object[][] rows = new Object[found.size()][];
         for (int i = 0; i < rows.length; i++) {
             rows[i] = ((List) found.get(i)).toArray();

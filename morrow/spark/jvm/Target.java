@@ -235,6 +235,11 @@ public class Target extends MorrowTable
     }
 
     public boolean dropPartitions(InternalRow[] partitions) {
+        Python.ask(catalog, question("drop partitions", partitions));
+        return true;
+    }
+
+    Map question(String verb, InternalRow[] partitions) {
         StructType keys = partitionSchema();
         List all = new ArrayList();
         for (int i = 0; i < partitions.length; i++) {
@@ -245,10 +250,9 @@ public class Target extends MorrowTable
             }
             all.add(values);
         }
-        Map question = question("drop partitions");
+        Map question = question(verb);
         question.put("partitions", all);
-        Python.ask(catalog, question);
-        return true;
+        return question;
     }
 
     public boolean truncatePartition(InternalRow partition) {
@@ -267,7 +271,8 @@ public class Target extends MorrowTable
         throw Refused.of("Unsupported", "properties of a partition are not supported; it has none");
     }
 
+    /** The statistics of a partition, which SHOW TABLE EXTENDED ... PARTITION shows. */
     public Map loadPartitionMetadata(InternalRow partition) {
-        return new java.util.HashMap();
+        return (Map) Python.ask(catalog, question("partition statistics", new InternalRow[] {partition}));
     }
 }

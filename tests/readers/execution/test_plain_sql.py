@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 import os
 import subprocess
 import sys
@@ -13,6 +15,8 @@ import pytest
 
 import morrow
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, Unsupported
+from morrow.readers.execution import strategy
+from morrow.readers.execution.plain_sql import read_filtered_rows
 from tests.support.canonical import assert_same_lines, counted, normal_rows, rows_of
 from tests.support.golden import Read, reads
 from tests.support.one_duckdb import one_duckdb
@@ -241,3 +245,86 @@ def test_one_text_among_nulls_is_not_null(tmp_path: Path, keys: tuple[str, ...])
             found = [source.filter(condition).project("id").order("id").fetchall() for source in sources]
             assert (condition, found) == (condition, [[(i,) for i in ids]] * 2)
             assert table.scan(["id"], condition, engine="duckdb").count() == len(ids) == table.count(condition)
+
+
+CONDITIONS = (
+    "abs(i) = 2",
+    "st.x = 1",
+    "s LIKE '%2'",
+    "f * 2 > 3",
+    "isnan(f) OR signbit(f)",
+    "upper(c) = 'A'",
+    "year(day) = 2001 AND i % 2 = 0",
+    "hour(zoned) = 5",
+    "i IS NULL AND length(s) = 1",
+    "CAST(s AS INT) > 5",
+)
+"""Conditions that are not predicates. The last fails on text of rows that were replaced."""
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "vectors", "append"])
+def test_duckdb_tests_conditions_before_masks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    columns = "i INT, s STRING, f DOUBLE, c CHAR(3), day DATE, zoned TIMESTAMP_LTZ(3), st ROW<x INT>"
+    options = {"bucket": 1, "merge-engine": engine} if engine in ("deduplicate", "partial-update") else {}
+    options |= {"deletion-vectors.enabled": True} if engine == "vectors" else {}
+    keys = ["id"] if options else []
+    table = morrow.Catalog(tmp_path).create_table(
+        "db.t",
+        schema=f"id INT NOT NULL, {columns}",
+        primary_keys=keys,
+        options={"bucket": 1, **options} if keys else {},
+    )
+    days = [dt.date(2001, 1, 1), None, dt.date(1999, 12, 31), dt.date(2001, 12, 31)]
+    for first, texts in ((0, ["12", "8", "acb", "b"]), (2, ["7", None, "3", "9"])):
+        table.append(
+            {
+                "id": pa.array(range(first, first + 4), pa.int32()),
+                "i": pa.array([-2, None, 2, 3], pa.int32()),
+                "s": texts,
+                "f": [math.nan, -0.0, None, 1.75],
+                "c": ["a", None, "a  ", "b"],
+                "day": days,
+                "zoned": [None if day is None else dt.datetime.combine(day, dt.time(5), dt.UTC) for day in days],
+                "st": [{"x": 1}, None, {"x": None}, {"x": 2}],
+            }
+        )
+    if engine == "vectors":
+        table.delete("id = 0")
+    rows = table.scan().to_arrow()
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("plain", rows)
+        for condition in CONDITIONS:
+            slow = [scan_ids(table, condition)]
+            with monkeypatch.context() as patch:
+                patch.setattr(strategy, "MIN_FILTERED_ROWS", 0)
+                fast = [scan_ids(table, condition), scan_ids(table, condition, lazy=True)]
+                assert "filtered by DuckDB before the mask" in table.scan(filter=condition).explain()
+            if not condition.startswith(("hour", "CAST")):  # SQL cannot express the first, and the second fails
+                plan = table.scan(filter=condition).plan
+                assert read_filtered_rows(plan, table.scan().store, math.inf) is not None
+            try:
+                query = f"SELECT id FROM plain WHERE {condition} ORDER BY id"
+                expected: object = [id for (id,) in connection.sql(query).fetchall()]
+            except duckdb.Error:
+                expected = InvalidArgument
+            assert (condition, slow, fast) == (condition, [expected], [expected] * 2)
+
+
+def scan_ids(table: morrow.Table, condition: str, *, lazy: bool = False) -> object:
+    """Return the sorted ids of a scan with a condition, or the class of its error."""
+    scan = table.scan(["id"], condition)
+    try:
+        return sorted((scan.lazy().collect() if lazy else scan.to_polars())["id"].to_list())
+    except InvalidArgument as error:
+        return type(error)
+
+
+def test_rows_beyond_the_memory_limit_are_scanned(tmp_path: Path) -> None:
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="id INT")
+    table.append({"id": range(100)})
+    scan = table.scan(filter="id % 2 = 0")
+    assert read_filtered_rows(scan.plan, scan.store, 10) is None
+    found = read_filtered_rows(scan.plan, scan.store, math.inf)
+    assert found is not None
+    assert found[0]["id"].to_list() == [*range(0, 100, 2)]

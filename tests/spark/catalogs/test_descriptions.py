@@ -83,3 +83,27 @@ def test_secrets_are_no_properties_of_tables(sql: Sql, spark: SparkSession, tmp_
     )  # as others may have set it
     ((shown,),) = sql("SHOW CREATE TABLE pm.db.t")
     assert "'s3.secret-key' = '***'" in shown and "'fields.token.default-value' = 'a'" in shown
+
+
+def test_partitions_are_described(sql: Sql) -> None:
+    sql("CREATE TABLE pm.db.p (id INT NOT NULL, name STRING COMMENT 'its name') PARTITIONED BY (year INT, day DATE)")
+    sql("INSERT INTO pm.db.p VALUES (1, 'a', 2025, DATE'2025-09-20'), (2, 'b', 2025, DATE'2025-09-21')")
+    sql("INSERT INTO pm.db.p VALUES (3, 'c', 2025, DATE'2025-09-21')")
+    place = "PARTITION (year = 2025, DAY = '2025-09-21')"
+    rows = sql(f"DESCRIBE FORMATTED pm.db.p {place}")
+    found = {name: value for name, value, _ in rows}
+    assert found["Partition Values"] == "[year=2025, day=2025-09-21]"
+    assert "fileCount=2, " in found["Partition Parameters"]
+    assert "recordCount=2}" in found["Partition Parameters"]
+    assert found["Partition Statistics"].endswith(" bytes, 2 rows")
+    assert {("id", "int", "NOT NULL"), ("name", "string", "its name"), ("# Column Not Null", "", "")} <= {*rows}
+    assert sql(f"DESCRIBE pm.db.p {place}") == sql("DESCRIBE pm.db.p")
+    ((_, _, _, shown),) = sql(f"SHOW TABLE EXTENDED IN pm.db LIKE 'p' {place.replace('DAY', 'day')}")
+    assert "recordCount" in shown and "2 rows" in shown
+    for spec in (
+        "year = 2025, day = '2024-01-01'",
+        "year = 2025",
+        "year = 2025, nope = 1",
+    ):  # errors of Spark, from 4.3 on
+        with pytest.raises(Exception, match=r"(?i)partition"):
+            sql(f"DESCRIBE EXTENDED pm.db.p PARTITION ({spec})")

@@ -1,0 +1,62 @@
+"""Vectors in files of their own, beside the data files of tables with data evolution."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import morrow
+from morrow.engine.errors import MorrowError
+
+OPTIONS = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "vector.file.format": "parquet"}
+
+
+def test_vectors_have_files_of_their_own(tmp_path: Path) -> None:
+    columns = "id INT, v VECTOR<FLOAT, 2>, s STRING, w VECTOR<DOUBLE, 1>"
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema=columns, options=OPTIONS)
+    rows = [{"id": i, "v": [i, i + 0.5] if i % 3 else None, "s": f"s{i}", "w": [i]} for i in range(5)]
+    table.append(rows)
+    table.append(rows[:2])
+    assert table.to_arrow().to_pylist() == rows + rows[:2]
+    files = table.system("files").to_polars()
+    named = [(".vector." in path, *rest) for path, *rest in files.select("file_path", "first_row_id").rows()]
+    assert sorted(named) == [(False, 0), (False, 5), (True, 0), (True, 5)]
+    assert table.search("w", [1.0], 1, columns=["id"])["id"].to_list() == [1]
+    assert table.scan(["s"]).to_arrow().num_rows == 7
+    assert table.doctor(data=True).healthy
+
+
+def test_each_data_file_has_its_vectors(tmp_path: Path) -> None:
+    options = OPTIONS | {"target-file-size": "20 kb", "vector.target-file-size": "4 kb"}
+    table = morrow.Catalog(tmp_path).create_table(
+        "db.t", schema="id INT, v VECTOR<FLOAT, 2>, s STRING", options=options
+    )
+    values = np.random.default_rng(1).random((3000, 2), dtype=np.float32)
+    rows = pl.DataFrame(
+        {"id": np.arange(3000, dtype=np.int32), "v": values, "s": [f"{hash((i, 'x')):x}" for i in range(3000)]}
+    )
+    table.append(rows)
+    assert len(list(tmp_path.glob("db.db/t/bucket-0/*.vector.parquet"))) > 1
+    assert table.to_polars().sort("id").equals(rows)
+    assert table.doctor(data=True).healthy
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "problem"),
+    [
+        ("v VECTOR<FLOAT, 2>", OPTIONS, "a column that is no VECTOR"),
+        ("id INT, v VECTOR<FLOAT, 2>", {"vector.file.format": "parquet"}, "needs 'row-tracking.enabled'"),
+        (
+            "id INT, v VECTOR<FLOAT, 2>",
+            OPTIONS | {"vector.file.format": "orc"},
+            "VECTOR<FLOAT, 2> of column 'v' in orc",
+        ),
+        ("id INT", {"vector.file.format": "carbon"}, "the file format 'carbon'"),
+    ],
+)
+def test_what_cannot_be(columns: str, options: dict[str, str], problem: str, tmp_path: Path) -> None:
+    with pytest.raises(MorrowError, match=problem):
+        morrow.Catalog(tmp_path).create_table("db.t", schema=columns, options=options)

@@ -21,7 +21,7 @@ from morrow.compat.pypaimon.schema.schema_change import Move
 import morrow
 import morrow.compat.pypaimon as pypaimon
 from morrow.compat.pypaimon import CatalogFactory, Identifier, PredicateBuilder, Schema, SchemaChange
-from morrow.engine.errors import ColumnNotFound, CommitConflict, InvalidArgument, Unsupported
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 
 COLUMNS = pa.schema(
     [("id", pa.int64()), ("name", pa.string()), ("dt", pa.string()), ("at", pa.struct([("x", pa.int32())]))]
@@ -603,18 +603,39 @@ def test_updates(catalog: pypaimon.Catalog, what: str) -> None:
         (lambda u, _: u.delete_by_row_id([None]), "must not be null"),
         (lambda u, _: u.upsert_by_arrow_with_key(DATA, []), "must not be empty"),
         (lambda u, _: u.upsert_by_key([], ["id"]), "must not be empty"),
+        (lambda u, _: u.upsert_by_arrow_with_key(DATA[:0], ["id"]), "must not be empty"),
+        (lambda u, _: u.upsert_by_arrow_with_key(DATA, ["x"]), "is not in table schema"),
+        (lambda u, _: u.upsert_by_arrow_with_key(DATA.select(["name"]), ["id"]), "is not in input data"),
         (lambda u, _: u.update_by_predicate(None, {}), "must not be empty"),
         (lambda u, _: u.update_by_predicate(None, {"name": pa.array(["a"])}), "must match matched row count"),
-        (lambda u, _: u.update_by_predicate(None, {"name": lambda _: pa.array(["a"])}), "must match matched row count"),
-        (lambda u, _: u.update_by_predicate(None, {"name": lambda _: "a"}), "must return a pyarrow"),
+        (
+            lambda u, _: u.update_by_predicate(None, {"name": lambda _: pa.array(["a"])}, ["id"]),
+            "must match matched row count",
+        ),
+        (lambda u, _: u.update_by_predicate(None, {"name": lambda _: "a"}, ["id"]), "must return a pyarrow"),
+        (lambda u, _: u.update_by_predicate(None, {"name": lambda _: "a"}), "require read_columns"),
+        (lambda u, _: u.update_by_predicate(None, {"name": "a"}, ["id"]), "require read_columns"),
+        (
+            lambda u, _: u.update_by_predicate(None, {"name": lambda _: "a", "dt": pa.array(["a"])}, ["id"]),
+            "cannot be combined",
+        ),
     ],
 )
 def test_updates_that_are_wrong(catalog: pypaimon.Catalog, update: Update, problem: str) -> None:
     table = make(catalog, options=EVOLUTION)
-    with pytest.raises(InvalidArgument, match=problem):
+    with pytest.raises((InvalidArgument, ColumnNotFound), match=problem):
         update(table.new_batch_write_builder().new_update(), table.new_read_builder().new_predicate_builder())
     with pytest.raises(InvalidArgument, match=r"requires 'data-evolution\.enabled'"):
         make(catalog, "db.plain").new_batch_write_builder().new_update().delete_by_row_id([1])
+
+
+def test_upserts_find_rows_of_their_partition(catalog: pypaimon.Catalog) -> None:
+    table = make(catalog, partition_keys=["dt"], options=EVOLUTION)
+    builder = table.new_batch_write_builder()
+    rows = pa.Table.from_pylist([{"id": 1, "name": "u", "dt": "a"}, {"id": 1, "name": "v", "dt": "b"}], COLUMNS)
+    builder.new_commit().commit(builder.new_update().upsert_by_arrow_with_key(rows, ["id"]))
+    found = sorted((row["id"], row["dt"], row["name"]) for row in read(table) if row["id"] == 1)
+    assert found == [(1, "a", "u"), (1, "b", "v")]
 
 
 def test_updates_conflict_if_they_set_the_same_columns(catalog: pypaimon.Catalog) -> None:
@@ -628,7 +649,7 @@ def test_updates_conflict_if_they_set_the_same_columns(catalog: pypaimon.Catalog
         prepared.append((builder, builder.new_update().update_by_arrow_with_row_id(rows)))
     for builder, messages in prepared[:2]:
         builder.new_commit().commit(messages)
-    with pytest.raises(CommitConflict, match="wrote the same columns of the row ids 0 to 2"):
+    with pytest.raises(RuntimeError, match=r"MERGE INTO.* conflicts: .*wrote the same columns of the row ids 0 to 2"):
         prepared[2][0].new_commit().commit(prepared[2][1])
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import polars as pl
 import pyarrow as pa
 
 from morrow.compat.pypaimon.predicates import Predicate, PredicateBuilder
-from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.errors import ColumnNotFound, CommitConflict, InvalidArgument, Unsupported
 from morrow.engine.format.schema import ROW_ID, TRACKED
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
@@ -41,6 +42,23 @@ Partition = Mapping[str, Any]
 
 class RefusedCall(InvalidArgument, RuntimeError):
     """A wrong call for which pypaimon raises a RuntimeError."""
+
+
+CONFLICTS = "multiple 'MERGE INTO' operations have encountered conflicts"
+"""Words by which programs for pypaimon recognise a conflict."""
+
+
+class ConflictingCommit(CommitConflict, RuntimeError):
+    """A conflict, for which pypaimon raises a RuntimeError."""
+
+
+@contextmanager
+def translate_conflicts() -> Iterator[None]:
+    """Raise conflicts as `ConflictingCommit`."""
+    try:
+        yield
+    except CommitConflict as error:
+        raise ConflictingCommit(f"{CONFLICTS}: {error}") from error
 
 
 class TableWrite:
@@ -150,7 +168,8 @@ class BatchTableCommit(TableCommit):
         """
         self._begin()
         if self._replaced is None:
-            return self._committer.commit(commit_messages, properties=snapshot_properties)
+            with translate_conflicts():
+                return self._committer.commit(commit_messages, properties=snapshot_properties)
         target = WriteTarget.of(self._table._metadata, self._commit_user, snapshot_properties)
         return commit_overwrite(target, commit_messages, parse_partition_spec(target, self._replaced))
 
@@ -180,7 +199,8 @@ class StreamTableCommit(TableCommit):
         snapshot_properties: Mapping[str, str] | None = None,
     ) -> Any:
         """Commit the messages, unless this identifier was committed before; return the snapshot."""
-        return self._committer.commit(commit_messages, commit_identifier, properties=snapshot_properties)
+        with translate_conflicts():
+            return self._committer.commit(commit_messages, commit_identifier, properties=snapshot_properties)
 
 
 Assignment = Any
@@ -231,11 +251,17 @@ class TableUpdate:
         upsert_keys: Sequence[str],
         commit_identifier: int = 0,  # noqa: ARG002
     ) -> list[CommitMessage]:
-        """Update the rows that are equal in these columns, and append the others."""
+        """Update the rows of the same partition that are equal in these columns, and append the others."""
         target, snapshot = self._open()
-        if not upsert_keys:
-            raise InvalidArgument("upsert_keys must not be empty")
-        merge = make_upsert(target, table, upsert_keys, self._columns)
+        self._check_evolving(target, "upsert_by_arrow_with_key")
+        if not upsert_keys or not table.num_rows:
+            raise InvalidArgument("upsert_keys must not be empty" if not upsert_keys else "data must not be empty")
+        key = tuple(dict.fromkeys((*target.schema.partition_keys, *upsert_keys)))
+        for name in key:
+            for names, where in ((target.schema.by_name, "table schema"), (table.column_names, "input data")):
+                if name not in names:
+                    raise ColumnNotFound(f"the column {name!r} of the upsert key is not in {where}")
+        merge = make_upsert(target, table, key, self._columns)
         compiled = compile_merge(target, merge.source, merge.on, merge.clauses)
         return _plan(prepare_merge(compiled, snapshot), snapshot)
 
@@ -262,8 +288,14 @@ class TableUpdate:
         self._check_evolving(target, "update_by_predicate")
         if not assignments:
             raise InvalidArgument("assignments must not be empty.")
-        for name in assignments:
+        computed = any(map(callable, assignments.values()))
+        if computed and any(isinstance(value, (pa.Array, pa.ChunkedArray)) for value in assignments.values()):
+            raise InvalidArgument("Callable assignments cannot be combined with Arrow array assignments.")
+        if computed != bool(read_columns):
+            raise InvalidArgument("Callable assignments require read_columns, and read_columns a callable assignment.")
+        for name in (*assignments, *(read_columns or ())):
             target.schema.column(name)
+        for name in assignments:
             if name in target.schema.partition_keys:
                 raise InvalidArgument(f"update_by_predicate does not support updating partition column '{name}'.")
         fields = tuple(target.schema.by_name[name] for name in assignments)

@@ -192,13 +192,13 @@ def _filter_before_masks(
     found = read_filtered_rows(replace(plan, sections=tuple(sections), fallback=None), store, most_bytes)
     if found is None or not any(map(plan.folds, sections)):
         return found
-    return [*found, _filter_residuals(plan, _list_merged(plan, sections, store)).collect()]
+    return [*found, _filter_residuals(plan, _list_merged(plan, sections, store), store).collect()]
 
 
 def _scan_choices(plan: ScanPlan, choices: Sequence[Choice], store: FileStore) -> pl.LazyFrame:
     sections = [choice.section for choice in choices]
     frames = scan_sections(plan, zip(choices, _make_masks(plan, sections, store)), store)
-    return _filter_residuals(plan, [*frames, *_list_merged(plan, sections, store)])
+    return _filter_residuals(plan, [*frames, *_list_merged(plan, sections, store)], store)
 
 
 def _list_merged(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[pl.LazyFrame]:
@@ -206,7 +206,7 @@ def _list_merged(plan: ScanPlan, sections: Sequence[Section], store: FileStore) 
     return [filter_frame(plan, merged) for s in sections for merged in _read_merged(plan, s, store)]
 
 
-def _filter_residuals(plan: ScanPlan, frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
+def _filter_residuals(plan: ScanPlan, frames: Sequence[pl.LazyFrame], store: FileStore) -> pl.LazyFrame:
     """Return the rows for which the residuals are true, with the columns of the plan."""
     read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     frame = make_empty_frame(read) if not frames else frames[0] if len(frames) == 1 else pl.concat(frames)

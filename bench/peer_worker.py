@@ -1,7 +1,7 @@
 """A process in a peer's environment: it reads a request per line and writes `{"seconds", "rows", "sum"}` per line.
 
-`sum` is None for full reads and writes, `rows` if the peer does not count them. Every peer is used as its documentation
-shows, and keeps its own caches between reads.
+The query ``key`` reads the row of one key, given as ``id=5``. `sum` is None for other queries than ``sum``, `rows` if
+the peer does not count them. Every peer is used as its documentation shows, and keeps its own caches between reads.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ def pypaimon(warehouse, query, column):
     builder = CatalogFactory.create({"warehouse": warehouse}).get_table("db.t").new_read_builder()
     if query == "sum":
         builder = builder.with_projection([column])
+    if query == "key":
+        name, key = column.split("=")
+        builder = builder.with_filter(builder.new_predicate_builder().equal(name, int(key)))
     data = builder.new_read().to_arrow(builder.new_scan().plan().splits())
     return data.num_rows, pc.sum(data[column]).as_py() if query == "sum" else None
 
@@ -46,6 +49,10 @@ def write_pypaimon(warehouse, name, source):
 def pypaimon_rust(warehouse, query, column):
     if query == "sum":
         return _rust_sql(warehouse, column)
+    if query == "key":
+        return sum(
+            batch.num_rows for batch in _rust_context(warehouse).sql(f"SELECT * FROM paimon.db.t WHERE {column}")
+        ), None
     from pypaimon_rust.datafusion import PaimonCatalog
 
     builder = PaimonCatalog({"warehouse": warehouse}).get_table("db.t").new_read_builder()
@@ -53,12 +60,16 @@ def pypaimon_rust(warehouse, query, column):
     return sum(batch.num_rows for batch in batches), None
 
 
-def _rust_sql(warehouse, column):
+def _rust_context(warehouse):
     from pypaimon_rust.datafusion import SQLContext
 
     context = SQLContext()
     context.register_catalog("paimon", {"warehouse": warehouse}, "db")
-    (batch,) = context.sql(f'SELECT count(*) AS n, sum("{column}") AS total FROM paimon.db.t')
+    return context
+
+
+def _rust_sql(warehouse, column):
+    (batch,) = _rust_context(warehouse).sql(f'SELECT count(*) AS n, sum("{column}") AS total FROM paimon.db.t')
     return batch["n"][0].as_py(), batch["total"][0].as_py()
 
 

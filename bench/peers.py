@@ -88,7 +88,10 @@ class Peer:
         self._process.communicate()
 
     def read(self, warehouse: str, query: str, column: str) -> dict[str, Any]:
-        """Read table `db.t`, or the Delta table at `warehouse`: "full" (to Arrow) or "sum" (rows, sum of `column`)."""
+        """Read table `db.t`, or the Delta table at `warehouse`.
+
+        The query is "full" (to Arrow), "sum" (rows, and the sum of `column`) or "key" (`column` is ``id=5``).
+        """
         return self._ask({"warehouse": warehouse, "query": query, "column": column})
 
     def write(self, warehouse: str, table: str, source: str) -> float:

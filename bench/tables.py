@@ -160,6 +160,7 @@ SPECS = {
     **dict.fromkeys(written.WRITERS, Spec(updates=5)),
     "big_merged": Spec(rows=20_000_000, files=20, updates=5, update_rows=1_000_000),
     "big_dv": Spec(rows=20_000_000, files=20, dead=0.1),
+    "lookups": Spec(rows=20_000_000, files=5, updates=3, buckets=4),
     "small": Spec(rows=1_000, files=1, updates=2, update_rows=100),
     "partial_update": Spec(updates=5, merge=PARTIAL_UPDATE),
     "sequence_groups": Spec(updates=5, merge=SEQUENCE_GROUPS),

@@ -77,6 +77,25 @@ def test_requests_are_few_and_do_not_wait_for_each_other(
     check(server, requests, rounds)
 
 
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
+def test_lookups_request_the_files_of_a_section_at_once(
+    server: S3Server, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    """First snapshot and manifests, then footers, then keys, then values; of files that were seen before, values."""
+    catalog = morrow.Catalog(f"s3://{BUCKET}/lookups {engine}", storage_options=server.options)
+    options = {"bucket": "1", "write-only": "true", "merge-engine": engine}
+    table = catalog.create_table("db.t", schema="id INT, v INT, w INT", primary_keys=["id"], options=options)
+    for number in range(4):
+        table.upsert({"id": range(100), "v": [number] * 100, "w": [number] * 100})
+    morrow.clear_caches()
+    table = morrow.open(table.path, storage_options=server.options)
+    monkeypatch.setattr(server, "latency", LATENCY)
+    for key, requests, rounds in ((17, 26, 7), (18, 9, 3)):
+        server.asked.clear()
+        assert table.get(key) == {"id": key, "v": 3, "w": 3}
+        check(server, requests, rounds)
+
+
 def test_orphans_cost_pages_of_a_listing_not_requests_a_file(server: S3Server) -> None:
     """`python -m bench.listing` measures this with 100,000 files, and also expiry and tags."""
     table = made(server, "orphans", commits=2)

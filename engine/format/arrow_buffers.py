@@ -78,8 +78,9 @@ def to_arrow_array(column: Column, kind: DataType) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     target = kind.arrow()
-    if array.type.equals(target) and pa.types.is_nested(target):
-        return array  # Arrow cannot cast null structs with NOT NULL members, not even to the same type
+    if array.type.equals(target) and not (pa.types.is_string(target) or pa.types.is_binary(target)):
+        # A cast imports all functions of Arrow; and Arrow cannot cast null structs with NOT NULL members.
+        return array
     if pa.types.is_timestamp(target) and pa.types.is_timestamp(array.type):
         return array
     try:

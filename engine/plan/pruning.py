@@ -35,7 +35,7 @@ from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.paths import INDEX_SUFFIX, check_segment
 from morrow.engine.format.schema import ROW_ID, TableSchema
 from morrow.engine.format.stats import ColumnStats, decode_column_stats
-from morrow.engine.format.types import DataField, DataType
+from morrow.engine.format.types import DataField, DataType, to_polars_dtype
 from morrow.engine.names import BUCKET_MATCHES, KEEP, KEYS_MATCH, PATH, ROW, VALUES_MATCH
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.data_files import build_file_paths
@@ -118,7 +118,7 @@ def compute_pinned_buckets(
 
     types = [schema.by_name[name].type for name in keys]
     combinations = list(zip(*itertools.product(*values)))
-    literals = [pa.array(column, kind.arrow()) for column, kind in zip(combinations, types)]
+    literals = [_to_column(values, kind) for values, kind in zip(combinations, types)]
     return {
         total: np.unique(compute_buckets(literals, types, total, options.bucket_function), return_counts=True)[
             0
@@ -126,6 +126,12 @@ def compute_pinned_buckets(
         for total in list_totals()
         if total > 0
     }
+
+
+def _to_column(values: Sequence[Value], kind: DataType) -> pl.Series | pa.Array:
+    if any(isinstance(value, np.datetime64) for value in values):
+        return pa.array(values, kind.arrow())  # this call imports pandas
+    return pl.Series(values, dtype=to_polars_dtype(kind))
 
 
 def has_misplaced_keys(

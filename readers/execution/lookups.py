@@ -12,10 +12,10 @@ types of keys have no usable bounds, Polars filters the file's keys.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -31,6 +31,7 @@ from morrow.engine.names import POSITION, clear_pattern_name, cols
 from morrow.engine.plan.predicate import Leaf, Op, Predicate, find_columns, split_conjuncts
 from morrow.engine.plan.pruning import project_predicate
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.engine.polars_threads import open_threads
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.expressions import polars as expressions
@@ -45,9 +46,13 @@ MAX_FOUND_ROWS = 1 << 17
 """Maximum stored rows that a look-up returns; sections beyond it are scanned, which holds fewer rows at once."""
 MAX_SLICES = 16
 """Maximum runs of rows that are read one by one. More rows of a file are selected by a filter on its keys."""
+REQUESTS = 16
+"""Maximum files of a remote store that are searched at once."""
 GROUP_BYTES = 200
 """Approximate memory of the bounds of a row group."""
 
+T = TypeVar("T")
+V = TypeVar("V")
 Places = npt.NDArray[np.int64]
 """Positions of rows in a file, ascending."""
 
@@ -111,7 +116,8 @@ class _Hits(msgspec.Struct, frozen=True):
     @property
     def keys(self) -> pl.DataFrame:
         """The key columns of the rows."""
-        return pl.concat(rows[places] for rows, places in self.pieces)
+        found = [_take_rows(rows, places) for rows, places in self.pieces]
+        return found[0] if len(found) == 1 else pl.concat(found)
 
 
 class _Lookup(msgspec.Struct, frozen=True, dict=True):
@@ -127,11 +133,11 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
     def run(self, fields: tuple[DataField, ...], most_rows: int) -> pl.DataFrame | None:
         hits, rows = [], 0
         for each in self._find_hits():
-            if len(each.places):
-                hits.append(each)
-                rows += len(each.places)
+            rows += len(each.places)
             if rows > most_rows:
                 return None
+            if len(each.places):
+                hits.append(each)
         if not hits:
             return pl.DataFrame(schema={field.name: to_polars_dtype(field.type) for field in fields})
         if self.section.kind is SectionKind.MERGE and len(hits) > 1:
@@ -139,7 +145,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
             keys = SectionKeys.of(self.plan, within, self.store)
             ordered = [{each.file: each for each in hits}[file] for file in keys.files]
             return self._fold(keys, ordered) if self.plan.folds(within) else self._read_newest(keys, ordered, fields)
-        found = [self._read_stored(each, fields) for each in hits]
+        found = self._map(lambda each: self._read_stored(each, fields), hits)
         return found[0] if len(found) == 1 else pl.concat(found)
 
     # --- rows of keys ---
@@ -151,31 +157,22 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         mask = None
         if self.section.kind is SectionKind.RAW and hits.file.deletion is not None:
             (mask,) = compute_live_masks(self.plan, replace(self.section, files=(hits.file,)), self.store)
-        places = hits.places
-        if mask is not None:
-            places = places[mask.gather(places).to_numpy()]
-        rows = self._read_rows(hits.file, places, read, mask)
+        rows = self._read_values(hits, None if mask is None else mask.gather(hits.places).to_numpy(), read, mask)
         if kinds:
             rows = rows.filter((rows[VALUE_KIND] & RETRACT_BIT) == 0)
         return rows.select(cols(field.name for field in fields)) if len(read) > len(fields) else rows
 
     def _read_newest(self, keys: SectionKeys, hits: Sequence[_Hits], fields: tuple[DataField, ...]) -> pl.DataFrame:
         """Return the newest version of each key. Values of other versions are not read."""
-        versions = pl.concat(self._read_deciding(keys, each) for each in hits)
+        versions = pl.concat(self._map(lambda each: self._read_values(each, None, keys.deciding_fields), hits))
         heights = [len(each.places) for each in hits]
         live = find_winners(keys, versions, versions.select(cols(keys.spec.key)), heights)
-        frames = []
-        for each, rows in zip(hits, np.split(live, np.cumsum(heights)[:-1])):
-            if rows.any():
-                frames.append(self._read_rows(each.file, each.places[rows], fields, None))
-        return pl.concat(frames) if frames else self._read_rows(hits[0].file, hits[0].places[:0], fields, None)
-
-    def _read_deciding(self, keys: SectionKeys, hits: _Hits) -> pl.DataFrame:
-        found = hits.keys
-        if not keys.other_fields:
-            return found
-        others = self._read_rows(hits.file, hits.places, keys.other_fields, None)
-        return found.hstack([column for column in others.iter_columns() if column.name not in found.columns])
+        chosen = list(zip(hits, np.split(live, np.cumsum(heights)[:-1])))
+        frames = self._map(
+            lambda each: self._read_values(each[0], each[1], fields),
+            [each for each in chosen if each[1].any()] or chosen[:1],
+        )
+        return frames[0] if len(frames) == 1 else pl.concat(frames)
 
     def _fold(self, keys: SectionKeys, hits: Sequence[_Hits]) -> pl.DataFrame:
         """Return the merged versions of each key."""
@@ -185,7 +182,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
 
         merge = SectionMerge(self.plan, keys.section, self.plan.read_columns, self.store)
         fields = merge.fields(keys)
-        rows = pl.concat(self._read_rows(each.file, each.places, fields, None) for each in hits)
+        rows = pl.concat(self._map(lambda each: self._read_values(each, None, fields), hits))
         heights = [len(each.places) for each in hits]
         levels = keys.levels(range(len(hits)), heights)
         by_key, age = rows.select(cols(keys.spec.key)), rows.select(cols(keys.age))
@@ -198,19 +195,39 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         merged = merge.merged(keys, rows.filter(pl.Series(shared)), versions.among(shared))
         return pl.concat([alone, merged.select(cols(merge.names))])
 
+    def _read_values(
+        self,
+        hits: _Hits,
+        chosen: npt.NDArray[np.bool_] | None,
+        fields: tuple[DataField, ...],
+        live: pl.Series | None = None,
+    ) -> pl.DataFrame:
+        """Return the `chosen` rows (None: all); key columns are known. `live` as for `scan_files`."""
+        keys = hits.keys if chosen is None else hits.keys.filter(pl.Series(chosen))
+        places = hits.places if chosen is None else hits.places[chosen]
+        others = tuple(field for field in fields if field.name not in keys.columns)
+        if not others:
+            return keys.select(cols(field.name for field in fields))
+        rows = self._read_rows(hits.file, places, others, live)
+        if len(others) == len(fields):
+            return rows
+        frames = {**dict.fromkeys(keys.columns, keys), **dict.fromkeys(rows.columns, rows)}
+        return pl.DataFrame([frames[field.name].get_column(field.name) for field in fields])
+
     def _read_rows(
         self, file: DataFile, places: Places, fields: tuple[DataField, ...], live: pl.Series | None
     ) -> pl.DataFrame:
         """Return these rows of a file in their order; `live` as for `scan_files`."""
-        runs = _find_runs(places)
-        if not len(places) or (len(runs) <= MAX_SLICES and is_scanned(file.format, file.path)):
+        runs, scanned = _find_runs(places), is_scanned(file.format, file.path)
+        if not len(places) or (len(runs) <= MAX_SLICES and scanned):
             frame = scan_files(self.plan, self.section, [file], fields, self.store, live=live)
-            rows = pl.concat([frame.slice(*run) for run in runs or [(0, 0)]]).collect()
+            slices = [frame.slice(*run) for run in runs or [(0, 0)]]
+            rows = (slices[0] if len(slices) == 1 else pl.concat(slices)).collect()
         else:
-            frame = scan_files(self.plan, self.section, [file], fields, self.store, position=True, live=live)
-            if is_scanned(file.format, file.path) and {each.name for each in fields} >= find_columns(
-                self.wanted.condition
-            ):
+            conditional = [each for each in self.key_fields if each.name in find_columns(self.wanted.condition)]
+            read = tuple(dict.fromkeys((*fields, *(conditional if scanned else ()))))
+            frame = scan_files(self.plan, self.section, [file], read, self.store, position=True, live=live)
+            if scanned:
                 frame = expressions.filter_by_predicate(self.wanted.condition, self.plan.schema.fields, frame)
             chosen = np.zeros(file.row_count, bool)
             chosen[places] = True
@@ -222,13 +239,23 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
 
     # --- positions of keys ---
 
-    def _find_hits(self) -> Iterator[_Hits]:
-        for file, name in zip(self.section.files, self._stored_names()):
-            groups = self._list_groups(file, name)
-            if groups is None:
-                yield self._filter_file(file)
-            else:
-                yield self._search_groups(file, groups)
+    def _find_hits(self) -> Iterable[_Hits]:
+        pairs = zip(self.section.files, self._stored_names())
+        if self.store.is_local:
+            return map(self._find_in_file, pairs)
+        return self._map(self._find_in_file, list(pairs))
+
+    def _map(self, do: Callable[[V], T], values: Sequence[V]) -> list[T]:
+        """Call `do` for each of the values, at once if it requests parts of files in a remote store."""
+        if self.store.is_local or len(values) < 2:
+            return list(map(do, values))
+        with open_threads(REQUESTS) as pool:
+            return list(pool.map(do, values))
+
+    def _find_in_file(self, named: tuple[DataFile, str]) -> _Hits:
+        file, name = named
+        groups = self._list_groups(file, name)
+        return self._filter_file(file) if groups is None else self._search_groups(file, groups)
 
     def _stored_names(self) -> list[str]:
         """Return the name of the first key column in each file."""
@@ -291,7 +318,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         if self.sought.dtype.is_integer():
             return np.array(sorted(self.wanted.values), np.int64)
         found = self.sought.to_physical()
-        return np.sort(found.to_numpy()) if found.dtype.is_integer() else np.empty(0, np.int64)
+        return np.sort(found.to_numpy()) if is_number(found.to_frame()) else np.empty(0, np.int64)
 
     def _read_groups(self, file: DataFile, groups: Sequence[tuple[int, int]]) -> list[_GroupKeys]:
         """Return the key columns of these ranges of rows, from the cache or the file."""
@@ -317,7 +344,8 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         frame = scan_files(self.plan, self.section, [file], self.key_fields, self.store, position=True)
         rows = expressions.filter_by_predicate(self.wanted.condition, self.plan.schema.fields, frame).collect()
         places = rows[POSITION].to_numpy().astype(np.int64)
-        return _Hits(file, places, [(rows.select(cols(f.name for f in self.key_fields)), np.arange(rows.height))])
+        keys = rows.select(cols(field.name for field in self.key_fields))
+        return _Hits(file, places, [(keys, np.arange(rows.height))] if rows.height else ())
 
 
 class _GroupKeys(msgspec.Struct, frozen=True):
@@ -337,13 +365,18 @@ class _GroupKeys(msgspec.Struct, frozen=True):
         """Return the rows whose first key column has one of the sought values (`numbers`: as ascending integers)."""
         if self.numbers is None:
             column = clear_pattern_name(self.rows.to_series(0))
-            matches = column == sought[0] if len(sought) == 1 else column.is_in(sought.implode())
+            matches = column == sought if len(sought) == 1 else column.is_in(sought.implode())
             return matches.arg_true().to_numpy().astype(np.int64)
         starts, ends = (np.searchsorted(self.numbers, numbers, side) for side in ("left", "right"))
         counts = ends - starts
         offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         places: Places = np.repeat(starts, counts) + offsets
         return places
+
+
+def _take_rows(rows: pl.DataFrame, places: Places) -> pl.DataFrame:
+    first, last = int(places[0]), int(places[-1])
+    return rows.slice(first, len(places)) if last - first + 1 == len(places) else rows[places]
 
 
 def _find_runs(places: Places) -> list[tuple[int, int]]:

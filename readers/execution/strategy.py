@@ -164,12 +164,11 @@ def _choose_fold(plan: ScanPlan, section: Section, store: FileStore) -> Choice:
 def _choose_lookup(plan: ScanPlan, section: Section, wanted: WantedKeys, store: FileStore) -> Choice:
     """Choose how to read a section if the filter gives values of the first key column."""
     count = len(wanted.values)
-    few = count <= MAX_FEW_KEYS and count * MIN_ROWS_PER_KEY <= section.row_count
-    many = few or count <= min(MAX_LOOKED_UP_KEYS, section.row_count // MIN_ROWS_PER_KEY)
-    if section.cut is not None or section.kind is SectionKind.STITCH or not many:
-        return Choice(section, Way.SCAN, "rows are filtered")
-    if not few and (section.kind is SectionKind.RAW or _has_masks(plan, section, store)):
-        return Choice(section, Way.SCAN, "rows are filtered")
+    share = count * MIN_ROWS_PER_KEY <= section.row_count
+    if section.cut is not None or section.kind is SectionKind.STITCH or not share or count > MAX_LOOKED_UP_KEYS:
+        return Choice(section, Way.SCAN, FILTERED)
+    if count > MAX_FEW_KEYS and (section.kind is SectionKind.RAW or _has_masks(plan, section, store)):
+        return Choice(section, Way.SCAN, FILTERED)
     named = f"the filter gives {format_count(count, 'value')} of the first key column"
     return Choice(section, Way.LOOK_UP, named)
 

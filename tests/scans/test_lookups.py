@@ -79,14 +79,19 @@ def test_rows_of_keys_are_those_of_a_whole_read(tmp_path: Path, engine: str, mod
     )
 
 
-@pytest.mark.parametrize("bucket", ["1", "4"])
-@pytest.mark.parametrize("kind", KEYS)
-def test_keys_of_every_type(tmp_path: Path, kind: str, bucket: str) -> None:
+FORMS = [("1", "parquet"), ("4", "parquet"), ("1", "orc")]
+# Reads of ORC cut trailing blanks of CHAR, so the key differs from the bounds in metadata.
+CASES = [(kind, *form) for kind in KEYS for form in FORMS if (kind, form[1]) != ("CHAR(3)", "orc")]
+
+
+@pytest.mark.parametrize(("kind", "bucket", "form"), CASES)
+def test_keys_of_every_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, bucket: str, form: str) -> None:
+    monkeypatch.setattr(strategy, "MIN_ROWS_PER_KEY", 0)
     table = new_table(
         tmp_path,
         f"k {kind}, part INT, v INT",
         keys=["k", "part"],
-        options={"bucket": bucket, "write-only": "true"},
+        options={"bucket": bucket, "write-only": "true", "file.format": form},
     )
     values = KEYS[kind]
     for start in (0, 100):

@@ -32,6 +32,7 @@ PLANS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MAX_NEW_MANIFESTS": (0, 1),
     },
     "engine.plan.filter.residuals": {"MIN_FOLDED_COMPARISONS": (1,)},
+    "engine.plan.key_directory": {"MAX_DIRECTORY_FILES": (0, 2)},
     "engine.plan.manifests": {"MIN_STORED_BYTES": (0,), "MIN_THREADED_BYTES": (0,)},
     "engine.plan.planner": {"MAX_OBJECT_FILES": (0,)},
     "engine.plan.pruning": {"MAX_BUCKET_KEYS": (0, 1), "MAX_HASHED_FILES": (1, 2)},
@@ -56,6 +57,7 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MIN_PIECEWISE_ROWS": (0,),
         "MAX_STREAM_BYTES": (0,),
     },
+    "readers.execution.lookups": {"MAX_FOUND_ROWS": (0, 2), "MAX_SLICES": (0, 1)},
     "readers.execution.plain_sql": {"MAX_LISTED_POSITIONS": (0,), "MAX_FILTERED_BATCH_ROWS": (1, 2)},
     "readers.execution.section_pieces": {
         "MIN_CUT_ROWS": (1, 2),
@@ -66,6 +68,9 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
     "readers.execution.section_reads": {"MAX_READ_GROUP_ROWS": (0, 1, 4), "MIN_THREADED_ROWS": (0,)},
     "readers.execution.statistics": {"MAX_EXACT_ROWS": (0,)},
     "readers.execution.strategy": {
+        "MAX_FEW_KEYS": (0, 1),
+        "MAX_LOOKED_UP_KEYS": (0, 1),
+        "MIN_ROWS_PER_KEY": (0,),
         "MAX_WHOLE_ROWS": (0,),
         "MIN_READ_SECTIONS": (1, 2),
         "MAX_READ_SECTION_ROWS": (0,),
@@ -183,6 +188,7 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
     "memory that a cache, or a copy of it on disk, may take": {
         "engine.plan.filter": "MAX_CACHED_LENGTH",
         "engine.plan.filter.sql": "MAX_SHORT_TEXT_LENGTH",
+        "engine.plan.key_directory": "FILE_BYTES",
         "engine.plan.manifests": "MAX_STORED_BYTES",
         "engine.plan.metadata": "COLUMN_BYTES MAX_CACHED_ENTRIES _SNAPSHOT_BYTES",
         "engine.plan.planner": "PLAN_BYTES",
@@ -193,6 +199,7 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
         "engine.plan.manifests": "MAX_AHEAD_BYTES MAX_NEWEST_MILLIS _TASK_BYTES",
         "readers.execution.section_reads": "MAX_GROUP_BYTES",
         "readers.execution.strategy": "MAX_FETCHED_BYTES MAX_SMALL_FILE_BYTES",
+        "readers.files.formats.parquet": "FOOTER_BYTES",
         "readers.files.page_checksums": "FOOTER_GUESS_BYTES WINDOW_BYTES",
         "readers.files.source": "MAX_AHEAD_BYTES REQUEST_BYTES",
         "writers.operations.format_table": "MAX_FILE_BYTES",

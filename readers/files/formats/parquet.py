@@ -12,12 +12,13 @@ values outside of this range to the largest value, so that value is an error her
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.format.parquet_metadata import TAIL_BYTES
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import (
     DataField,
@@ -37,9 +38,14 @@ from morrow.readers.casts.dtypes import cast_layout, to_polars_dtype, to_series
 from morrow.readers.files.registry import FileReader, KeyBounds
 from morrow.readers.files.source import FileSource, check_rows, has_timestamps, list_member_types, translate_errors
 
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
 CONVERSIONS = pl.ScanCastOptions(integer_cast="upcast", float_cast="upcast", datetime_cast=DATETIME_CASTS)
 WIDENED = {VALUE_KIND: pl.Int32()}
 """Columns that are read with a wider type: pypaimon before 1.4 stores the row kind as an INT."""
+FOOTER_BYTES = 1 << 16
+"""Bytes at the end of a file that are requested for its footer; a longer one takes a second request."""
 MICROS_PRECISION = 6
 FILE = reserve_name("file")
 TIME_UNITS = ("ms", "us", "ns")
@@ -206,23 +212,35 @@ def _read_stored_names(source: FileSource) -> list[str]:
 
 def _read_key_bounds(source: FileSource, name: str) -> list[KeyBounds] | None:
     """Return the bounds of a top-level column in each row group; None if any row group lacks them."""
+    metadata = _read_footer(source)
+    check_rows(source, metadata.num_rows)
+    # By path: a member of a struct may have the key's name.
+    paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+    if paths.count(name) != 1:
+        return None
+    groups = []
+    for index in range(metadata.num_row_groups):
+        row_group = metadata.row_group(index)
+        statistics = row_group.column(paths.index(name)).statistics
+        if statistics is None or not statistics.has_min_max:
+            return None
+        groups.append(KeyBounds(row_group.num_rows, statistics.min, statistics.max))
+    return groups
+
+
+def _read_footer(source: FileSource) -> pq.FileMetaData:
+    """Return the footer, by one request if the store is remote and the size of the file is known."""
     import pyarrow.parquet as pq
 
-    with source.store.open(source.path) as stream:
-        metadata = pq.ParquetFile(stream).metadata
-        check_rows(source, metadata.num_rows)
-        # By path: a member of a struct may have the key's name.
-        paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-        if paths.count(name) != 1:
-            return None
-        groups = []
-        for index in range(metadata.num_row_groups):
-            row_group = metadata.row_group(index)
-            statistics = row_group.column(paths.index(name)).statistics
-            if statistics is None or not statistics.has_min_max:
-                return None
-            groups.append(KeyBounds(row_group.num_rows, statistics.min, statistics.max))
-    return groups
+    if source.store.is_local or not source.size:
+        with source.store.open(source.path) as stream:
+            return pq.ParquetFile(stream).metadata
+    length = min(source.size, FOOTER_BYTES)
+    data = source.store.read_range(source.path, source.size - length, length)
+    needed = int.from_bytes(data[-TAIL_BYTES : -TAIL_BYTES // 2], "little") + TAIL_BYTES
+    if len(data) < needed <= source.size:
+        data = source.store.read_range(source.path, source.size - needed, needed)
+    return pq.read_metadata(pa.BufferReader(data[-needed:]))
 
 
 # --- timestamps that 64 bits of nanoseconds cannot hold ---

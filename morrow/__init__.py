@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from morrow.catalogs.profiles import open_catalog
     from morrow.engine import errors
     from morrow.engine.errors import MorrowError
+    from morrow.engine.format.blob_values import Blob
     from morrow.scans.table_scan import Scan
     from morrow.session import (  # morrow.open is the name users look for
         clear_caches,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Blob",
     "Catalog",
     "MorrowError",
     "Scan",
@@ -47,6 +49,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Blob": "morrow.engine.format.blob_values",
     "Catalog": "morrow.catalogs.catalog",
     "MorrowError": "morrow.engine.errors",
     "Scan": "morrow.scans.table_scan",

@@ -37,6 +37,7 @@ GUIDES = (
     "docs/sql.md",
     "docs/implementing.md",
     "docs/caches.md",
+    "docs/multimodal.md",
 )
 LAKE_GUIDES = (
     "docs/tutorial.md",

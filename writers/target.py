@@ -16,6 +16,7 @@ from pathlib import Path
 from morrow.engine.arguments import check_mapping, check_text
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.binary_row import Value, decode_row, decode_rows
+from morrow.engine.format.blobs import is_blob_type
 from morrow.engine.format.paths import build_bucket_dir
 from morrow.engine.format.schema import TableSchema, refuse_unreadable
 from morrow.engine.format.snapshot import Snapshot
@@ -25,6 +26,7 @@ from morrow.engine.merge.engines import describe_merge
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions, WriteOptions, parse_write_options
 from morrow.engine.options.declared import connectors, files, maintenance, merging, scans, table
+from morrow.engine.options.declared.features import BLOB_AS_DESCRIPTOR, BLOB_VIEW_RESOLVE_ENABLED
 from morrow.engine.options.registry import OPTIONS, find_present_key, list_options
 from morrow.engine.plan.data_files import choose_partition_folder
 from morrow.engine.plan.manifests import list_manifests, load_newest_schema
@@ -96,6 +98,21 @@ class WriteTarget:
     def merge(self) -> MergeSpec | None:
         """The merge of several versions of a key into one row; None in append tables."""
         return describe_merge(self.schema, self.options, where=self.where) if self.keyed else None
+
+    @cached_property
+    def filed_blobs(self) -> tuple[DataField, ...]:
+        """The columns of an append table that have blob files."""
+        return () if self.keyed else self._stored_blobs
+
+    @cached_property
+    def managed_blobs(self) -> tuple[DataField, ...]:
+        """The columns of a table with a primary key whose values lie in packs."""
+        return self._stored_blobs if self.keyed else ()
+
+    @property
+    def _stored_blobs(self) -> tuple[DataField, ...]:
+        inline = (*self.write.descriptor_blobs, *self.write.view_blobs)
+        return tuple(f for f in self.schema.fields if is_blob_type(f.type) and f.name not in inline)
 
     @property
     def hides_level_zero(self) -> bool:
@@ -179,7 +196,12 @@ WRITE_OPTION_KEYS = frozenset(
 """Options that a single write may override: how files are written, compacted and committed, not what rows mean."""
 
 
-READ_OPTION_KEYS = frozenset(option.key for option in list_options(scans) if not option.idle)
+READ_OPTION_KEYS = frozenset(
+    (
+        *(option.key for option in list_options(scans) if not option.idle),
+        *(BLOB_AS_DESCRIPTOR.key, BLOB_VIEW_RESOLVE_ENABLED.key),
+    )
+)
 """Options that choose what a single read or stream reads."""
 
 

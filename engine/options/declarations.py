@@ -289,7 +289,7 @@ PYPAIMON = "it is for pypaimon's own readers and writers"
 METASTORE = "it is for a metastore"
 AUDIT = "catalogs write it for users to see"
 INTERNAL = "Paimon sets it for itself"
-NO_BLOBS = "Morrow does not write blob files"
+NO_BLOBS = "Morrow does not compact blob files"
 NO_INDEXES = "Morrow plans without global indexes"
 ALWAYS_RAISES = "Morrow raises it always"
 

@@ -18,7 +18,7 @@ from morrow.engine.options.declarations import (
     bind_option,
     read_values,
 )
-from morrow.engine.options.declared import files, maintenance, merging, scans, table
+from morrow.engine.options.declared import features, files, maintenance, merging, scans, table
 from morrow.engine.options.registry import refuse_options
 
 APPEND_TARGET_FILE_SIZE = 256 << 20
@@ -62,6 +62,12 @@ class WriteOptions(msgspec.Struct, frozen=True):
     rowkind_field: str | None = bind_option(merging.ROWKIND_FIELD)
     ignore_update_before: bool = bind_option(merging.IGNORE_UPDATE_BEFORE)
     delete_rows_for_changelog: bool = bind_option(merging.DELETE_FORCE_PRODUCE_CHANGELOG)
+    # Blobs
+    blob_target_file_size: int | None = bind_option(features.BLOB_TARGET_FILE_SIZE)
+    descriptor_blobs: tuple[str, ...] = bind_option(features.BLOB_DESCRIPTOR_FIELD)
+    view_blobs: tuple[str, ...] = bind_option(features.BLOB_VIEW_FIELD)
+    null_on_missing_blob: bool = bind_option(features.BLOB_WRITE_NULL_ON_MISSING_FILE)
+    null_on_failing_blob: bool = bind_option(features.BLOB_WRITE_NULL_ON_FETCH_FAILURE)
     # Buckets
     dynamic_bucket_rows: int = bind_option(table.DYNAMIC_BUCKET_TARGET_ROW_NUM)
     dynamic_bucket_initial: int | None = bind_option(table.DYNAMIC_BUCKET_INITIAL_BUCKETS)

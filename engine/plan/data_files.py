@@ -123,7 +123,7 @@ def build_file_paths(
 
 def resolve_external_path(metadata: TableMetadata, options: TableOptions, path: str) -> str:
     """Return an allowed external path as a path within the table's store."""
-    roots = (metadata.store.url(metadata.root), *options.external_roots, *metadata.allowed_roots)
+    roots = (metadata.store.url(metadata.root), *list_allowed_roots(metadata, options))
     found = to_store_path(metadata.store, check_external_path(path, roots, where=metadata.where))
     if found is None:
         raise Unsupported(f"the file {path} in another store than the table's", where=metadata.where)
@@ -134,6 +134,11 @@ def list_readable_roots(metadata: TableMetadata, options: TableOptions) -> tuple
     """Return the folders that may hold data files, links resolved: the table's, its external paths, the caller's."""
     external = (to_store_path(metadata.store, root) for root in options.external_roots if root)
     return (metadata.root, *(root for root in external if root is not None), *metadata.removable_roots)
+
+
+def list_allowed_roots(metadata: TableMetadata, options: TableOptions) -> tuple[str, ...]:
+    """Return the URLs, in any store, below which files besides the table's own may lie."""
+    return (*(root for root in options.external_roots if root), *metadata.allowed_roots)
 
 
 def _find_bucket_folders(

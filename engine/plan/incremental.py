@@ -33,7 +33,12 @@ from morrow.engine.options.declared.merging import CHANGELOG_PRODUCER, MERGE_ENG
 from morrow.engine.options.declared.scans import STREAMING_READ_APPEND_OVERWRITE, STREAMING_READ_OVERWRITE
 from morrow.engine.options.write_options import count_levels
 from morrow.engine.plan.changelogs import check_snapshot_order
-from morrow.engine.plan.data_files import build_data_files, decode_partition_values, list_readable_roots
+from morrow.engine.plan.data_files import (
+    build_data_files,
+    decode_partition_values,
+    list_allowed_roots,
+    list_readable_roots,
+)
 from morrow.engine.plan.entries import mask_manifests, mask_partitions
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.manifests import (
@@ -43,7 +48,7 @@ from morrow.engine.plan.manifests import (
     read_manifest_entries,
 )
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.planner import check_blobs, list_file_columns, make_plan, plan_entries
+from morrow.engine.plan.planner import list_file_columns, make_plan, plan_entries
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import mask_by_value, project_predicate
 from morrow.engine.plan.read_guards import guard_planning
@@ -251,7 +256,6 @@ def _plan_added_files(
     With data evolution, return the files of the added rows.
     """
     schema, predicate, where = request.schema, request.filter.predicate, metadata.where
-    check_blobs(schema, where)
     by_partition = project_predicate(predicate, frozenset(schema.partition_keys))
     if by_partition != ALWAYS:
         listed = listed.filter(mask_manifests(listed, schema, by_partition, where))
@@ -285,6 +289,7 @@ def _plan_added_files(
             branch=metadata.branch,
             of_changes=True,
             roots=list_readable_roots(metadata, request.options),
+            allowed_roots=list_allowed_roots(metadata, request.options),
         )
     )
 

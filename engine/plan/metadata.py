@@ -31,7 +31,6 @@ from morrow.engine.errors import (
     StorageError,
     TableNotFound,
     TagNotFound,
-    Unsupported,
 )
 from morrow.engine.format.paths import (
     CHANGELOG_PREFIX,
@@ -46,12 +45,10 @@ from morrow.engine.format.paths import (
 )
 from morrow.engine.format.schema import TableSchema, parse_schema
 from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot, Tag, parse_snapshot, parse_tag
-from morrow.engine.format.types import BlobType
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore, call_both, read_each, start_request
 from morrow.engine.io.wrapped_stores import confine
 from morrow.engine.options import TableOptions, parse_options
-from morrow.engine.options.declared.features import BLOB_AS_DESCRIPTOR
 from morrow.engine.plan.owner import FILES, Owned, TableOwner
 from morrow.engine.redaction import redact_text, suggest_name
 from morrow.engine.structs import replace
@@ -296,13 +293,7 @@ class TableMetadata(MetadataFiles):
 
         Raises: as `parse_options`.
         """
-        options = parse_options({**schema.options, **dict(self.dynamic)}, where=self.where)
-        if options.given.get(BLOB_AS_DESCRIPTOR) and any(isinstance(field.type, BlobType) for field in schema.fields):
-            hint = f"it gives descriptors in place of bytes; set {BLOB_AS_DESCRIPTOR} = false"
-            raise Unsupported(
-                f"the option {BLOB_AS_DESCRIPTOR} of a table with BLOB columns", where=self.where, hint=hint
-            )
-        return options
+        return parse_options({**schema.options, **dict(self.dynamic)}, where=self.where)
 
     # Tags and branches
 

@@ -28,7 +28,7 @@ from morrow.engine.format.manifest_entries import make_empty_frame
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema, refuse_unreadable
 from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot
-from morrow.engine.format.types import BlobType, DataField, DateType, has_same_values, has_type, merge_nullability
+from morrow.engine.format.types import DataField, DateType, has_same_values, merge_nullability
 from morrow.engine.merge.engines import describe_merge
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import (
@@ -53,6 +53,7 @@ from morrow.engine.plan.data_files import (
     check_needs_no_merge,
     decode_partition_values,
     describe_data_files,
+    list_allowed_roots,
     list_readable_roots,
 )
 from morrow.engine.plan.entries import (
@@ -147,25 +148,14 @@ def _make_empty_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
         root=metadata.root,
         branch=metadata.branch,
         roots=list_readable_roots(metadata, request.options),
+        allowed_roots=list_allowed_roots(metadata, request.options),
     )
 
 
 def resolve_merge(metadata: TableMetadata, request: ScanRequest) -> MergeSpec | None:
     """Return the merge of a key's versions into a row; None in tables without keys. Raises `Unsupported`."""
-    check_blobs(request.schema, metadata.where)
     spec = request.merge or describe_merge(request.schema, request.options, where=metadata.where)
     return replace(spec, keeps_retractions=True) if spec is not None and request.keeps_retractions else spec
-
-
-def check_blobs(schema: TableSchema, where: str) -> None:
-    """Raise `Unsupported` for blobs of a table with a primary key: data files hold only their places in blob files."""
-    blobs = [field.name for field in schema.fields if has_type(field.type, BlobType)] if schema.primary_keys else []
-    if blobs:
-        raise Unsupported(
-            f"the BLOB column {blobs[0]!r} of a table with a primary key",
-            where=where,
-            hint="its files hold descriptors of blobs in *.managed.blob; read it by Paimon 2.0 or newer",
-        )
 
 
 def _plan_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan, outlines: Outlines | None) -> ScanPlan:

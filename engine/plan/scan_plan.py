@@ -23,6 +23,7 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.format.binary_row import Value
+from morrow.engine.format.file_formats import BLOB
 from morrow.engine.format.manifest_entries import EMPTY_ROW
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import TRACKED, TableSchema
@@ -173,7 +174,8 @@ class ScanPlan(msgspec.Struct, frozen=True, dict=True):
     with. `columns` are output columns in order. `filter` is complete: pruning only saves work, all rows read are still
     tested. `root` and `branch` locate the snapshot; without a root, its existence is not checked. `of_changes`: the
     snapshot changed these files, they do not hold its rows. `roots` are the folders of the store that must contain
-    every data file, after links are resolved.
+    every data file, after links are resolved. `allowed_roots` are further URLs, in any store, that descriptors of blobs
+    may name.
     """
 
     table: str
@@ -192,6 +194,7 @@ class ScanPlan(msgspec.Struct, frozen=True, dict=True):
     branch: str = MAIN_BRANCH
     of_changes: bool = False
     roots: tuple[str, ...] = ()
+    allowed_roots: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
         return hash((self.table, self.columns, self.filter, self.sections, self.snapshot, self.limit))
@@ -246,6 +249,11 @@ class ScanPlan(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def files(self) -> tuple[DataFile, ...]:
         return tuple(file for section in self.sections for file in section.files)
+
+    @cached_property
+    def blob_files(self) -> tuple[str, ...]:
+        """The paths of all blob files, sorted: frames of sections refer to them by number."""
+        return tuple(sorted({file.path for file in self.files if file.format == BLOB}))
 
     @cached_property
     def stored_rows(self) -> int:

@@ -1,22 +1,44 @@
-"""Directives in column comments, by which SQL without a type VECTOR declares one.
+"""Directives in column comments, by which SQL without types BLOB and VECTOR declares them.
 
 ``embed ARRAY<FLOAT> COMMENT '__VECTOR_FIELD;128; product embedding'`` is a ``VECTOR<FLOAT, 128>`` with the comment
-``product embedding``. The option ``vector-field`` lists such columns.
+``product embedding``. The option ``vector-field`` lists such columns. ``image BYTES COMMENT '__BLOB_FIELD; picture'``
+is a BLOB that ``blob-field`` lists; ``__BLOB_DESCRIPTOR_FIELD`` and ``__BLOB_VIEW_FIELD`` have options of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.types import ArrayType, VectorType
-from morrow.engine.options.declarations import parse_names
-from morrow.engine.options.declared.features import VECTOR_FIELD
+from morrow.engine.format.blobs import get_blob_member
+from morrow.engine.format.types import (
+    ArrayType,
+    BinaryType,
+    BlobType,
+    DataType,
+    MapType,
+    VarBinaryType,
+    VectorType,
+)
+from morrow.engine.options.declarations import Options, parse_names
+from morrow.engine.options.declared.features import (
+    BLOB_DESCRIPTOR_FIELD,
+    BLOB_FIELD,
+    BLOB_VIEW_FIELD,
+    VECTOR_FIELD,
+)
 from morrow.engine.schema.sql_columns import Column
 from morrow.engine.structs import replace
 
 VECTOR_DIRECTIVE = "__VECTOR_FIELD"
 PREFIX = "__VECTOR"
+BLOB_PREFIX = "__BLOB"
+BLOB_DIRECTIVES = {
+    "__BLOB_FIELD": BLOB_FIELD,
+    "__BLOB_DESCRIPTOR_FIELD": BLOB_DESCRIPTOR_FIELD,
+    "__BLOB_VIEW_FIELD": BLOB_VIEW_FIELD,
+}
+"""Directive -> the option that lists its columns."""
 
 
 def apply_directive(column: Column, options: Mapping[str, str], where: str) -> tuple[Column, dict[str, str]]:
@@ -26,6 +48,8 @@ def apply_directive(column: Column, options: Mapping[str, str], where: str) -> t
         InvalidArgument: the directive has no length, or the column is not an ARRAY.
     """
     comment = (column.comment or "").strip()
+    if comment.startswith(BLOB_PREFIX):
+        return _apply_blob_directive(column, comment, options, where)
     if not comment.startswith(PREFIX):
         return column, dict(options)
     name, *rest = (part.strip() for part in comment.split(";", 2))
@@ -45,12 +69,52 @@ def apply_directive(column: Column, options: Mapping[str, str], where: str) -> t
     return made, {**options, VECTOR_FIELD.key: ",".join(listed)}
 
 
-def forget_column(options: Mapping[str, str], name: str) -> dict[str, str]:
-    """Return the options of a table without the column in ``vector-field``."""
-    names = parse_names(options.get(VECTOR_FIELD.key))
-    if name not in names:
-        return dict(options)
-    left = ",".join(each for each in names if each != name)
-    return {key: value for key, value in options.items() if key != VECTOR_FIELD.key} | (
-        {VECTOR_FIELD.key: left} if left else {}
+def _apply_blob_directive(
+    column: Column, comment: str, options: Mapping[str, str], where: str
+) -> tuple[Column, dict[str, str]]:
+    name, _, rest = comment.partition(";")
+    option = BLOB_DIRECTIVES.get(name.strip())
+    if option is None:
+        raise InvalidArgument(
+            f"{where}: the comment {comment!r} of column {column.name!r} is not a directive; write one of "
+            f"{', '.join(BLOB_DIRECTIVES)}"
+        )
+    made = replace(column, type=to_blob_type(column.type, f"{where}: the column {column.name!r}"))
+    listed = [*parse_names(options.get(option.key)), column.name]
+    return replace(made, comment=rest.strip() or None), {**options, option.key: ",".join(dict.fromkeys(listed))}
+
+
+def to_blob_type(kind: DataType, where: str) -> DataType:
+    """Return the type with blobs in place of bytes: of a column, or of the members of an ARRAY or MAP.
+
+    Raises:
+        InvalidArgument: another type.
+    """
+    member = get_blob_member(kind)
+    if not isinstance(member, (BinaryType, VarBinaryType, BlobType)):
+        raise InvalidArgument(f"{where} is {kind} and cannot be a BLOB; declare BYTES, ARRAY<BYTES> or MAP<K, BYTES>")
+    blob = BlobType(member.nullable)
+    if isinstance(kind, ArrayType):
+        return replace(kind, element=blob)
+    return replace(kind, value=blob) if isinstance(kind, MapType) else blob
+
+
+def apply_blob_options(columns: Sequence[Column], options: Mapping[str, str], where: str) -> tuple[Column, ...]:
+    """Return the columns of a new table, in which those that ``blob-field`` and its kin name are BLOBs."""
+    named = {name for option in BLOB_DIRECTIVES.values() for name in Options(options, where).get(option)}
+    return tuple(
+        replace(column, type=to_blob_type(column.type, f"{where}: the column {column.name!r}"))
+        if column.name in named
+        else column
+        for column in columns
     )
+
+
+def forget_column(options: Mapping[str, str], name: str) -> dict[str, str]:
+    """Return the options of a table without the column in ``vector-field``, ``blob-field`` and its kin."""
+    found = dict(options)
+    for key in (key for option in (VECTOR_FIELD, *BLOB_DIRECTIVES.values()) for key in option.keys):
+        names = parse_names(found.pop(key, None))
+        if left := ",".join(each for each in names if each != name):
+            found[key] = left
+    return found

@@ -22,12 +22,13 @@ from typing import Any
 import polars as pl
 
 from morrow.engine.errors import AlreadyExists, CommitConflict, InvalidArgument, UnclearOutcome, Unsupported
+from morrow.engine.format.blobs import is_blob_type
 from morrow.engine.format.file_index.builder import COLUMNS as INDEX_COLUMNS
 from morrow.engine.format.file_index.builder import PREFIX as INDEX_PREFIX
 from morrow.engine.format.manifest_entries import DELETION_VECTORS_INDEX
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import NEWEST_SCHEMA_VERSION, TableSchema, format_schema
-from morrow.engine.format.types import BlobType, DataField, DataType
+from morrow.engine.format.types import DataField, DataType
 from morrow.engine.merge.spec import SEPARATOR
 from morrow.engine.options import Declared, Options
 from morrow.engine.options.declarations import FIELDS
@@ -279,7 +280,7 @@ def _rename(draft: Draft, change: c.RenameColumn) -> None:
 
     def rename(members: Fields) -> Fields:
         place = find_index(members, path)
-        if isinstance(members[place].type, BlobType) and len(path) == 1:
+        if is_blob_type(members[place].type) and len(path) == 1:
             raise InvalidArgument(
                 f"{draft.where}: the BLOB column {format_path(path)} cannot be renamed: its files name it"
             )
@@ -507,6 +508,7 @@ NAMING = frozenset(
         merging.CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS,
         maintenance.CLUSTERING_COLUMNS,
         features.VECTOR_FIELD,
+        *(features.BLOB_FIELD, features.BLOB_DESCRIPTOR_FIELD, features.BLOB_VIEW_FIELD),
     )
     for key in option.keys
 )

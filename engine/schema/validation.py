@@ -12,6 +12,7 @@ from itertools import combinations
 
 from morrow.engine.arguments import check_text
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError, Unsupported
+from morrow.engine.format.blobs import is_blob_type
 from morrow.engine.format.file_formats import get_written_format
 from morrow.engine.format.file_index.builder import PREFIX as INDEXES
 from morrow.engine.format.file_index.builder import find_requested_indexes
@@ -39,6 +40,7 @@ from morrow.engine.format.types import (
     VarCharType,
     VariantType,
     VectorType,
+    has_type,
 )
 from morrow.engine.format.variant_shredder import parse_shredding_types
 from morrow.engine.merge.engines import check_merge
@@ -49,6 +51,8 @@ from morrow.engine.options.declarations import FIELDS, AnyOption, ChangelogProdu
 from morrow.engine.options.declared import scans
 from morrow.engine.options.declared.features import (
     BLOB_DESCRIPTOR_FIELD,
+    BLOB_FIELD,
+    BLOB_VIEW_FIELD,
     VARIANT_SHREDDING_SCHEMA,
     VECTOR_FIELD,
     VECTOR_FILE_FORMAT,
@@ -64,6 +68,7 @@ from morrow.engine.options.declared.merging import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS_ENABLED,
     LOOKUP_WAIT,
+    MERGE_ENGINE,
     RECORD_LEVEL_EXPIRE_TIME,
     RECORD_LEVEL_TIME_FIELD,
     ROWKIND_FIELD,
@@ -536,8 +541,7 @@ def check_record_expiration(proposal: Proposal) -> None:
 def check_row_tracking(proposal: Proposal) -> None:
     """Check row tracking.
 
-    Only append tables without buckets support it. Data evolution requires row tracking, and BLOB columns require data
-    evolution.
+    Only append tables without buckets support it. Data evolution requires row tracking.
     """
     tracking, evolution = proposal.options.row_tracking, proposal.options.data_evolution
     if tracking:
@@ -547,13 +551,56 @@ def check_row_tracking(proposal: Proposal) -> None:
         proposal.require(tracking, f"{DATA_EVOLUTION_ENABLED} needs {ROW_TRACKING_ENABLED}")
         clustered = proposal.given.get(CLUSTERING_INCREMENTAL)
         proposal.require(not clustered, f"{DATA_EVOLUTION_ENABLED} does not go with {CLUSTERING_INCREMENTAL}")
-    blobs = [field.name for field in proposal.schema.fields if isinstance(field.type, BlobType)]
-    if blobs:
-        proposal.require(evolution, f"the BLOB column {blobs[0]!r} needs {DATA_EVOLUTION_ENABLED}; use BYTES instead")
-        proposal.require(len(blobs) < len(proposal.schema.fields), "a table has a column that is no BLOB")
-        proposal.require(not set(blobs) & set(proposal.schema.partition_keys), "a BLOB column is no partition key")
-    for name in proposal.given.get(BLOB_DESCRIPTOR_FIELD):
-        proposal.require(name in blobs, f"{BLOB_DESCRIPTOR_FIELD} names {name!r}, which is no BLOB column")
+
+
+MANAGED_ENGINES = ("deduplicate", "partial-update", "first-row")
+"""Merge engines of tables with a primary key that may have BLOB columns."""
+
+
+def check_blob_columns(proposal: Proposal) -> None:
+    """Check BLOB columns.
+
+    They are columns, or the members of an ARRAY or MAP that is a column. Append tables need data evolution for them.
+    Tables with a primary key need a merge engine that aggregates nothing, and no changelogs.
+    """
+    schema, given = proposal.schema, proposal.given
+    blobs = [field.name for field in schema.fields if is_blob_type(field.type)]
+    single = [field.name for field in schema.fields if isinstance(field.type, BlobType)]
+    for field in schema.fields:
+        nested = field.name not in blobs and has_type(field.type, BlobType)
+        proposal.require(not nested, f"the column {field.name!r} is {field.type}; only BLOB, ARRAY<BLOB>, MAP<K, BLOB>")
+    inline = [*given.get(BLOB_DESCRIPTOR_FIELD), *given.get(BLOB_VIEW_FIELD)]
+    for option, allowed in ((BLOB_FIELD, blobs), (BLOB_DESCRIPTOR_FIELD, single), (BLOB_VIEW_FIELD, single)):
+        for name in given.get(option):
+            what = "which is no BLOB column" if name not in blobs else f"which is {schema.by_name[name].type}, no BLOB"
+            proposal.require(name in allowed, f"{option} names {name!r}, {what}")
+    distinct = len({*inline}) == len(inline)
+    proposal.require(distinct, f"{BLOB_DESCRIPTOR_FIELD} and {BLOB_VIEW_FIELD} name a column twice")
+    if not blobs:
+        return
+    needs = f"the BLOB column {blobs[0]!r} needs {DATA_EVOLUTION_ENABLED}; use BYTES instead"
+    proposal.require(proposal.keyed or proposal.options.data_evolution, needs)
+    proposal.require(not set(blobs) & set(schema.partition_keys), "a BLOB column is no partition key")
+    proposal.require(len(blobs) < len(schema.fields), "a table has a column that is no BLOB")
+    if not proposal.keyed:
+        return
+    managed = [name for name in blobs if name not in inline]
+    if managed:
+        engine, producer = given.get(MERGE_ENGINE), given.get(CHANGELOG_PRODUCER)
+        proposal.require(
+            engine in MANAGED_ENGINES, f"the BLOB column {managed[0]!r} does not go with {MERGE_ENGINE} = {engine}"
+        )
+        proposal.require(
+            producer is ChangelogProducer.NONE,
+            f"the BLOB column {managed[0]!r} does not go with {CHANGELOG_PRODUCER} = {producer}",
+        )
+        proposal.require(
+            proposal.options.bucket != POSTPONE_BUCKET,
+            f"the BLOB column {managed[0]!r} does not go with {BUCKET} = {POSTPONE_BUCKET}",
+        )
+        proposal.require(
+            not proposal.options.external_roots, f"the BLOB column {managed[0]!r} does not go with external paths"
+        )
 
 
 def check_incremental_clustering(proposal: Proposal) -> None:
@@ -615,6 +662,7 @@ def _has_indexes(schema: TableSchema) -> bool:
 FEATURE_RULES = (
     check_record_expiration,
     check_row_tracking,
+    check_blob_columns,
     check_incremental_clustering,
     check_sequence_numbers,
     check_upsert_key,

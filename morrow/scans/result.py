@@ -69,13 +69,21 @@ class Rows(ABC):
 
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches(batch_rows))
 
-    def to_dicts(self) -> list[dict[str, Any]]:
-        """Return all rows as dicts of Python values; values of VARIANT are None, numbers, text, lists and dicts."""
+    def rows(self, batch_rows: int | None = None) -> Iterator[dict[str, Any]]:
+        """Yield rows as dicts of Python values.
+
+        Values of VARIANT are None, numbers, text, lists and dicts. Values of BLOB columns of scans are `morrow.Blob`,
+        which reads on demand.
+        """
         from morrow.variant import to_values
 
-        rows = self.to_arrow()
-        columns = [to_values(column, field.type) for column, field in zip(rows.columns, self.fields, strict=True)]
-        return [dict(zip(rows.column_names, values)) for values in zip(*columns)]
+        for batch in self.to_batches(batch_rows):
+            columns = [to_values(column, field.type) for column, field in zip(batch.columns, self.fields, strict=True)]
+            yield from (dict(zip(batch.schema.names, values)) for values in zip(*columns))
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return all rows as dicts of Python values, see `rows`."""
+        return list(self.rows())
 
     def to_pandas(self, *, variants: Literal["arrow", "python", "json"] = "arrow") -> pd.DataFrame:
         """Return all rows as a pandas DataFrame of Arrow-backed columns, which keep types and nulls.

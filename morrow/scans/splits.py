@@ -101,6 +101,17 @@ class Split(Rows):
         found = chain.from_iterable(execute.to_batches(plan, self._store, rows) for plan in self._plans)
         return map(self._select, found) if self._paths else found
 
+    def rows(self, batch_rows: int | None = None) -> Iterator[dict[str, Any]]:
+        """Yield rows as dicts of Python values. Values of BLOB columns are `morrow.Blob`, which read on demand."""
+        from morrow.readers.execution.blob_columns import ask_descriptors, to_blobs
+
+        if self._paths or not self._plans:
+            yield from super().rows(batch_rows)
+            return
+        plans = [ask_descriptors(plan) for plan in self._plans]
+        described = Split(plans, self._store, self._stored, self._title)
+        yield from to_blobs(plans[0], Rows.rows(described, batch_rows), self._store)
+
     def to_arrow(self) -> pa.Table:
         """Return all rows as an Arrow table with exactly `schema`."""
         import pyarrow as pa

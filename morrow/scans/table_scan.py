@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
@@ -29,6 +29,7 @@ from morrow.engine.structs import replace
 from morrow.engine.units import format_count, format_size
 from morrow.scans.arguments import check_batch_rows, check_columns, check_limit
 from morrow.scans.nested_columns import Path, build_member, make_member_field, read_member, split_nested_columns
+from morrow.scans.result import Rows
 from morrow.scans.splits import Divisible, Split
 
 if TYPE_CHECKING:
@@ -108,6 +109,14 @@ class Scan(Divisible):
         from morrow.readers.execution import execute
 
         return execute.to_polars(self.plan, self._metadata.store)
+
+    def rows(self, batch_rows: int | None = None) -> Iterator[dict[str, Any]]:
+        """Yield rows as dicts of Python values. Values of BLOB columns are `morrow.Blob`, which read on demand."""
+        from morrow.readers.execution.blob_columns import ask_descriptors, to_blobs
+
+        plan = ask_descriptors(self.plan)
+        described = Scan(self._metadata, self._request, plan)
+        yield from to_blobs(plan, Rows.rows(described, batch_rows), self.store)
 
     def lazy(self) -> pl.LazyFrame:
         """Return a Polars LazyFrame of this scan's snapshot. Planning and reading happen on collect.
@@ -494,6 +503,10 @@ class NestedScan(Scan):
         super().__init__(inner._metadata, inner.request)
         self.inner = inner
         self.paths = tuple(paths)
+
+    def rows(self, batch_rows: int | None = None) -> Iterator[dict[str, Any]]:
+        """Yield rows as dicts of Python values."""
+        return Rows.rows(self, batch_rows)
 
     @cached_property
     def plan(self) -> ScanPlan:

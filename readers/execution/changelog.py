@@ -34,6 +34,7 @@ from morrow.engine.polars_threads import check_process, refuse_in_fork
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution import execute
+from morrow.readers.execution.blob_columns import resolve_lazily
 from morrow.readers.execution.section_frames import filter_frame, make_empty_frame
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import collect_batches, scan_files, translate_file_errors
@@ -126,6 +127,7 @@ def _scan_changed(plan: ScanPlan, sections: Sequence[Section], store: FileStore)
         [_scan_files(plan, section, group, store) for section in sections for group in _group_alike(section.files)]
     )
     read = [plan.schema.by_name[name] for name in plan.read_columns]
+    frame = resolve_lazily(plan, frame, plan.read_columns, store)
     return expressions.filter_by_residuals(plan.filter.residuals, read, frame)
 
 

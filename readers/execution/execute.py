@@ -24,6 +24,7 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument, MorrowError
+from morrow.engine.format.blobs import is_blob_type
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField, to_arrow_schema, to_polars_schema
@@ -39,6 +40,7 @@ from morrow.engine.progress import advance, show_progress
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count
 from morrow.readers.casts.dtypes import cast_layout, to_arrow_array, to_arrow_table
+from morrow.readers.execution.blob_columns import list_blob_columns, resolve_lazily
 from morrow.readers.execution.section_frames import filter_frame, make_empty_frame, scan_section_pieces
 from morrow.readers.execution.section_reads import (
     check_complete,
@@ -170,7 +172,12 @@ def _run_choices(
     left = [choice for choice in choices if choice.way in SCANS]
     # Polars copies frames of several chunks to select from them.
     rows = [frame if frame.columns == [*plan.columns] else frame.select(cols(plan.columns)) for frame in read]
-    return rows, None if read and not left else _scan_choices(plan, left, store)
+    scanned = None if read and not left else _scan_choices(plan, left, store)
+    if not rows or not list_blob_columns(plan, plan.columns):
+        return rows, scanned
+    # The values are read as the rows are used.
+    resolved = resolve_lazily(plan, pl.concat([frame.lazy() for frame in rows]), plan.columns, store)
+    return [], resolved if scanned is None else pl.concat([resolved, scanned])
 
 
 def _filter_before_masks(
@@ -185,13 +192,13 @@ def _filter_before_masks(
     found = read_filtered_rows(replace(plan, sections=tuple(sections), fallback=None), store, most_bytes)
     if found is None or not any(map(plan.folds, sections)):
         return found
-    return [*found, _filter_residuals(plan, _list_merged(plan, sections, store)).collect()]
+    return [*found, _filter_residuals(plan, _list_merged(plan, sections, store), store).collect()]
 
 
 def _scan_choices(plan: ScanPlan, choices: Sequence[Choice], store: FileStore) -> pl.LazyFrame:
     sections = [choice.section for choice in choices]
     frames = scan_sections(plan, zip(choices, _make_masks(plan, sections, store)), store)
-    return _filter_residuals(plan, [*frames, *_list_merged(plan, sections, store)])
+    return _filter_residuals(plan, [*frames, *_list_merged(plan, sections, store)], store)
 
 
 def _list_merged(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[pl.LazyFrame]:
@@ -199,12 +206,29 @@ def _list_merged(plan: ScanPlan, sections: Sequence[Section], store: FileStore) 
     return [filter_frame(plan, merged) for s in sections for merged in _read_merged(plan, s, store)]
 
 
-def _filter_residuals(plan: ScanPlan, frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
+def _filter_residuals(plan: ScanPlan, frames: Sequence[pl.LazyFrame], store: FileStore) -> pl.LazyFrame:
     """Return the rows for which the residuals are true, with the columns of the plan."""
     read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     frame = make_empty_frame(read) if not frames else frames[0] if len(frames) == 1 else pl.concat(frames)
-    frame = expressions.filter_by_residuals(plan.filter.residuals, read, frame)
-    return frame if plan.read_columns == plan.columns else frame.select(cols(plan.columns))
+    frame = filter_resolving(plan, frame, store)
+    compared = list_compared_columns(plan)
+    frame = frame if plan.read_columns == plan.columns else frame.select(cols(plan.columns))
+    return resolve_lazily(plan, frame, [name for name in plan.columns if name not in compared], store)
+
+
+def list_compared_columns(plan: ScanPlan) -> frozenset[str]:
+    """Return the columns that conditions on rows look at."""
+    return frozenset(name for residual in plan.filter.residuals for name in residual.columns)
+
+
+def filter_resolving(plan: ScanPlan, frame: pl.LazyFrame, store: FileStore) -> pl.LazyFrame:
+    """Return the rows of sections for which the remaining conditions of the plan's filter are true.
+
+    Only blobs that conditions look at are read; their columns have values afterwards.
+    """
+    compared, read = list_compared_columns(plan), tuple(plan.schema.by_name[name] for name in plan.read_columns)
+    frame = resolve_lazily(plan, frame, [name for name in plan.read_columns if name in compared], store)
+    return expressions.filter_by_residuals(plan.filter.residuals, read, frame)
 
 
 def _read_merged(plan: ScanPlan, section: Section, store: FileStore) -> list[pl.LazyFrame]:
@@ -352,12 +376,14 @@ def _to_batches(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[p
     # Without a filter, sections that hold as many rows as the limit suffice: do not open others or make their masks.
     filtered = plan.filter.predicate != ALWAYS or bool(plan.filter.residuals)
     most = MAX_GROUP_ROWS if left is None or filtered else min(MAX_GROUP_ROWS, left)
+    # Blobs arrive in batches of bounded size, which Polars would join.
+    query_rows = None if list_blob_columns(plan, plan.columns) else batch_rows
     for part, group in ((one, group) for one in plan.parts for group in group_sections(one.sections, most)):
         if left == 0:
             return
         with translate_section_errors(part, group, store):
             for frame in _stream_sections(part, group, store):
-                for chunk in collect_batches(frame if left is None else frame.head(left), batch_rows):
+                for chunk in collect_batches(frame if left is None else frame.head(left), query_rows):
                     left = None if left is None else left - chunk.height
                     yield from to_arrow_table(chunk, plan.fields).to_batches(max_chunksize=batch_rows)
 
@@ -400,6 +426,8 @@ def count(plan: ScanPlan, store: FileStore) -> int:
     Deletion vectors on a local disk are decoded, since nothing else checks the row counts in the manifest.
     """
     plan = plan if plan.columns else _add_some_column(plan)
+    if len(plain := _list_plain_columns(plan)) < len(plan.columns):
+        plan = plan.with_columns(plain)
     if plan.filter.predicate == ALWAYS and not plan.filter.residuals:
         with guard_read(plan, store):
             for part in plan.parts:
@@ -410,6 +438,12 @@ def count(plan: ScanPlan, store: FileStore) -> int:
         return int(
             to_lazy(plan, store, held=MAX_STREAM_BYTES).select(pl.len()).collect(engine=_choose_engine(plan)).item()
         )
+
+
+def _list_plain_columns(plan: ScanPlan) -> tuple[str, ...]:
+    """Return the output columns, or some column, without blobs."""
+    plain = [field.name for field in plan.schema.fields if not is_blob_type(field.type)]
+    return tuple(name for name in plan.columns if name in plain) or tuple(plain[:1])
 
 
 def _add_some_column(plan: ScanPlan) -> ScanPlan:

@@ -4,7 +4,8 @@ Because masks come from keys alone, filters on any column reach the files of mer
 
 Data evolution puts files that hold different columns of the same row ids side by side. Every file of a STITCH section
 covers the same range of row ids; for a column written several times, the file with the largest sequence number wins.
-Columns with files of their own, BLOBs and vectors, may be cut into several files along the range.
+Vectors, which have files of their own, may be cut into several files along the range. Columns in blob files are
+references here (`blob_columns`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from posixpath import basename
 import polars as pl
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.file_formats import is_dedicated_file
+from morrow.engine.format.file_formats import BLOB
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField
@@ -28,6 +29,13 @@ from morrow.engine.plan.predicate import ALWAYS, find_columns
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.execution import strategy
+from morrow.readers.execution.blob_columns import (
+    find_row_range,
+    is_dedicated,
+    is_in_blob_files,
+    scan_references,
+    to_stored_dtype,
+)
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import (
     is_file_dependent,
@@ -191,7 +199,7 @@ def _find_matching_part(plan: ScanPlan, section: Section, store: FileStore) -> t
     """
     fields = tuple(plan.schema.by_name[name] for name in sorted(find_columns(plan.filter.predicate)))
     stored = not list_virtual_columns(plan, fields) and not any(f.name in plan.schema.partition_keys for f in fields)
-    _, rows = _find_row_range(section)
+    _, rows = find_row_range(section)
     if not fields or not stored or not store.is_local or rows < MIN_SEARCHED_ROWS:
         return None
     sources = _find_sources(plan, section, fields)
@@ -222,14 +230,17 @@ def stitch_columns(
     """
     sources = _find_sources(plan, section, fields)
     parts = [_scan_part(plan, section, files, columns, store) for files, columns in sources.items()]
+    first, rows = find_row_range(section)
+    blobs = _find_blob_files(plan, section, fields)
+    parts += [scan_references(plan, field, files, first, rows, store) for field, files in blobs]
     if not parts:
         # No file holds any wanted column: only the row count is needed.
         parts = [scan_files(plan, section, [find_anchor(section)], (), store, position=True)]
     if part is not None:
         parts = [each.slice(*part) for each in parts]
     frame = parts[0] if len(parts) == 1 else pl.concat(parts, how="horizontal")
-    found = {field.name for columns in sources.values() for field in columns}
-    nulls = [pl.lit(None, dtype=to_polars_dtype(f.type)).alias(f.name) for f in fields if f.name not in found]
+    found = {field.name for columns in (*sources.values(), [field for field, _ in blobs]) for field in columns}
+    nulls = [pl.lit(None, dtype=to_stored_dtype(plan, f)).alias(f.name) for f in fields if f.name not in found]
     frame = frame.with_columns(nulls).select(cols(field.name for field in fields))
     dead = [mask if part is None else mask.slice(*part) for mask in masks if mask is not None]
     return frame.filter(reduce(and_, map(pl.lit, dead))) if dead else frame
@@ -240,9 +251,11 @@ def _find_sources(
 ) -> Mapping[tuple[DataFile, ...], tuple[DataField, ...]]:
     """Return the files that each column comes from; columns of the same files are read together."""
     newest_first = sorted(section.files, key=lambda file: -file.max_sequence)
-    first, rows = _find_row_range(section)
+    first, rows = find_row_range(section)
     sources: dict[tuple[DataFile, ...], tuple[DataField, ...]] = {}
     for field in fields:
+        if is_in_blob_files(plan, field):
+            continue
         holding = _find_holders(plan, newest_first, field)
         if not holding and field.name not in plan.schema.partition_keys:
             continue
@@ -251,28 +264,26 @@ def _find_sources(
     return sources
 
 
+def _find_blob_files(
+    plan: ScanPlan, section: Section, fields: Sequence[DataField]
+) -> list[tuple[DataField, list[DataFile]]]:
+    """Return the columns with blob files in this section, and these files."""
+    blobs = [file for file in section.files if file.format == BLOB]
+    found = ((f, [file for file in blobs if f.id in _list_field_ids(plan, file)]) for f in fields)
+    return [(field, files) for field, files in found if files and is_in_blob_files(plan, field)]
+
+
 def _find_holders(plan: ScanPlan, newest_first: Sequence[DataFile], field: DataField) -> list[DataFile]:
     """Return the files that hold the column; row ids and snapshot numbers come from the newest data file."""
     if list_virtual_columns(plan, (field,)):
-        return [file for file in newest_first if not _is_dedicated(file)][:1]
+        return [file for file in newest_first if not is_dedicated(file)][:1]
     return [file for file in newest_first if field.id in _list_field_ids(plan, file)]
 
 
 def find_anchor(section: Section) -> DataFile:
     """Return the oldest data file of a STITCH section, whose deletion vector holds the deleted rows of the section."""
-    normal = [file for file in section.files if not _is_dedicated(file)] or list(section.files)
+    normal = [file for file in section.files if not is_dedicated(file)] or list(section.files)
     return min(normal, key=lambda file: (file.max_sequence, basename(file.path)))
-
-
-def _is_dedicated(file: DataFile) -> bool:
-    """Return whether a file holds a column of BLOBs, or the vectors alone."""
-    return is_dedicated_file(basename(file.path))
-
-
-def _find_row_range(section: Section) -> tuple[int, int]:
-    """Return the first row id and the number of rows, taken from the files that are not dedicated to a column."""
-    whole = [file for file in section.files if not _is_dedicated(file)] or list(section.files)
-    return whole[0].first_row_id or 0, whole[0].row_count
 
 
 def _find_covering(holding: Sequence[DataFile], first: int, rows: int) -> tuple[DataFile, ...]:
@@ -284,7 +295,7 @@ def _find_covering(holding: Sequence[DataFile], first: int, rows: int) -> tuple[
     reached = first
     for piece in pieces:
         if piece.first_row_id != reached:
-            if _is_dedicated(piece) and len({p.max_sequence for p in pieces}) > 1:
+            if is_dedicated(piece) and len({p.max_sequence for p in pieces}) > 1:
                 raise Unsupported("a column with files of its own that were rewritten in parts", where=piece.path)
             break
         reached += piece.row_count

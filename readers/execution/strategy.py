@@ -25,6 +25,7 @@ from morrow.engine.plan.scan_plan import DataFile, DeletionRef, ScanPlan, Sectio
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count
 from morrow.readers.casts.dtypes import estimate_width
+from morrow.readers.execution.blob_columns import estimate_blob_bytes, list_blob_columns
 from morrow.readers.execution.lookups import WantedKeys, find_wanted_keys
 from morrow.readers.files.file_frames import list_virtual_columns, list_written_fields
 from morrow.readers.files.registry import find_file_reader, is_scanned
@@ -254,9 +255,8 @@ def is_complete(plan: ScanPlan) -> bool:
 def estimate_bytes(plan: ScanPlan, section: Section, *, keys: bool = True) -> int:
     """Estimate the bytes of a read: the plan's columns and, if `keys`, the key columns."""
     key = () if plan.merge is None or not keys else plan.merge.key
-    return section.row_count * sum(
-        estimate_width(plan.schema.by_name[name].type) for name in {*plan.read_columns, *key}
-    )
+    width = sum(estimate_width(plan.schema.by_name[name].type) for name in {*plan.read_columns, *key})
+    return section.row_count * width + estimate_blob_bytes(plan, section)
 
 
 def find_joinable(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[Section]:
@@ -338,7 +338,7 @@ def is_fetched(plan: ScanPlan, file: DataFile) -> bool:
 
 def is_arrow_only(plan: ScanPlan) -> bool:
     """Return whether `read_arrow_table` reads the rows of this plan, which has neither filter nor limit."""
-    if any(list_virtual_columns(part, part.fields) for part in plan.parts):
+    if any(list_virtual_columns(part, part.fields) or list_blob_columns(part, part.columns) for part in plan.parts):
         return False
     return all(_is_plain(part, section) for part in plan.parts for section in part.sections) and all(
         _is_read_unchanged(part, file) for part in plan.parts for file in _list_shapes(part)

@@ -20,11 +20,12 @@ from functools import cached_property
 import polars as pl
 
 from morrow.engine.errors import CorruptFile, FileMissing, MorrowError, StorageError
+from morrow.engine.format.blobs import is_blob_type
 from morrow.engine.format.file_formats import TIMESTAMPS, get_format
 from morrow.engine.format.file_index import FileIndex
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND, make_key_field
-from morrow.engine.format.types import BlobType, CharType, DataField, DoubleType, FloatType
+from morrow.engine.format.types import CharType, DataField, DoubleType, FloatType
 from morrow.engine.names import clear_pattern_name, col, cols, get_series
 from morrow.engine.plan.file_statistics import Bounds, FileFacts, read_file_facts
 from morrow.engine.plan.metadata import TableMetadata
@@ -401,7 +402,7 @@ def find_wrong_bounds(
     """
     name = field.name
     # pypaimon counts no nulls of blobs, and nothing is pruned by them.
-    nulls = None if isinstance(field.type, BlobType) else totals.get(f"nulls {name}")
+    nulls = None if is_blob_type(field.type) else totals.get(f"nulls {name}")
     if nulls is not None and known.null_count is not None and nulls.item() != known.null_count:
         yield f"column {name!r} has {nulls.item()} nulls where the {what} say {known.null_count}"
     low, high = totals.get(f"min {name}"), totals.get(f"max {name}")

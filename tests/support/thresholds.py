@@ -205,9 +205,11 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
         "writers.operations.format_table": "MAX_FILE_BYTES",
     },
     "formats that these tables are not in": {
-        "readers.files.formats.blob": "CHUNK_BYTES",
+        "readers.execution.blob_columns": "INLINE_BYTES MAX_RESOLVED_BYTES REFERENCE_ROWS",
+        "readers.files.formats.blob": "CHUNK_BYTES MAX_GAP_BYTES PAYLOAD_TAIL_BYTES",
         "readers.files.formats.text": "CHUNK_BYTES",
         "readers.files.formats.wheel_files": "MAX_BATCH_ROWS",
+        "writers.files.blob_files": "MAX_PIECE_ROWS",
     },
     "vectors, times of rows and records of loads, which have tests of their own": {
         "readers.execution.vector_search": "MAX_BLOCK_BYTES",

@@ -32,6 +32,7 @@ from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
 from morrow.readers.execution.section_frames import stitch_columns
 from morrow.readers.files.file_frames import collect_batches, list_written_fields, translate_file_errors
+from morrow.writers.files.blob_files import write_blob_update
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
@@ -61,11 +62,24 @@ class GroupUpdate:
 
 
 def write_updated_columns(target: WriteTarget, group: GroupUpdate, plan: ScanPlan) -> list[DataFileMeta]:
-    """Write the updated columns of a group to one file; `plan` is a plan that has its section.
+    """Write the updated columns of a group to one file, and BLOB columns to blob files with placeholders.
+
+    `plan` is a plan that has the section of the group.
 
     Raises: as reading and writing files.
     """
-    fields = tuple(each for each in target.schema.fields if each.name in group.columns)
+    blobs = [each for each in target.filed_blobs if each.name in group.columns]
+    fields = tuple(each for each in target.schema.fields if each.name in group.columns and each not in blobs)
+    written = _write_plain_columns(target, group, plan, fields) if fields else []
+    for each in blobs:
+        parts = [(positions, rows[each.name]) for positions, rows in group.parts if each.name in rows.columns]
+        written += write_blob_update(target, group.place, each, parts, group.file.first_row_id or 0)
+    return written
+
+
+def _write_plain_columns(
+    target: WriteTarget, group: GroupUpdate, plan: ScanPlan, fields: tuple[DataField, ...]
+) -> list[DataFileMeta]:
     with translate_file_errors(plan, [group.section], fields, target.store):
         old = stitch_columns(plan, group.section, fields, (), target.store).collect()
     if old.height != group.file.row_count:

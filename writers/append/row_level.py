@@ -34,7 +34,8 @@ from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.planner import make_plan
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind, list_tracked_fields
 from morrow.engine.structs import replace
-from morrow.readers.execution.execute import DEFAULT_BATCH_ROWS
+from morrow.readers.execution.blob_columns import ask_descriptors, resolve_lazily
+from morrow.readers.execution.execute import DEFAULT_BATCH_ROWS, filter_resolving, list_compared_columns
 from morrow.readers.execution.section_frames import filter_frame, find_anchor, stitch_columns
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import collect_batches, scan_files, translate_file_errors
@@ -79,14 +80,19 @@ def delete_where(
 
 
 def update_where(
-    target: WriteTarget, snapshot: Snapshot | None, assign: Assign, filter: Filter, columns: Collection[str]
+    target: WriteTarget,
+    snapshot: Snapshot | None,
+    assign: Assign,
+    filter: Filter,
+    columns: Collection[str],
+    read: Collection[str] | None = None,
 ) -> list[CommitMessage]:
     """Replace the rows for which the filter is true by the result of `assign`; otherwise as `delete_where`.
 
-    `columns` are those that `assign` changes.
+    `columns` are those that `assign` changes. It looks at the blobs of the columns `read` (None: all).
     """
     with RowChanges(target, snapshot) as changes:
-        for found in changes.matching(filter, tuple(target.schema.by_name)):
+        for found in changes.matching(filter, tuple(target.schema.by_name), read):
             changes.replace(found, assign(found.rows.drop(POSITION)), columns)
         return changes.messages()
 
@@ -119,11 +125,14 @@ class RowChanges:
         """The number of rows deleted so far."""
         return sum(len(part) for files in self._dead.values() for parts in files.values() for part in parts)
 
-    def matching(self, filter: Filter, columns: Sequence[str] = ()) -> Iterator[MatchingRows]:
+    def matching(
+        self, filter: Filter, columns: Sequence[str] = (), read: Collection[str] | None = None
+    ) -> Iterator[MatchingRows]:
         """Yield the live rows for which the filter is true, file by file in batches, without files that have no
         match.
 
-        With `columns`, tracked rows have ``_ROW_ID`` and ``_SEQUENCE_NUMBER``, too.
+        With `columns`, tracked rows have ``_ROW_ID`` and ``_SEQUENCE_NUMBER``, too. BLOB columns other than those that
+        are `read` (None: all) have descriptors in place of values.
         """
         target = self._target
         tracked = tuple(field.name for field in list_tracked_fields(target.schema, target.options))
@@ -133,7 +142,7 @@ class RowChanges:
             known = self._restored(plan)
             for section in plan.sections:
                 masks = compute_live_masks(plan, section, target.store)
-                for file, rows in find_matching_rows(plan, section, masks, target.store):
+                for file, rows in find_matching_rows(plan, section, masks, target.store, read):
                     place, meta = known[_name(file)]
                     yield MatchingRows(place, meta, rows, section)
                 self._write_updates(plan, section)
@@ -355,12 +364,19 @@ class MatchingRows:
 
 
 def find_matching_rows(
-    plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore
+    plan: ScanPlan,
+    section: Section,
+    masks: Sequence[Mask],
+    store: FileStore,
+    values: Collection[str] | None = None,
 ) -> Iterator[tuple[DataFile, pl.DataFrame]]:
-    """Yield the live rows that match, file by file: the columns of the plan, then `POSITION`."""
+    """Yield the live rows that match, file by file: the columns of the plan, then `POSITION`.
+
+    BLOB columns other than `values` (None: all) have descriptors.
+    """
     read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     if section.kind is SectionKind.STITCH:
-        yield from _find_stitched_rows(plan, section, masks, read, store)
+        yield from _find_stitched_rows(plan, section, masks, read, store, values)
         return
     frames = [_build_matching_frame(plan, section, file, mask, read, store) for file, mask in zip(section.files, masks)]
     with translate_file_errors(plan, [section], read, store):
@@ -383,13 +399,23 @@ def _build_matching_frame(
 
 
 def _find_stitched_rows(
-    plan: ScanPlan, section: Section, masks: Sequence[Mask], read: tuple[DataField, ...], store: FileStore
+    plan: ScanPlan,
+    section: Section,
+    masks: Sequence[Mask],
+    read: tuple[DataField, ...],
+    store: FileStore,
+    values: Collection[str] | None,
 ) -> Iterator[tuple[DataFile, pl.DataFrame]]:
     """Yield the live rows of a group that match, with the anchor and their positions in it."""
     anchor = find_anchor(section)
     fields = tuple(dict.fromkeys((*read, ROW_ID_FIELD)))
     frame = filter_frame(plan, stitch_columns(plan, section, fields, masks, store))
-    frame = expressions.filter_by_residuals(plan.filter.residuals, read, frame)
+    frame = filter_resolving(plan, frame, store)
+    left = [name for name in plan.columns if name not in list_compared_columns(plan)]
+    wanted = [name for name in left if values is None or name in values]
+    frame = resolve_lazily(plan, frame, wanted, store)
+    described = [name for name in left if name not in wanted]
+    frame = resolve_lazily(ask_descriptors(plan), frame, described, store)
     position = (pl.col(ROW_ID) - (anchor.first_row_id or 0)).alias(POSITION)
     frame = frame.select(*cols(plan.columns), position)
     with translate_file_errors(plan, [section], read, store):

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 import polars as pl
 
-from morrow.engine.errors import FileMissing
+from morrow.engine.errors import FileMissing, Unsupported
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import translate_system_errors
@@ -25,6 +25,7 @@ from morrow.writers.append.bucket_compaction import BucketCompaction, Compaction
 from morrow.writers.buckets.bucket_state import BucketState
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.premise import is_living_version
+from morrow.writers.files.blob_files import write_with_blobs
 from morrow.writers.files.data_files import (
     MIN_DESCRIBED_ROWS,
     Placement,
@@ -195,6 +196,7 @@ class RowBuffer:
         self._spilled: list[Path] = []
         self._numbers = count()
         self._prepared: PreparedRows | None = None
+        self._has_blobs = bool(target.filed_blobs) and columns is None
         self._has_vectors = bool(select_filed_vectors(target, columns or target.schema.fields))
 
     @property
@@ -238,7 +240,7 @@ class RowBuffer:
 
     def few_rows(self) -> pl.DataFrame | None:
         """Return the rows of the next flush if they are few and in memory; None otherwise or without rows."""
-        if not self._waiting or self._stream is not None or self._spilled or self._has_vectors:
+        if not self._waiting or self._stream is not None or self._spilled or self._has_blobs or self._has_vectors:
             return None
         if sum(rows.height for rows in self._waiting) >= MIN_DESCRIBED_ROWS:
             return None
@@ -274,6 +276,14 @@ class RowBuffer:
             self._folder = None
 
     def _write(self, frames: Iterator[pl.DataFrame]) -> list[DataFileMeta]:
+        if self._has_blobs and self._has_vectors:
+            raise Unsupported(
+                "blob files and files of vectors in one table",
+                where=self._target.where,
+                hint="unset vector.file.format",
+            )
+        if self._has_blobs:
+            return write_with_blobs(self._target, self._place, frames)
         if not self._has_vectors:
             return self._write_rows(frames, self._columns)
         columns = self._columns or self._target.schema.fields

@@ -20,6 +20,12 @@ import numpy as np
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument, StorageError
+from morrow.engine.format.blobs import (
+    REFERENCES_SUFFIX,
+    decode_descriptors,
+    encode_references,
+    list_descriptors,
+)
 from morrow.engine.format.file_formats import FileFormat, get_format
 from morrow.engine.format.file_index.builder import RequestedIndex, build_container, find_requested_indexes
 from morrow.engine.format.manifest_entries import EMPTY_ROW, DataFileMeta, FileSource, SimpleStats
@@ -60,6 +66,8 @@ class FileDescription:
     collected: stats.CollectedStats
     ends: tuple[bytes, bytes]
     indexed: pl.DataFrame
+    references: frozenset[str] = frozenset()
+    """The files that the descriptors of managed blobs name."""
     sequences: tuple[int, int] = (0, 0)
     retractions: int = 0
     value_stats: tuple[SimpleStats, tuple[str, ...] | None] | None = None
@@ -86,6 +94,8 @@ class FileKind:
     prefix: str
     suffix: str
     block_bytes: int
+    managed: tuple[DataField, ...] = ()
+    """The BLOB columns whose values lie in packs."""
 
     @classmethod
     def of(
@@ -116,7 +126,16 @@ class FileKind:
             prefix or (write.changelog_file_prefix if changelog else write.data_file_prefix),
             f"{named_codec}.{name}",
             min(_choose_block_size(write, writer) or MAX_BLOCK_BYTES, write.target_file_size, MAX_BLOCK_BYTES),
+            () if changelog else target.managed_blobs,
         )
+
+    def _find_references(self, frame: pl.DataFrame) -> frozenset[str]:
+        """Return the files that descriptors of managed blobs name, in rows that are no retractions."""
+        if not self.managed:
+            return frozenset()
+        live = frame.filter((pl.col(VALUE_KIND) & RETRACT_BIT) == 0)
+        found = (list_descriptors(live[field.name], field.type) for field in self.managed)
+        return frozenset(uri for each in found for uri in decode_descriptors(each, "rows")["uri"].drop_nulls().unique())
 
     def describe(self, frame: pl.DataFrame, *, encode: bool = True) -> FileDescription:
         """Encode rows and collect their metadata; without `encode`, only collect it, for rows that are in a file.
@@ -138,7 +157,8 @@ class FileKind:
         numbers = frame[SEQUENCE_NUMBER]
         low, high = cast(int, numbers.min()), cast(int, numbers.max())
         retractions = int((frame[VALUE_KIND] & RETRACT_BIT).sum())
-        return replace(found, sequences=(low, high), retractions=retractions)
+        references = self._find_references(frame)
+        return replace(found, sequences=(low, high), retractions=retractions, references=references)
 
     def describe_each(self, frames: Sequence[pl.DataFrame]) -> list[Callable[[], FileDescription]]:
         """Return functions that `describe` each of these non-empty frames, with one file per frame.
@@ -159,8 +179,14 @@ class FileKind:
         def described(number: int) -> FileDescription:
             rows = frames[number].select(cols(indexed)) if indexed else NO_COLUMNS
             value_stats = each[number], covered
+            references = self._find_references(frames[number])
             return FileDescription(
-                encoders[number](), groups[number], indexed=rows, value_stats=value_stats, **keyed[number]
+                encoders[number](),
+                groups[number],
+                indexed=rows,
+                references=references,
+                value_stats=value_stats,
+                **keyed[number],
             )
 
         return [partial(described, number) for number in range(len(frames))]
@@ -334,7 +360,7 @@ def write_blocks(
         for first in blocks:
             name = f"{kind.prefix}{unique}-{next(numbers)}{kind.suffix}"
             numbers_of_file = sequences or number_rows(target, first_sequence)
-            files.append(_write_file(target, place, kind, name, chain([first], blocks), source, numbers_of_file))
+            files.append(write_file(target, place, kind, name, chain([first], blocks), source, numbers_of_file))
             first_sequence += files[-1].row_count
     except BaseException:
         with suppress(StorageError):
@@ -351,7 +377,7 @@ def number_rows(target: WriteTarget, first: int) -> tuple[int, int | None]:
     return (0, 0) if target.options.row_tracking else (first, None)
 
 
-def _write_file(
+def write_file(
     target: WriteTarget,
     place: Placement,
     kind: FileKind,
@@ -381,9 +407,13 @@ def _write_file(
             beside = index is not None and len(index) > target.write.file_index_in_manifest
             if index is not None and beside:
                 target.store.write(path + INDEX_SUFFIX, index)
+            if kind.managed:
+                uris = frozenset[str]().union(*(block.references for block in written))
+                target.store.write(path + REFERENCES_SUFFIX, encode_references(uris))
             about_rows = kind.metadata(written, sequences)
     except BaseException:
-        for left in (path, path + INDEX_SUFFIX) if beside else (path,):
+        more = (*([INDEX_SUFFIX] if beside else []), *([REFERENCES_SUFFIX] if kind.managed else []))
+        for left in (path, *(path + suffix for suffix in more)):
             with suppress(StorageError):
                 target.store.delete(left)
         raise
@@ -394,7 +424,10 @@ def _write_file(
         level=kind.level,
         creation_time=read_local_clock(),
         file_source=source,
-        extra_files=(name + INDEX_SUFFIX,) if beside else (),
+        extra_files=(
+            *((name + INDEX_SUFFIX,) if beside else ()),
+            *((name + REFERENCES_SUFFIX,) if kind.managed else ()),
+        ),
         embedded_file_index=None if beside else index,
         write_cols=None if kind.layout.columns == target.schema.fields else tuple(f.name for f in kind.layout.columns),
         **about_rows,

@@ -18,6 +18,8 @@ import pyarrow.types as kinds
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import read_validity
+from morrow.engine.format.blob_values import unregister_blob
+from morrow.engine.format.blobs import is_descriptor, is_view
 from morrow.engine.format.row_kinds import DELETE, INSERT, RETRACT_BIT, UPDATE_AFTER, UPDATE_BEFORE
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import to_polars_dtype
@@ -510,9 +512,33 @@ def _convert_pieces(
             kinds = read_kind_field(rows, rowkind_field, row)
         rows, kinds = drop_ignored_rows(target, rows, kinds)
         if rows.height:
+            rows = _check_inline_blobs(target, rows)
             yield rows.with_columns(kinds.alias(VALUE_KIND)) if target.keyed else rows
         row += height
     row_kinds.check_end()
+
+
+def _check_inline_blobs(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows with the descriptors of files that the user gave.
+
+    Raises:
+        InvalidArgument: a value of ``blob-descriptor-field`` that is no descriptor, or of ``blob-view-field`` no view.
+    """
+    for name in target.write.view_blobs:
+        if name in rows.columns and not is_view(rows[name]).fill_null(True).all():
+            raise InvalidArgument(f"column {name!r} is in 'blob-view-field'; give views of blobs (BlobView), no bytes")
+    for name in target.write.descriptor_blobs:
+        column = rows[name] if name in rows.columns else pl.Series(dtype=pl.Binary)
+        if not is_descriptor(column).fill_null(True).all():
+            raise InvalidArgument(
+                f"column {name!r} is in 'blob-descriptor-field'; give paths, URLs (morrow.Blob.from_url) or "
+                "descriptors, no bytes"
+            )
+        if len(column):
+            # One call for each value: it names a file.
+            shown = [None if value is None else unregister_blob(value, target.where) for value in column]
+            rows = rows.with_columns(pl.Series(name, shown, dtype=pl.Binary))
+    return rows
 
 
 def _convert_column(

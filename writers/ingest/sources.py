@@ -26,6 +26,8 @@ import pyarrow.compute as pc
 from morrow.engine.arrow_versions import CASTS_VIEWS, estimate_bytes
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.format.blob_values import register_blob, to_blob
+from morrow.engine.format.blobs import BlobView, is_blob_type
 from morrow.engine.format.variant import encode, encode_json
 from morrow.engine.units import NANOS_PER_MICRO, NANOS_PER_MILLI
 from morrow.readers.files.file_frames import collect_batches
@@ -200,6 +202,8 @@ def build_column(kind: t.DataType | None, values: Any) -> Any:
         return pa.array(values)
     is_map = isinstance(kind, (t.MapType, t.MultisetType))
     given = list(values)
+    if kind is not None and is_blob_type(kind):
+        given = [_register_blobs(kind, value) for value in given]
     if "pandas" in sys.modules:
         given = [None if type(value).__name__ in PANDAS_NULLS else value for value in given]
     if kind is not None and t.has_type(kind, t.VariantType):
@@ -216,6 +220,24 @@ def build_column(kind: t.DataType | None, values: Any) -> Any:
         return made
     is_empty = pa.types.is_list(made.type) and not made.values
     return pa.array(given, pa.list_(pa.struct([kind.arrow().key_field, kind.arrow().item_field]))) if is_empty else made
+
+
+def _register_blobs(kind: t.DataType, value: Any) -> Any:
+    """Return a value of a BLOB column with descriptors in place of paths, streams and blobs."""
+    if isinstance(kind, t.ArrayType) and isinstance(value, (list, tuple)):
+        return [_register_blobs(kind.element, each) for each in value]
+    if isinstance(kind, t.MapType) and isinstance(value, Mapping):
+        return {key: _register_blobs(kind.value, each) for key, each in value.items()}
+    if isinstance(kind, t.MapType) and isinstance(value, (list, tuple)):
+        return [(key, _register_blobs(kind.value, each)) for key, each in value]
+    if isinstance(value, str):
+        raise InvalidArgument(
+            f"{value!r} is text, no BLOB; give bytes, pathlib.Path({value!r}), or morrow.Blob.from_url({value!r})"
+        )
+    if isinstance(value, BlobView):
+        return value.encode()
+    blob = to_blob(value)
+    return value if blob is None else register_blob(blob)
 
 
 def _encode_variants(value: Any, kind: t.DataType) -> Any:

@@ -27,6 +27,7 @@ from morrow.engine.polars_versions import export_frame
 from morrow.engine.structs import replace
 from morrow.writers.buckets.bucket_state import BucketState
 from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.files.blob_files import PackWriter
 from morrow.writers.files.data_files import (
     MIN_DESCRIBED_ROWS,
     Placement,
@@ -65,6 +66,7 @@ class MergeTreeWriter:
         self._total_buckets = target.options.bucket if state.total_buckets is None else state.total_buckets
         self._buffer = SortBuffer(target, previous.max_sequence_number + 1)
         self._prepared: PreparedRows | None = None
+        self._packs = PackWriter(target, place)
         vectors = DeletionMaintainer(target, place.partition, place.bucket, previous.index_files)
         self._vectors = vectors if target.write.deletion_vectors else None
         self._compactor = None if target.write.write_only else self._new_compactor(previous.files)
@@ -112,7 +114,7 @@ class MergeTreeWriter:
     def write(self, rows: pl.DataFrame) -> None:
         """Take rows in their order: the table's columns and ``_VALUE_KIND``."""
         self._prepared = None
-        self._buffer.add(drop_ignored_kinds(self._target, rows))
+        self._buffer.add(self._packs.externalize(drop_ignored_kinds(self._target, rows)))
         if self._buffer.bytes > self._target.write.write_buffer:
             self.spill()
 
@@ -144,6 +146,7 @@ class MergeTreeWriter:
         Args:
             wait_compaction: False postpones compaction, unless there are too many sorted runs.
         """
+        self._packs.finish()
         self._flush()
         if wait_compaction or self._never_waits or self._is_crowded:
             self._compact(full=False)
@@ -170,6 +173,7 @@ class MergeTreeWriter:
     def close(self) -> None:
         """Drop the buffer, and delete the files that were not handed over."""
         self._buffer.clear()
+        self._packs.abort()
         done, self._done = self._done, _Done()
         delete_files(self._target, self._place, done.own)
 

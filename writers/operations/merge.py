@@ -138,14 +138,14 @@ def _list_columns(merge: CompiledMerge) -> frozenset[str] | None:
 
 
 def _try_merge(merge: CompiledMerge, premise: Premise) -> Snapshot | None:
-    with make_sink(merge.target, premise) as sink:
+    with make_sink(merge.target, premise, _list_columns(merge)) as sink:
         _fill_sink(merge, sink)
         return sink.commit()
 
 
 def prepare_merge(merge: CompiledMerge, snapshot: Snapshot | None) -> list[CommitMessage]:
     """Return the changes of a merge of an append table as messages. Raises as `Merge.execute`."""
-    with _AppendSink(merge.target, Premise(snapshot, _build_filter(merge))) as sink:
+    with _AppendSink(merge.target, Premise(snapshot, _build_filter(merge)), _list_columns(merge)) as sink:
         _fill_sink(merge, sink)
         return sink.messages()
 
@@ -399,9 +399,9 @@ class MergeSink(Protocol):
     ) -> None: ...
 
 
-def make_sink(target: WriteTarget, premise: Premise) -> MergeSink:
+def make_sink(target: WriteTarget, premise: Premise, read: Collection[str] | None = None) -> MergeSink:
     """Return the sink of a table, which reads the rows of the premise and commits under it."""
-    return _KeyedSink(target, premise) if target.keyed else _AppendSink(target, premise)
+    return _KeyedSink(target, premise) if target.keyed else _AppendSink(target, premise, read)
 
 
 class _KeyedSink:
@@ -436,14 +436,14 @@ class _KeyedSink:
 
 
 class _AppendSink:
-    def __init__(self, target: WriteTarget, premise: Premise) -> None:
-        self._target, self._premise = target, premise
+    def __init__(self, target: WriteTarget, premise: Premise, read: Collection[str] | None) -> None:
+        self._target, self._premise, self._read = target, premise, read
         self._changes = RowChanges(target, premise.read)
         self._tracked = list_tracked_fields(target.schema, target.options)
 
     def read(self) -> Iterator[Batch]:
         fields = (*self._target.schema.fields, *self._tracked)
-        for found in self._changes.matching(self._premise.filter, tuple(self._target.schema.by_name)):
+        for found in self._changes.matching(self._premise.filter, tuple(self._target.schema.by_name), self._read):
             rows = to_arrow_table(found.rows.drop(POSITION), fields)
             yield rows, partial(_take_rows, found)
 

@@ -85,7 +85,9 @@ def _replace_rows(target: WriteTarget, expressions: Mapping[str, Expression], pr
 
     from morrow.writers.append.row_level import update_where
 
-    messages = update_where(target, premise.read, assign, premise.filter, expressions.keys())
+    known = all(expression.columns is not None for expression in expressions.values())
+    read = named if known else None
+    messages = update_where(target, premise.read, assign, premise.filter, expressions.keys(), read)
     return commit_once(commit_with_maintenance(target), messages, BATCH_COMMIT_IDENTIFIER, premise=premise)
 
 

@@ -13,9 +13,9 @@ from morrow.engine.options.declarations import (
     NO_INDEXES,
     NOT_WRITTEN,
     ONE_INFERENCE,
-    OTHER_ROWS,
     REAL,
     TEXT,
+    TUNING,
     Stage,
     declare_honoured,
     declare_idle,
@@ -25,23 +25,13 @@ from morrow.engine.options.declarations import (
     refuse_unless,
 )
 
-BLOB_FIELD = declare_refused(
-    refuse_unless(NOT_WRITTEN),
-    "blob-field",
-    TEXT,
-    None,
-    "Makes a BYTES column a BLOB when a table is created",
-    immutable=True,
+BLOB_FIELD = declare_honoured(
+    "blob-field", NAMES, (), "Makes BYTES columns BLOBs when a table is created", immutable=True
 )
-BLOB_AS_DESCRIPTOR = declare_refused(
-    refuse_unless("it changes what a read returns; tables with BLOB columns are not read with it", ("false",)),
-    "blob-as-descriptor",
-    BOOL,
-    False,
-    "Gives descriptors of blobs in place of their bytes",
+BLOB_AS_DESCRIPTOR = declare_honoured(
+    "blob-as-descriptor", BOOL, False, "Gives descriptors of blobs in place of their bytes"
 )
-BLOB_DESCRIPTOR_FIELD = declare_refused(
-    refuse_unless(OTHER_ROWS, (), Stage.READING, Stage.WRITING),
+BLOB_DESCRIPTOR_FIELD = declare_honoured(
     "blob-descriptor-field",
     NAMES,
     (),
@@ -49,13 +39,8 @@ BLOB_DESCRIPTOR_FIELD = declare_refused(
     former=("blob.stored-descriptor-fields",),
     immutable=True,
 )
-BLOB_VIEW_FIELD = declare_refused(
-    refuse_unless(OTHER_ROWS, (), Stage.READING, Stage.WRITING),
-    "blob-view-field",
-    TEXT,
-    None,
-    "Columns that hold references to blobs of other tables",
-    immutable=True,
+BLOB_VIEW_FIELD = declare_honoured(
+    "blob-view-field", NAMES, (), "Columns that hold references to blobs of other tables", immutable=True
 )
 BLOB_EXTERNAL_STORAGE_FIELD = declare_refused(
     refuse_unless(NOT_WRITTEN, (), Stage.WRITING),
@@ -73,28 +58,24 @@ BLOB_EXTERNAL_STORAGE_PATH = declare_refused(
     "Folder of those blobs",
     immutable=True,
 )
-BLOB_VIEW_RESOLVE_ENABLED = declare_idle(
-    explain_dependency("blob-view-field"),
-    "blob-view.resolve.enabled",
-    BOOL,
-    True,
-    "Reads the blobs that references name",
+BLOB_VIEW_RESOLVE_ENABLED = declare_honoured(
+    "blob-view.resolve.enabled", BOOL, True, "Reads the blobs that references name"
 )
-BLOB_TARGET_FILE_SIZE = declare_idle(
-    NO_BLOBS, "blob.target-file-size", MEMORY, None, "Size at which a blob file is closed"
+BLOB_TARGET_FILE_SIZE = declare_honoured(
+    "blob.target-file-size", MEMORY, None, "Size at which a blob file is closed; by default `target-file-size`"
 )
 BLOB_SPLIT_BY_FILE_SIZE = declare_idle(
-    NO_BLOBS, "blob.split-by-file-size", BOOL, None, "Splits reads by the sizes of blob files"
+    TUNING, "blob.split-by-file-size", BOOL, None, "Splits reads by the sizes of blob files"
 )
 BLOB_COPY_BUFFER_SIZE = declare_idle(
-    NO_BLOBS, "blob.copy-buffer-size", MEMORY, 4 << 10, "Memory in which blobs are copied"
+    TUNING, "blob.copy-buffer-size", MEMORY, 4 << 10, "Memory in which blobs are copied"
 )
 BLOB_COMPACTION_ENABLED = declare_idle(NO_BLOBS, "blob-compaction.enabled", BOOL, False, "Compacts blob files")
-BLOB_WRITE_NULL_ON_MISSING_FILE = declare_idle(
-    NO_BLOBS, "blob-write-null-on-missing-file", BOOL, False, "Writes null where a blob is missing"
+BLOB_WRITE_NULL_ON_MISSING_FILE = declare_honoured(
+    "blob-write-null-on-missing-file", BOOL, False, "Writes null where a blob is missing"
 )
-BLOB_WRITE_NULL_ON_FETCH_FAILURE = declare_idle(
-    NO_BLOBS, "blob-write-null-on-fetch-failure", BOOL, False, "Writes null where a blob cannot be had"
+BLOB_WRITE_NULL_ON_FETCH_FAILURE = declare_honoured(
+    "blob-write-null-on-fetch-failure", BOOL, False, "Writes null where a blob cannot be had"
 )
 DATA_EVOLUTION_REASSIGN_SKIP_CONTIGUOUS_ROW_COUNT = declare_idle(
     "Morrow does not give new row ids",

@@ -1,23 +1,12 @@
-"""Blob files: the values of one BLOB column, one record after the other, and an index of their lengths.
-
-Layout (little-endian)::
-
-    record*                 for each value that is not null:
-        magic      4 bytes  CF 11 4E 58
-        value
-        length     8 bytes  of the whole record
-        CRC-32     4 bytes  of all the bytes before it; pypaimon 1.3 to 2.0: of those before the length
-    index                   zigzag varints: the first record's length, then differences from one to the next;
-                            -1 is null, -2 a placeholder (the value is in another file)
-    index length   4 bytes
-    version        1 byte   1
-"""
+"""Reader of blob files (`morrow.engine.format.blob_layout`): records, and the members of arrays and maps in them."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,47 +14,148 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, Unsupported
-from morrow.engine.format.types import BlobType, DataField
+from morrow.engine.format import types as t
+from morrow.engine.format.arrow_buffers import make_series
+from morrow.engine.format.blob_layout import (
+    ARRAY_MAGIC,
+    CRC_BYTES,
+    FILE_VERSION,
+    FOOTER_BYTES,
+    LENGTH_BYTES,
+    MAGIC,
+    MAP_MAGIC,
+    MAX_SHORT_DIGITS,
+    NULL_LENGTH,
+    PAYLOAD_HEAD_BYTES,
+    PAYLOAD_VERSION,
+    PLACEHOLDER_LENGTH,
+    RECORD_OVERHEAD,
+    Numbers,
+    decode_zigzag_varints,
+)
+from morrow.engine.format.blobs import encode_descriptors, is_blob_type
+from morrow.engine.format.types import DataField, to_polars_dtype
+from morrow.engine.io.store import FileStore, read_each
+from morrow.engine.polars_versions import import_array
 from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource
 
-VERSION = 1
-FOOTER_BYTES = 5
-MAGIC = bytes.fromhex("cf114e58")
-LENGTH_BYTES = 8
-CRC_BYTES = 4
-RECORD_OVERHEAD = len(MAGIC) + LENGTH_BYTES + CRC_BYTES
-PLACEHOLDER_LENGTH = -2
-MAX_VARINT_BYTES = 10
+PAYLOAD_TAIL_BYTES = 4096
+"""Bytes at the end of a payload that are read to find its index; a longer index takes another read."""
 CHUNK_BYTES = 1 << 26
 """Bytes of values that are read at a time, unless a single value is larger."""
-
-Lengths = npt.NDArray[np.int64]
+MAX_GAP_BYTES = 1 << 14
+"""Maximum bytes between two values that are read together; a separate request takes longer."""
 
 
 def decode_blob(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
     """Yield chunks of about 64 MiB of values."""
-    if len(fields) > 1 or not all(isinstance(each.type, BlobType) for each in fields):
+    if len(fields) > 1 or not all(is_blob_type(each.type) for each in fields):
         raise Unsupported("a blob file with other than one BLOB column", where=source.path)
     lengths = record_lengths(source)
     if not fields:
         yield Chunk(len(lengths), pl.DataFrame())
         return
-    if (lengths == PLACEHOLDER_LENGTH).any():
-        raise Unsupported("a blob file with placeholders", where=source.path)
     sizes = np.maximum(lengths, 0)
     ends = np.cumsum(sizes)
     start = 0
     while start < len(lengths):
         offset = int(ends[start] - sizes[start])
         stop = max(start + 1, int(np.searchsorted(ends, offset + CHUNK_BYTES, side="right")))
-        data = source.store.read_range(source.path, offset, int(ends[stop - 1]) - offset)
-        values = _slice_values(data, sizes[start:stop], source.path)
+        contents = read_records(source.store, source.path, ends[start:stop] - sizes[start:stop], sizes[start:stop])
+        values = decode_values(contents, fields[0].type, source.path)
         yield Chunk(stop - start, pl.DataFrame([values.alias(fields[0].name)]))
         start = stop
 
 
-def record_lengths(source: FileSource) -> Lengths:
+def read_records(store: FileStore, path: str, offsets: Numbers, sizes: Numbers) -> pl.Series:
+    """Return the contents of records, in any order; a size of 0 is null.
+
+    Raises:
+        CorruptFile: the file is truncated, or a magic number, length or checksum is wrong.
+    """
+    stored = make_series(sizes > 0)
+    records, found = read_ranges(store, path, offsets[sizes > 0], sizes[sizes > 0]), make_series(sizes[sizes > 0])
+    _check(records, found, path)
+    return _spread(_slice_contents(records, found), stored)
+
+
+def _slice_contents(records: pl.Series, sizes: pl.Series) -> pl.Series:
+    length = pl.col("size") - RECORD_OVERHEAD
+    frame = pl.DataFrame({"record": records, "size": sizes})
+    return frame.select(pl.col("record").bin.slice(len(MAGIC), length)).to_series()
+
+
+def read_ranges(store: FileStore, path: str, offsets: Numbers, sizes: Numbers) -> pl.Series:
+    """Return the bytes of ranges of a file, in any order; neighbours are read together.
+
+    Raises:
+        CorruptFile: the file is truncated.
+    """
+    if not len(offsets):
+        return pl.Series(dtype=pl.Binary)
+    order = np.lexsort((sizes, offsets))
+    starts, ends = offsets[order], (offsets + sizes)[order]
+    apart = (starts[1:] > ends[:-1] + MAX_GAP_BYTES) | (starts[1:] < ends[:-1])
+    # A run ends where it would be too large, too.
+    apart |= np.diff(starts // CHUNK_BYTES) > 0
+    firsts = np.concatenate([[0], np.flatnonzero(apart) + 1])
+    lasts = np.append(firsts[1:], len(order))
+
+    def read_run(run: tuple[int, int]) -> pl.Series:
+        first, last = run
+        begin, end = int(starts[first]), int(ends[last - 1])
+        data = store.read_range(path, begin, end - begin) if end > begin else b""
+        if len(data) < end - begin:
+            raise CorruptFile(path, f"truncated: {len(data)} of {end - begin} bytes from {begin}")
+        places = np.stack([starts[first:last], ends[first:last]], axis=1).reshape(-1) - begin
+        buffers = [None, pa.py_buffer(places), pa.py_buffer(data)]
+        parts = pa.Array.from_buffers(pa.large_binary(), len(places) - 1, buffers)
+        return pl.Series(pl.from_arrow(parts)).gather_every(2)
+
+    found = pl.concat(list(read_each(store, read_run, list(zip(firsts.tolist(), lasts.tolist())))))
+    return found if (order[1:] > order[:-1]).all() else found.gather(np.argsort(order))
+
+
+def decode_values(contents: pl.Series, kind: t.DataType, where: str) -> pl.Series:
+    """Return the values of a column of this type: the contents of records, or the members of their payloads."""
+    if isinstance(kind, t.BlobType):
+        return contents
+    payloads = contents.drop_nulls()
+
+    def read_payload(number: int) -> tuple[Callable[[int, int], bytes], int]:
+        whole = payloads[number]
+        return lambda start, length: whole[start : start + length], len(whole)
+
+    def slice_members(records: Numbers, starts: Numbers, sizes: Numbers) -> pl.Series:
+        frame = pl.DataFrame({"whole": payloads.gather(records), "start": starts, "size": sizes})
+        return frame.select(pl.col("whole").bin.slice(pl.col("start"), pl.col("size"))).to_series()
+
+    return _build_nested(contents.is_not_null(), kind, read_payload, slice_members, where)
+
+
+def describe_values(store: FileStore, path: str, offsets: Numbers, sizes: Numbers, kind: t.DataType) -> pl.Series:
+    """Return descriptors in place of the values of records of a file; a size of 0 is null.
+
+    Only the indexes of payloads are read.
+    """
+    stored = make_series(sizes > 0)
+    starts, lengths = offsets[sizes > 0] + len(MAGIC), sizes[sizes > 0] - RECORD_OVERHEAD
+    uri = store.url(path)
+    if isinstance(kind, t.BlobType):
+        return _spread(encode_descriptors(uri, starts, lengths), stored)
+
+    def read_payload(number: int) -> tuple[Callable[[int, int], bytes], int]:
+        first, size = int(starts[number]), int(lengths[number])
+        return lambda start, length: store.read_range(path, first + start, length), size
+
+    def describe_members(records: Numbers, members: Numbers, member_sizes: Numbers) -> pl.Series:
+        return encode_descriptors(uri, starts[records] + members, member_sizes)
+
+    return _build_nested(stored, kind, read_payload, describe_members, path)
+
+
+def record_lengths(source: FileSource) -> Numbers:
     """Return the length of each record, -1 for null, -2 for a placeholder; checked against the size of the file.
 
     Raises:
@@ -78,7 +168,7 @@ def record_lengths(source: FileSource) -> Lengths:
     index_size = int.from_bytes(footer[:4], "little", signed=True)
     if len(footer) < FOOTER_BYTES or not 0 <= index_size <= size - FOOTER_BYTES:
         raise CorruptFile(where, f"the index of a blob file of {size} bytes cannot have {index_size}")
-    if footer[4] != VERSION:
+    if footer[4] != FILE_VERSION:
         raise Unsupported(f"version {footer[4]} of blob files", where=where)
     data_size = size - FOOTER_BYTES - index_size
     lengths = np.cumsum(decode_zigzag_varints(source.store.read_range(where, data_size, index_size), where))
@@ -90,34 +180,131 @@ def record_lengths(source: FileSource) -> Lengths:
     return lengths
 
 
-def decode_zigzag_varints(data: bytes, where: str) -> Lengths:
-    """Decode all varints of `data` at once."""
-    octets = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(octets < 0x80)
-    if not octets.size:
-        return np.empty(0, np.int64)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    if not ends.size or ends[-1] != octets.size - 1 or int((ends - starts).max()) >= MAX_VARINT_BYTES:
-        raise CorruptFile(where, "a varint of the blob index is cut off")
-    place = np.arange(octets.size) - np.repeat(starts, ends - starts + 1)
-    groups = (octets & 0x7F).astype(np.uint64) << (place * 7).astype(np.uint64)
-    raw = np.bitwise_or.reduceat(groups, starts)
-    values: Lengths = (raw >> np.uint64(1)).astype(np.int64) ^ -(raw & np.uint64(1)).astype(np.int64)
-    return values
+class _Members:
+    """The members of one payload: where they begin, their sizes (-1: null), and the keys."""
+
+    def __init__(self, read: Callable[[int, int], bytes], size: int, kind: t.DataType, where: str) -> None:
+        is_map = isinstance(kind, t.MapType)
+        index_count = 2 if is_map else 1
+        if size < PAYLOAD_HEAD_BYTES + 4 * index_count:
+            raise CorruptFile(where, f"{size} bytes are too few for a value of {kind}")
+        head = read(0, PAYLOAD_HEAD_BYTES)
+        if head[:4] != (MAP_MAGIC if is_map else ARRAY_MAGIC):
+            raise CorruptFile(where, f"a value of {kind} does not start with its magic number")
+        if head[4] != PAYLOAD_VERSION:
+            raise Unsupported(f"version {head[4]} of {kind} in blob files", where=where)
+        self._where, self._kind = where, kind
+        count = int.from_bytes(head[5:], "little", signed=True)
+        tail = read(max(size - PAYLOAD_TAIL_BYTES, 0), min(size, PAYLOAD_TAIL_BYTES))
+        index_sizes = np.frombuffer(tail[-4 * index_count :], "<i4")
+        total = int(index_sizes.astype(np.int64).sum())
+        data_end = size - 4 * index_count - total
+        self._expect((index_sizes >= 0).all() and data_end >= PAYLOAD_HEAD_BYTES)
+        index = tail[-4 * index_count - total : -4 * index_count]
+        if len(index) < total:
+            index = read(data_end, total)
+        parts = [np.cumsum(decode_zigzag_varints(part, where)) for part in _split(index, index_sizes)]
+        self._expect(all(len(part) == count and (part >= NULL_LENGTH).all() for part in parts))
+        self.sizes = parts[-1]
+        self.key_sizes = parts[0]
+        key_bytes = int(np.maximum(self.key_sizes, 0).sum()) if is_map else 0
+        stored = np.maximum(self.sizes, 0)
+        first = PAYLOAD_HEAD_BYTES + key_bytes
+        self._expect(first + int(stored.sum()) == data_end)
+        self.starts = first + np.cumsum(stored) - stored
+        self.keys = read(PAYLOAD_HEAD_BYTES, key_bytes) if is_map else b""
+
+    def _expect(self, holds: object) -> None:
+        if not holds:
+            raise CorruptFile(self._where, f"the index of a value of {self._kind} holds impossible lengths")
 
 
-def _slice_values(data: bytes, sizes: Lengths, where: str) -> pl.Series:
-    """Return the values of consecutive records; a size of 0 is null."""
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    if len(data) != offsets[-1]:
-        raise CorruptFile(where, f"truncated: {len(data)} of {offsets[-1]} bytes")
-    buffers = [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(data)]
-    records = pl.Series(pl.from_arrow(pa.Array.from_buffers(pa.large_binary(), len(sizes), buffers)))
-    frame = pl.DataFrame({"record": records, "size": sizes})
-    stored = frame.filter(pl.col("size") > 0)
-    _check(stored["record"], stored["size"], where)
-    value = pl.col("record").bin.slice(len(MAGIC), (pl.col("size") - RECORD_OVERHEAD).clip(0))
-    return frame.select(pl.when(pl.col("size") > 0).then(value)).to_series()
+def _split(data: bytes, sizes: npt.NDArray[np.int32]) -> Iterator[bytes]:
+    ends = np.cumsum(sizes).tolist()
+    return (data[end - size : end] for end, size in zip(ends, sizes.tolist()))
+
+
+def _build_nested(
+    stored: pl.Series,
+    kind: t.DataType,
+    read_payload: Callable[[int], tuple[Callable[[int, int], bytes], int]],
+    make_values: Callable[[Numbers, Numbers, Numbers], pl.Series],
+    where: str,
+) -> pl.Series:
+    """Return the lists or maps of payloads.
+
+    Args:
+        stored: whether the row has a payload; other rows are null.
+        read_payload: returns a function that reads a range of a payload, and the payload's size.
+        make_values: returns the members, given the numbers of their payloads, their offsets there and their sizes.
+    """
+    # One call for each payload: it holds large values.
+    members = [_Members(*read_payload(number), kind, where) for number in range(int(stored.sum()))]
+    counts = np.array([len(each.sizes) for each in members], np.int64)
+    none = np.empty(0, np.int64)
+    sizes = np.concatenate([none, *(each.sizes for each in members)])
+    starts = np.concatenate([none, *(each.starts for each in members)])
+    records = np.repeat(np.arange(len(members)), counts)
+    values = _spread(make_values(*(part[sizes >= 0] for part in (records, starts, sizes))), make_series(sizes >= 0))
+    if isinstance(kind, t.MapType):
+        key_sizes = np.concatenate([none, *(each.key_sizes for each in members)])
+        keys = _decode_keys(b"".join(each.keys for each in members), key_sizes, kind.key, where)
+        values = pl.DataFrame({"key": keys, "value": values}).to_struct()
+    lists = pa.LargeListArray.from_arrays(np.concatenate([[0], np.cumsum(counts)]), values.to_arrow())
+    return _spread(pl.Series(pl.from_arrow(lists), dtype=to_polars_dtype(kind)), stored)
+
+
+def _spread(values: pl.Series, stored: pl.Series) -> pl.Series:
+    """Return the values in the rows that are `stored`, and null in the others."""
+    if len(values) == len(stored):
+        return values
+    rows = pl.DataFrame({"number": stored.cast(pl.Int64).cum_sum() - 1, "stored": stored})
+    return values.gather(rows.select(pl.when("stored").then("number")).to_series())
+
+
+def _decode_keys(data: bytes, sizes: Numbers, kind: t.DataType, where: str) -> pl.Series:
+    """Decode the keys of maps, -1 is null.
+
+    Raises:
+        CorruptFile: a key has another size than its type. Unsupported: keys of this type.
+    """
+    ends = np.cumsum(np.maximum(sizes, 0))
+    buffers = [None, pa.py_buffer(np.concatenate([[0], ends]).astype(np.int64)), pa.py_buffer(data)]
+    stored = pl.Series(pl.from_arrow(pa.Array.from_buffers(pa.large_binary(), len(sizes), buffers)))
+    raw = pl.select(pl.when(make_series(sizes >= 0)).then(stored)).to_series()
+    if isinstance(kind, (t.BinaryType, t.VarBinaryType)):
+        return raw
+    if isinstance(kind, (t.CharType, t.VarCharType)):
+        return raw.cast(pl.String)
+    if isinstance(kind, t.DecimalType):
+        return _decode_decimals(raw, kind)
+    if type(kind) not in KEY_NUMBERS:
+        raise Unsupported(f"keys of the type {kind} in blob files", where=where)
+    found = raw.bin.reinterpret(dtype=KEY_NUMBERS[type(kind)])
+    if found.null_count() > raw.null_count():
+        raise CorruptFile(where, f"a key of a map has another size than {kind}")
+    if isinstance(kind, t.TimeType):
+        found = found.cast(pl.Int64) * NANOS_OF_MILLI
+    return found.cast(to_polars_dtype(kind))
+
+
+KEY_NUMBERS: dict[type[t.DataType], Any] = {
+    t.TinyIntType: pl.Int8(),
+    t.SmallIntType: pl.Int16(),
+    t.IntType: pl.Int32(),
+    t.BigIntType: pl.Int64(),
+    t.BooleanType: pl.UInt8(),
+    t.DateType: pl.Int32(),
+    t.TimeType: pl.Int32(),
+}
+NANOS_OF_MILLI = 1_000_000
+
+
+def _decode_decimals(raw: pl.Series, kind: t.DecimalType) -> pl.Series:
+    order: Any = "little" if kind.precision <= MAX_SHORT_DIGITS else "big"
+    numbers = (None if key is None else int.from_bytes(key, order, signed=True) for key in raw)
+    scaled = [None if number is None else Decimal(f"{number}E-{kind.scale}") for number in numbers]
+    return import_array(pa.array(scaled, kind.arrow()), to_polars_dtype(kind))
 
 
 def _check(records: pl.Series, sizes: pl.Series, where: str) -> None:

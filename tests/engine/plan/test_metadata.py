@@ -23,13 +23,9 @@ from morrow.engine.errors import (
     UnsafePath,
     Unsupported,
 )
-from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.types import BlobType
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStatus
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.schema.creation import build_first_schema
-from morrow.engine.structs import replace
 from tests.support.table_factory import TableFactory
 
 
@@ -236,19 +232,3 @@ def test_an_unknown_schema_version_is_not_read(table: TableFactory) -> None:
 
     with pytest.raises(Unsupported, match="schema version 99 is not supported"):
         metadata(table).latest_schema()
-
-
-def test_blobs_are_not_read_as_bytes_where_descriptors_are_asked_for() -> None:
-    def schema(kind: str, value: str) -> TableSchema:
-        return replace(build_first_schema(f"a INT, b {kind}", where="/t"), options={"blob-as-descriptor": value})
-
-    metadata = TableMetadata(LocalStore(), "/t")
-    metadata.options(schema("BYTES", "true"))
-    with pytest.raises(Unsupported, match="'blob-as-descriptor' of a table with BLOB columns"):
-        metadata.options(with_blob(schema("BYTES", "true")))
-    metadata.options(with_blob(schema("BYTES", "false")))
-
-
-def with_blob(schema: TableSchema) -> TableSchema:
-    first, second = schema.fields
-    return replace(schema, fields=(first, replace(second, type=BlobType())))

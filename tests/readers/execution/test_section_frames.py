@@ -259,13 +259,3 @@ def test_files_that_do_not_cover_the_same_rows(tmp_path: Path, pieces: list[tupl
     others = [file(tmp_path, 2, {"a": values}, first=first) for first, values in pieces]
     with pytest.raises(Unsupported, match="row ids"):
         rows(whole, *others)
-
-
-def test_blobs_rewritten_in_parts_are_refused(tmp_path: Path) -> None:
-    whole = file(tmp_path, 1, {"id": [1, 2]})
-    blobs = [
-        file(tmp_path, 2, {"a": ["x", "y"]}, format="blob", row_count=1),
-        file(tmp_path, 3, {"a": ["z"]}, format="blob"),
-    ]
-    with pytest.raises(Unsupported, match="rewritten in parts"):
-        rows(whole, *blobs)

@@ -158,7 +158,7 @@ _NODES: Mapping[type[t.DataType], Callable[[Any, str, str], Any]] = {
     t.FloatType: _make_plain_builder("float"),
     t.DoubleType: _make_plain_builder("double"),
     **dict.fromkeys((t.CharType, t.VarCharType), _make_plain_builder("string")),
-    **dict.fromkeys((t.BinaryType, t.VarBinaryType), _make_plain_builder("bytes")),
+    **dict.fromkeys((t.BinaryType, t.VarBinaryType, t.BlobType), _make_plain_builder("bytes")),
     t.DecimalType: lambda d, *_: _build_logical("bytes", "decimal", precision=d.precision, scale=d.scale),
     t.DateType: lambda *_: _build_logical("int", "date"),
     t.TimeType: _build_time,

@@ -164,6 +164,7 @@ KINDS: Mapping[type[t.DataType], int] = {
     t.DoubleType: DOUBLE,
     t.BinaryType: BINARY,
     t.VarBinaryType: BINARY,
+    t.BlobType: BINARY,
     t.DateType: DATE,
     t.TimeType: INT,
     t.TimestampType: TIMESTAMP,

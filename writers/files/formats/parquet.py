@@ -117,8 +117,6 @@ def has_nanos(type_: t.DataType) -> bool:
 
 
 def _build_field(name: str, type_: t.DataType, field_id: int, at: FieldPlace) -> pa.Field:
-    if isinstance(type_, t.BlobType):
-        raise Unsupported(f"a column of {type_} in Parquet files", where=at.where, hint="use BYTES")
     if isinstance(type_, t.TimeType) and not WRITES_UTC_TIMES:
         raise Unsupported("a column of TIME in Parquet files with pyarrow 22", where=at.where, hint="install another")
     make = _STORED.get(type(type_))
@@ -166,7 +164,7 @@ def _build_variant(type_: Any, _: FieldPlace) -> pa.DataType:
 
 _STORED: Mapping[type[t.DataType], Callable[[Any, FieldPlace], pa.DataType]] = {
     **dict.fromkeys((t.CharType, t.VarCharType), _build_text),
-    **dict.fromkeys((t.BinaryType, t.VarBinaryType), _build_bytes),
+    **dict.fromkeys((t.BinaryType, t.VarBinaryType, t.BlobType), _build_bytes),
     **dict.fromkeys((t.TimestampType, t.LocalZonedTimestampType), _build_timestamp),
     **dict.fromkeys((t.ArrayType, t.VectorType), _build_array),
     t.MapType: _build_map,

@@ -82,10 +82,8 @@ def test_damage_raises_nothing_but_morrow_errors(tmp_path_factory: pytest.TempPa
         assert "f.blob" in str(error)
 
 
-def test_other_versions_placeholders_and_columns_are_unsupported(tmp_path: Path) -> None:
+def test_other_versions_and_columns_are_unsupported(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="version 2"):
         scan([source(tmp_path / "a.blob", blob_file([], version=2))], [PICTURE]).collect()
-    with pytest.raises(Unsupported, match="placeholders"):
-        scan([source(tmp_path / "b.blob", b"\x03\x01\x00\x00\x00\x01")], [PICTURE]).collect()
     with pytest.raises(Unsupported, match="one BLOB column"):
         scan([source(tmp_path / "c.blob", blob_file([]))], [t.DataField(0, "id", t.IntType())]).collect()

@@ -250,12 +250,6 @@ def test_whatever_is_written_is_read_again(data: st.DataObject) -> None:
         assert stored.select(plain).to_pylist() == to_arrow_table(rows, fields).select(plain).to_pylist()
 
 
-def test_types_that_java_does_not_write_are_refused(tmp_path: Path) -> None:
-    table = target(tmp_path, [t.DataField(0, "c", t.BlobType())])
-    with pytest.raises(Unsupported, match="in Parquet files is not supported"):
-        write(table, frame(table, (None,)))
-
-
 def test_unknown_codecs_are_refused(tmp_path: Path) -> None:
     table = target(tmp_path, "c INT", options={"file.compression": "rar"})
     with pytest.raises(Unsupported, match="the codec 'rar' in Parquet files"):

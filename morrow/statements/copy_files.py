@@ -101,9 +101,9 @@ class FileReader:
         names = [f"c{at}" for at in range(len(self.fields))]
         form = {"delim": (FIELD_DELIMITER, ","), "quote": (QUOTE, '"'), "escape": (ESCAPE, "\\")}
         options = {key: quote_text(get_option(self.format, *given)) for key, given in form.items()}
-        options["header"] = str(is_true(self.format, SKIP_HEADER))
         options["columns"] = "{" + ", ".join(f"{name}: 'VARCHAR'" for name in names) + "}"
         given = ", ".join(f"{key} = {value}" for key, value in options.items())
+        given += f", header = {is_true(self.format, SKIP_HEADER)}"
         with closing(duckdb.connect()) as connection:
             found = connection.sql(f"FROM read_csv({quote_text(escape_pattern(path))}, {given}, {CSV_SETTINGS})")
             for batch in open_stream(found, READ_ROWS):

@@ -65,6 +65,8 @@ FILE_PATH, ROW_INDEX = "__paimon_file_path", "__paimon_row_index"
 """Paimon's names of the hidden columns that locate a row: its file, and its position in the file."""
 ROW_PARTITION, ROW_BUCKET = "__paimon_partition", "__paimon_bucket"
 """Paimon's names of the hidden columns of a row's partition, a struct of its keys, and of its bucket."""
+SCORE = "__paimon_search_score"
+"""Paimon's name of the column with the score of a row that a search found."""
 
 # Columns that are added to manifest entries:
 EXTRA, INDEX, PATH, KEEP = reserve_name("extra"), reserve_name("index"), reserve_name("path"), reserve_name("keep")

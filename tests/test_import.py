@@ -74,7 +74,7 @@ def test_a_read_without_partitions_needs_none_of_arrows_functions(tmp_path: Path
 
 def test_public_names() -> None:
     functions = {"clear_caches", "open", "open_catalog", "read", "scan", "sql", "use_cache_folder"}
-    assert set(morrow.__all__) == {"Catalog", "MorrowError", "Scan", "Table", "errors"} | functions
+    assert set(morrow.__all__) == {"Blob", "Catalog", "MorrowError", "Scan", "Table", "errors"} | functions
     assert all(getattr(morrow, name) is not None for name in morrow.__all__)
     assert morrow.errors is errors
     assert morrow.MorrowError is errors.MorrowError

@@ -59,6 +59,8 @@ QUOTES = ("'", '"')
 FIRST_ROW = "first-row"
 """The merge engine that does not support changelogs by full compaction."""
 MERGE_ENGINES = ("deduplicate", "partial-update", "aggregation", FIRST_ROW)
+BLOB_ENGINES = ("deduplicate", "partial-update", FIRST_ROW)
+"""Merge engines of tables with a primary key that may have BLOB columns."""
 MERGE_ENGINE_PLUGINS = "morrow.merge_engines"
 """The entry points by which other packages add merge engines."""
 AGGREGATE_FUNCTION_PLUGINS = "morrow.aggregate_functions"

@@ -47,7 +47,7 @@ from morrow.engine.merge.engines import check_merge
 from morrow.engine.merge.spec import check_new_field_names, split_names
 from morrow.engine.names import KEY_PREFIX
 from morrow.engine.options import Options, TableOptions, parse_options
-from morrow.engine.options.declarations import FIELDS, AnyOption, ChangelogProducer, parse_names
+from morrow.engine.options.declarations import BLOB_ENGINES, FIELDS, AnyOption, ChangelogProducer, parse_names
 from morrow.engine.options.declared import scans
 from morrow.engine.options.declared.features import (
     BLOB_DESCRIPTOR_FIELD,
@@ -553,10 +553,6 @@ def check_row_tracking(proposal: Proposal) -> None:
         proposal.require(not clustered, f"{DATA_EVOLUTION_ENABLED} does not go with {CLUSTERING_INCREMENTAL}")
 
 
-MANAGED_ENGINES = ("deduplicate", "partial-update", "first-row")
-"""Merge engines of tables with a primary key that may have BLOB columns."""
-
-
 def check_blob_columns(proposal: Proposal) -> None:
     """Check BLOB columns.
 
@@ -588,7 +584,7 @@ def check_blob_columns(proposal: Proposal) -> None:
     if managed:
         engine, producer = given.get(MERGE_ENGINE), given.get(CHANGELOG_PRODUCER)
         proposal.require(
-            engine in MANAGED_ENGINES, f"the BLOB column {managed[0]!r} does not go with {MERGE_ENGINE} = {engine}"
+            engine in BLOB_ENGINES, f"the BLOB column {managed[0]!r} does not go with {MERGE_ENGINE} = {engine}"
         )
         proposal.require(
             producer is ChangelogProducer.NONE,

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from morrow.engine.plugins import require_extra
-from morrow.scans.splits import Split
 
 if TYPE_CHECKING:
-    pass
+    from morrow.scans.splits import Split
 
 
 def to_ray(splits: Sequence[Split], schema: pa.Schema, **options: Any) -> Any:

@@ -350,7 +350,8 @@ class Divisible(Rows):
         plan: ScanPlan = self.plan
         if buckets is None:
             return plan
-        wanted = {check_instance(bucket, int, "each of buckets") for bucket in buckets}
+        given = check_instance(buckets, Collection, "buckets")
+        wanted = {check_instance(bucket, int, "each of buckets") for bucket in given}
 
         def select(part: ScanPlan) -> ScanPlan:
             fallback = None if part.fallback is None else select(part.fallback)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,9 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from morrow.engine.arguments import check_instance
 from morrow.engine.errors import InvalidArgument
-from morrow.scans.splits import Split
+
+if TYPE_CHECKING:
+    from morrow.scans.splits import Split
 
 
 class TorchRows(IterableDataset):  # type: ignore[misc]  # PyTorch is not there when types are checked

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.names import SCORE
 from morrow.engine.options.declarations import parse_whole
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
@@ -42,13 +43,13 @@ def search_rows(
     scan = make_scan(metadata, filter=filter, travel=travel)
     wanted = tuple(field.name for field in scan.fields) if columns is None else check_columns(columns)
     read = scan.narrowed(tuple(dict.fromkeys((*wanted, column))))
-    if vector_search.SCORE in wanted:
-        raise InvalidArgument(f"{scan.title}: the column {vector_search.SCORE!r} has the name of the score; rename it")
+    if SCORE in wanted:
+        raise InvalidArgument(f"{scan.title}: the column {SCORE!r} has the name of the score; rename it")
     field = next(each for each in read.fields if each.name == column)
     vector = vector_search.check_query(query, field)
     batches = read.to_batches(max(MAX_BATCH_BYTES // (8 * len(vector)), 1))
     found = vector_search.find_nearest(batches, read.schema, field, vector, limit, name)
-    return found.select([*wanted, vector_search.SCORE])
+    return found.select([*wanted, SCORE])
 
 
 def search_table(

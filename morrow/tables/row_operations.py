@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from morrow.engine.arguments import check_instance
+from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
@@ -403,6 +405,9 @@ class RowOperations(Rewriting):
         """
         from morrow.tables.ray_sink import iterate_tables, write_by_tasks
 
+        check_instance(overwrite, bool, "overwrite")
+        if not hasattr(dataset, "iter_batches"):
+            raise InvalidArgument(f"a {type(dataset).__name__} is not a Ray dataset; append takes other rows")
         if overwrite:
             return self.overwrite(iterate_tables(dataset))
         if self._metadata.latest_schema().primary_keys:

@@ -46,7 +46,6 @@ from morrow.engine.plan.scan_plan import DataFile, ScanPlan, ScanRequest, Sectio
 from morrow.engine.polars_versions import register_source
 from morrow.engine.structs import replace
 from morrow.readers.files.file_frames import collect_batches, make_source, scan_files
-from morrow.readers.files.formats import blob as records
 from morrow.readers.files.source import check_rows, translate_errors
 
 REFERENCE = np.dtype([("file", "<u4"), ("offset", "<i8"), ("size", "<i8")])
@@ -123,6 +122,8 @@ def _find_references(
     plan: ScanPlan, files: Sequence[DataFile], first: int, rows: int, store: FileStore
 ) -> np.ndarray[tuple[int], np.dtype[np.void]]:
     """Return the newest value of each row that is no placeholder; a size of 0 or less is null."""
+    from morrow.readers.files.formats import blob as records
+
     found = np.zeros(rows, REFERENCE)
     found["size"] = PLACEHOLDER_LENGTH
     numbers = {path: number for number, path in enumerate(plan.blob_files)}
@@ -234,6 +235,8 @@ def _resolve_column(plan: ScanPlan, field: DataField, column: pl.Series, store: 
 
 
 def _resolve_records(plan: ScanPlan, field: DataField, column: pl.Series, store: FileStore) -> pl.Series:
+    from morrow.readers.files.formats import blob as records
+
     references, paths = _decode_references(column), plan.blob_files
 
     def resolve(number: int, rows: Numbers) -> pl.Series:
@@ -291,6 +294,8 @@ def _read_descriptors(places: BlobPlaces, uri: str, offsets: Numbers, lengths: N
     Raises:
         UnsafePath, FileMissing, StorageError. CorruptFile: the file ends before a range.
     """
+    from morrow.readers.files.formats import blob as records
+
     store, path = places.locate(uri)
     if (lengths < 0).any():
         size = store.size(path)
@@ -383,6 +388,8 @@ def _read_descriptions(
     plan: ScanPlan, section: Section, field: DataField, files: Sequence[DataFile], rows: Numbers, store: FileStore
 ) -> pl.Series:
     """Return the stored references of some rows of a section as descriptors or views."""
+    from morrow.readers.files.formats import blob as records
+
     first, count = find_row_range(section)
     if is_in_blob_files(plan, field):
         found = _find_references(plan, [file for file in files if file.format == BLOB], first, count, store)[rows]

@@ -24,10 +24,9 @@ import pyarrow as pa
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.arrow_buffers import read_validity
 from morrow.engine.format.types import VECTOR_ELEMENT_TYPES, ArrayType, DataField, VectorType
+from morrow.engine.names import SCORE
 from morrow.engine.units import format_count
 
-SCORE = "__paimon_search_score"
-"""Paimon's name of the column with the score of a row."""
 DEFAULT_METRIC = "l2"
 MAX_BLOCK_BYTES = 1 << 18
 """Maximum size of a block of vectors in 64-bit floats. Larger blocks do not fit the second cache of a processor."""

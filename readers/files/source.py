@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from copy import copy
 from functools import partial
 from itertools import accumulate, chain
 from queue import Full, Queue
@@ -127,7 +126,8 @@ def _own(error: MorrowError) -> MorrowError:
     message = str(error.args[0]) if error.args else ""
     if IN_EXPRESSION not in message:
         return error
-    told = copy(error)
+    told = type(error).__new__(type(error))
+    told.__dict__.update(error.__dict__)
     told.args = (message.partition(IN_EXPRESSION)[0].rstrip(), *error.args[1:])
     return told
 

@@ -28,6 +28,7 @@ NEED_SPARK = re.compile(
     r"|.*WITH SCHEMA EVOLUTION|ANALYZE TABLES|.*REPLACE WHERE day >="
     r"|.*'s3.secret-key'|UPDATE orders SET amount = 1$|.*\(town = 'lyon'\)$"
     r"|DESCRIBE .*PARTITION|SHOW TABLE EXTENDED LIKE"
+    r"|.*DEFAULT (ARRAY|MAP|STRUCT|named_struct)|.*SET DEFAULT|INSERT INTO orders \(day, id\) VALUES"
     r"|.*__paimon_|DELETE FROM orders WHERE amount > 1|SELECT \* FROM d$|.*n INT DEFAULT 1"
 )
 """Statements of the guide that need a Spark session or dialect, and statements that are refused without one."""

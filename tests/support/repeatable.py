@@ -33,6 +33,6 @@ def repeatable(path: str) -> Iterator[None]:
         patch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=chance.getrandbits(128), version=4))
         patch.setattr(time, "time_ns", lambda: moment)
         patch.setattr(time, "time", lambda: moment / NANOS_PER_SECOND)
-        patch.setattr(data_files, "_read_local_clock", lambda: moment * 1000 // NANOS_PER_SECOND)
+        patch.setattr(data_files, "read_local_clock", lambda: moment * 1000 // NANOS_PER_SECOND)
         patch.setattr(Tally, "properties", lambda tally: {**measured(tally), DURATION: "0"})
         yield

@@ -81,13 +81,12 @@ VALUE = {"value": b"\x0c\x05", "metadata": b"\x01\x00\x00"}
 @pytest.mark.parametrize(
     ("write", "fields", "value", "told"),
     [
-        (write_shredded, VARIANT, VALUE, "a shredded VARIANT in the column 'v'"),
         (write_encrypted, TEXTS, "a", "an encrypted file"),
         (partial(write_encrypted, plain_footer=True), TEXTS, "a", "an encrypted file"),
         (write_bytes_as_text, TEXTS, "a", "text that is not UTF-8"),
         (write_without_a_column, TEXTS, "a", "a file without the column 'v'"),
     ],
-    ids=["shredded", "encrypted", "an encrypted column", "bytes as text", "a column less"],
+    ids=["encrypted", "an encrypted column", "bytes as text", "a column less"],
 )
 def test_sound_files_that_are_not_read(
     write: Write, fields: Any, value: Any, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

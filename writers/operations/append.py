@@ -167,7 +167,7 @@ def make_upsert(target: WriteTarget, data: object, key: Sequence[str], set: Sequ
         if name not in source.column_names:
             raise ColumnNotFound(f"{target.where}: upsert by {name!r}: the rows have {', '.join(source.column_names)}")
     numbers = pl.DataFrame({str(i): import_array(source.column(name)) for i, name in enumerate(key)})
-    alone = pl.any_horizontal(pl.col(numbers.columns).is_null()) | pl.struct(numbers.columns).is_last_distinct()
+    alone = pl.any_horizontal(pl.all().is_null()) | pl.struct(pl.all()).is_last_distinct()
     last = numbers.with_row_index("row").filter(alone)["row"]
     merge = Merge(target, source.take(last.to_arrow()), key)
     changed = [name for name in (source.column_names if set is None else set) if name not in key]

@@ -119,8 +119,8 @@ def _make_table(place: Place, question: Question, name: str, make: Callable[...,
 def _complete_properties(place: Place, question: Question) -> dict[str, str]:
     """Return the properties of a new table. USING a format of files makes a format table, if the catalog keeps them.
 
-    `saveAsTable` passes the session's default format if its caller names none, so that CREATE TABLE AS makes a Paimon
-    table of this format.
+    `saveAsTable` and `toTable` of streams pass the session's default format if their caller names none, so that CREATE
+    TABLE AS makes a Paimon table of this format, too.
     """
     properties: dict[str, str] = question["properties"]
     provider = properties.get("provider", "").lower()

@@ -166,7 +166,15 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
 
     public Table createTable(Identifier table, Column[] columns, Transform[] partitions, Map properties)
             throws TableAlreadyExistsException, NoSuchNamespaceException {
-        return made(Questions.creation(named("create table", table), columns, partitions, properties), table);
+        Map question = Questions.creation(named("create table", table), columns, partitions, properties);
+        // toTable passes the session's default format if its caller names none, as saveAsTable does.
+        StackTraceElement[] callers = Thread.currentThread().getStackTrace();
+        for (int at = 0; at < callers.length; at++) {
+            if (callers[at].getClassName().endsWith(".DataStreamWriter")) {
+                question.put("how", "stream");
+            }
+        }
+        return made(question, table);
     }
 
     private MorrowTable made(Map question, Identifier table) throws TableAlreadyExistsException, NoSuchNamespaceException {

@@ -18,7 +18,6 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, Unsupported
-from morrow.engine.format.parquet_metadata import TAIL_BYTES
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import (
     DataField,
@@ -231,6 +230,8 @@ def _read_key_bounds(source: FileSource, name: str) -> list[KeyBounds] | None:
 def _read_footer(source: FileSource) -> pq.FileMetaData:
     """Return the footer, by one request if the store is remote and the size of the file is known."""
     import pyarrow.parquet as pq
+
+    from morrow.engine.format.parquet_metadata import TAIL_BYTES
 
     if source.store.is_local or not source.size:
         with source.store.open(source.path) as stream:

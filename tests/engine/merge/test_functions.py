@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.types import parse_atomic
 from morrow.engine.merge.functions import BUILT_IN
@@ -164,16 +164,6 @@ def test_the_time_of_a_map_is_the_last_member_of_its_rows_unless_named() -> None
 def test_options_that_do_not_fit(function: str, kind: str | t.DataType, options: dict[str, str], problem: str) -> None:
     with pytest.raises(InvalidArgument, match=f"^/t: .*{problem}"):
         call(function, kind, **options)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"), [("nested_key_null_strategy", "ignore"), ("nested_sequence_field", "day")]
-)
-def test_options_of_later_versions_that_change_rows(option: str, value: str) -> None:
-    with pytest.raises(
-        Unsupported, match=f"the option 'fields.v.{option.replace('_', '-')}' is not supported; it changes"
-    ):
-        call("nested_update", ROWS, nested_key="id", **{option: value})
 
 
 @pytest.mark.parametrize(

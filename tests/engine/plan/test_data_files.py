@@ -90,7 +90,7 @@ def test_the_format_is_the_ending_of_the_name(tmp_path: Path, name: str, format:
     assert [file.format for file in files(table)] == [format]
 
 
-@pytest.mark.parametrize("name", ["data-1.lance", "data-1", "data-1.gz", "parquet"])
+@pytest.mark.parametrize("name", ["data-1.unheard", "data-1", "data-1.gz", "parquet"])
 def test_a_format_that_is_not_known(tmp_path: Path, name: str) -> None:
     table = make(tmp_path)
     add(table)

@@ -131,7 +131,7 @@ def test_values_of_all_types_filtered(sql: Sql, spark: SparkSession, ansi: str) 
         sql(f"INSERT INTO pm.db.all VALUES ({', '.join(values.values())})")
         same = [f"{column.split()[0]} = {value}" for column, value in list(values.items())[:-2]]
         assert len(sql(f"SELECT * FROM pm.db.all WHERE {' AND '.join(same)}")) == 1
-        assert sql("SELECT s.a, s.l[0], m['k'], c FROM pm.db.all WHERE s.a = 1") == [(1, "q", 1, "ab")]
+        assert sql("SELECT s.a, s.l[0], m['k'], c FROM pm.db.all WHERE s.a = 1") == [(1, "q", 1, "ab   ")]
         assert sql("SELECT CAST(tn AS STRING) FROM pm.db.all") == [("2024-03-10 02:30:00",)]
         with pytest.raises(Exception, match="EXCEED_LIMIT_LENGTH"):
             sql("INSERT INTO pm.db.all (c) VALUES ('toolong')")

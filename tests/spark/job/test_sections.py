@@ -12,10 +12,10 @@ import pytest
 
 import morrow
 from morrow.engine.plan.scan_plan import ScanPlan, Section
-from morrow.readers.execution import execute
+from morrow.readers.execution import execute, section_pieces
+from morrow.readers.execution.section_pieces import cut_section, pack_units
 from morrow.scans.table_scan import Scan
-from morrow.spark.job import sections
-from morrow.spark.job.sections import ScanJob, compute_weight, cut, pack_units, spread_units
+from morrow.spark.job.sections import ScanJob, spread_units
 from tests.support.table_factory import TableFactory
 
 KEYS: dict[str, list[Any]] = {
@@ -28,13 +28,13 @@ KEYS: dict[str, list[Any]] = {
 
 @pytest.fixture(autouse=True)
 def worth_cutting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sections, "MIN_CUT_ROWS", 1)
+    monkeypatch.setattr(section_pieces, "MIN_CUT_ROWS", 1)
 
 
 def pieces_of(scan: Scan, most: int = 4) -> tuple[list[Section], list[ScanPlan]]:
     """Cut the only section into pieces, and plan the pieces as tasks do."""
     (section,) = scan.plan.sections
-    pieces = list(cut(scan.plan, section, scan.store, max(compute_weight(section) // most, 1)))
+    pieces = list(cut_section(scan.plan, section, scan.store, most))
     job = ScanJob.of(scan.plan, scan.store)
     return pieces, [plan for unit in job.units(pieces) for plan in job.plans_of([unit])]
 

@@ -100,10 +100,11 @@ def test_a_folder_of_parquet_files_is_cloned(spark: SparkSession, tmp_path: Path
     for wrong, problem in (
         ({}, "deletes its origin is not supported; files are copied: delete_origin => false"),
         ({"delete_origin": False, "parallelism": 3}, "with parallelism"),
-        ({"delete_origin": False, "source_type": "hive"}, "no Hive metastore"),
     ):
         with pytest.raises(Unsupported, match=problem):
             call(spark, "migrate_table", warehouse=tmp_path, **{**migrated, **wrong})
+    with pytest.raises(InvalidArgument, match="the source is database\\.table of"):
+        call(spark, "migrate_table", warehouse=tmp_path, **{**migrated, "source_type": "hive"})
     options = {"options": "file.format=orc", "options_map": {"bucket": "-1"}}
     assert called(spark, "migrate_table", tmp_path, **migrated, **options, delete_origin=False) == DONE
     made = morrow.Catalog(tmp_path).table("db.new")
@@ -126,7 +127,7 @@ def test_tables_of_spark_are_migrated(spark: SparkSession, tmp_path: Path) -> No
         assert called(spark, "migrate_table", tmp_path, **hive, **kept) == DONE
         table = morrow.Catalog(tmp_path).table("db.one")
         assert (dict(table.options), table.comment) == ({"bucket": "-1", "file.format": "avro"}, "old")
-        assert rows_of(table, filter="p = 1") == [{"id": "1", "p": 1}]
+        assert rows_of(table, filter="p = 1") == [("1", 1)]
         assert spark.table("one").count() == 0  # its rows have moved, as in Paimon
         spark.sql("INSERT INTO one VALUES ('3', 1)")
         file = {"source_type": "hive", "source_table": "default.one", "target_table": "db.one"}

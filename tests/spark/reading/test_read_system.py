@@ -112,5 +112,5 @@ def test_every_member_of_a_plan_is_known_to_the_rule() -> None:
     """For a new member, make sure that Spark's own scan respects it or is not used."""
     assert {member.name for member in msgspec.structs.fields(ScanPlan)} == {
         *("table", "schema", "columns", "filter", "sections", "snapshot", "merge", "limit", "steps", "fallback"),
-        *("file_fields", "file_options", "root", "roots", "branch", "of_changes"),
+        *("file_fields", "file_options", "root", "roots", "allowed_roots", "branch", "of_changes"),
     }

@@ -131,7 +131,6 @@ def test_rows_of_a_table_by_its_location_are_changed(session: SparkSession, tmp_
             "ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
             "INSERT INTO made REPLACE WHERE id = 1 VALUES (1, 'a', 1)",
             "ALTER TABLE made ADD PARTITION (x = 5)",
-            "DELETE FROM first WHERE id = 1",
             "UPDATE first SET v = 'x'",
             "TRUNCATE TABLE first",
             f"CREATE TABLE other (id BIGINT, c CHAR(2)) USING morrow LOCATION '{tmp_path}/other'",

@@ -144,7 +144,7 @@ def test_files_are_removed_with_what_goes_with_them(tmp_path: Path) -> None:
     assert stored(tmp_path) == {second.file_name, second.file_name + ".index"}
 
 
-@pytest.mark.parametrize("format_", ["json", "csv", "text", "lance"])
+@pytest.mark.parametrize("format_", ["json", "csv", "text", "unheard"])
 def test_other_formats_are_refused(format_: str, tmp_path: Path) -> None:
     table = target(tmp_path, "id INT", options={"file.format": format_})
     with pytest.raises(Unsupported, match=f"writing files of the format '{format_}'"):

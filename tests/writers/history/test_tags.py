@@ -94,7 +94,7 @@ def test_of_two_at_once_one_makes_the_tag(tmp_path: Path) -> None:
     assert tags(metadata) == {"v1": 1}
 
 
-@pytest.mark.parametrize("name", ["", " ", "123", "a/b", "..", "success-file"])
+@pytest.mark.parametrize("name", ["", " ", "a/b", "..", "success-file"])
 def test_a_name_that_no_tag_can_have(metadata: TableMetadata, name: str) -> None:
     with pytest.raises(InvalidArgument, match="cannot be called"):
         create_tag(metadata, name)

@@ -201,5 +201,5 @@ def test_calls_that_make_no_sense(people: FileSource) -> None:
         scan([people, orc], [ID])
     with pytest.raises(InvalidArgument, match="need their row counts"):
         scan([people, source(Path(people.path))], [ID], position="at")
-    with pytest.raises(Unsupported, match="lance"):
-        scan([FileSource(people.store, people.path, 0, -1, "lance")], [ID])
+    with pytest.raises(Unsupported, match="unheard"):
+        scan([FileSource(people.store, people.path, 0, -1, "unheard")], [ID])

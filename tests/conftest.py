@@ -32,8 +32,8 @@ if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
     os.environ.setdefault("SLURM_CPUS_ON_NODE", "1")
 MARK_THEIR_OWN = ("tests/test_golden.py",)
 """Files that mark their slow tests themselves."""
-ONLY_LONG = ("tests/spark/test_cluster.py",)
-"""Files that run in `make test-long` alone: a cluster of JVMs takes a minute to start."""
+ONLY_LONG = ("tests/spark/test_cluster.py", "tests/interop/test_spark.py", "tests/test_site.py")
+"""Files that run in `make test-long` alone: each takes 20 to 70 CPU seconds, most of them to start."""
 SPARK_WITHOUT_FIXTURE = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "pipeline"))
 """Tests that start Spark drivers of their own."""
 

@@ -257,7 +257,7 @@ def _encode_nested(array: pa.Array, names: dict[str, int]) -> pa.Array:
 
 
 def build_variants(value: pa.Array, metadata: pa.Array) -> pa.Array:
-    """Return a column of variants from values and metadata; null where the value is null."""
+    """Return a column of variants from values and metadata; null if the value is null."""
     nulls = value.is_null() if value.null_count else None
     members = [each.fill_null(b"").cast(pa.binary()) for each in (value, metadata)]
     return pa.StructArray.from_arrays(members, fields=list(VariantType().arrow()), mask=nulls)

@@ -85,7 +85,7 @@ def _apply_blob_directive(
 
 
 def to_blob_type(kind: DataType, where: str) -> DataType:
-    """Return the type with blobs in place of bytes: of a column, or of the members of an ARRAY or MAP.
+    """Return the type with blobs instead of bytes: of a column, or of the members of an ARRAY or MAP.
 
     Raises:
         InvalidArgument: another type.

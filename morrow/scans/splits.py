@@ -57,7 +57,7 @@ class Split(Rows):
     ) -> None:
         self._plans, self._store, self._stored, self._title = tuple(plans), store, fields, title
         self._paths = paths
-        """The members of ROW columns that are returned in place of the columns that are read; empty: the columns."""
+        """The members of ROW columns that are returned instead of the columns that are read; empty: the columns."""
 
     @property
     def fields(self) -> tuple[DataField, ...]:

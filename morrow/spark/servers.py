@@ -36,7 +36,7 @@ def open_session(warehouse: Catalog, name: str, conf: Mapping[str, str]) -> Spar
 def start_thrift_server(spark: SparkSession, host: str = HOST, port: int = PORT) -> ThriftServer:
     """Start Spark's Thrift server, whose clients use the session: its catalogs, views and settings.
 
-    There is no password: whoever reaches the port runs statements with the rights of this process.
+    There is no password: everyone who reaches the port runs statements with the rights of this process.
 
     Args:
         host, port: the address to listen at, by default this machine alone.

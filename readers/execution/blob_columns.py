@@ -77,7 +77,7 @@ def to_stored_dtype(plan: ScanPlan, field: DataField) -> pl.DataType:
 
 
 def gives_descriptors(plan: ScanPlan) -> bool:
-    """Return whether the plan's rows have descriptors in place of blobs."""
+    """Return whether the plan's rows have descriptors instead of blobs."""
     return Options(plan.file_options).get(BLOB_AS_DESCRIPTOR)
 
 
@@ -416,7 +416,7 @@ def is_dedicated(file: DataFile) -> bool:
 
 
 def ask_descriptors(plan: ScanPlan) -> ScanPlan:
-    """Return the plan with descriptors in place of blobs."""
+    """Return the plan with descriptors instead of blobs."""
     fallback = None if plan.fallback is None else ask_descriptors(plan.fallback)
     return replace(plan, file_options={**plan.file_options, BLOB_AS_DESCRIPTOR.key: "true"}, fallback=fallback)
 

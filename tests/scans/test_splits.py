@@ -1,4 +1,4 @@
-"""Splits of scans: their rows together are the rows of the scan, wherever they are read."""
+"""Splits of scans: their rows together are the rows of the scan, in any process."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class RowChanges:
         match.
 
         With `columns`, tracked rows have ``_ROW_ID`` and ``_SEQUENCE_NUMBER``, too. BLOB columns other than those that
-        are `read` (None: all) have descriptors in place of values.
+        are `read` (None: all) have descriptors instead of values.
         """
         target = self._target
         tracked = tuple(field.name for field in list_tracked_fields(target.schema, target.options))

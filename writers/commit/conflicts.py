@@ -268,7 +268,7 @@ def _find_overlap(target: WriteTarget, living: pl.DataFrame) -> tuple[dict[str, 
 def check_columns(
     target: WriteTarget, latest: Snapshot, planned_on: int, added: Iterable[tuple[bytes, DataFileMeta]]
 ) -> None:
-    """Check that nobody has written the same columns of the same rows since the snapshot `planned_on`, as Java does.
+    """Check that no other commit wrote the same columns of the same rows after snapshot `planned_on`, as Java does.
 
     Args:
         added: partitions with files of columns of older rows.

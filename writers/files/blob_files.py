@@ -238,7 +238,7 @@ class PackWriter:
         self._open: dict[str, RollingRecords] = {}
 
     def externalize(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows with descriptors in place of values; retractions have none.
+        """Return the rows with descriptors instead of values; retractions have none.
 
         Raises: as `ValueCopier.open`.
         """

@@ -2,7 +2,7 @@
 
 The new rows are written to a branch whose only schema is the replacing one. Publishing commits one OVERWRITE snapshot
 with the files of the branch, which all branches share, then the schema. The snapshot is the moment of the replacement:
-before it, readers see the old table. It holds the schema as a property, so that whoever reads it next creates the
+before it, readers see the old table. It holds the schema as a property, so that the next reader creates the
 schema if the writer was killed in between (`find_newest_snapshot`). Snapshots, tags and files of the old table stay.
 
 Columns get new ids, so that no file of the old table is read as one of the new table.

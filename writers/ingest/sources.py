@@ -223,7 +223,7 @@ def build_column(kind: t.DataType | None, values: Any) -> Any:
 
 
 def _register_blobs(kind: t.DataType, value: Any) -> Any:
-    """Return a value of a BLOB column with descriptors in place of paths, streams and blobs."""
+    """Return a value of a BLOB column with descriptors instead of paths, streams and blobs."""
     if isinstance(kind, t.ArrayType) and isinstance(value, (list, tuple)):
         return [_register_blobs(kind.element, each) for each in value]
     if isinstance(kind, t.MapType) and isinstance(value, Mapping):

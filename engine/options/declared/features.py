@@ -29,7 +29,7 @@ BLOB_FIELD = declare_honoured(
     "blob-field", NAMES, (), "Makes BYTES columns BLOBs when a table is created", immutable=True
 )
 BLOB_AS_DESCRIPTOR = declare_honoured(
-    "blob-as-descriptor", BOOL, False, "Gives descriptors of blobs in place of their bytes"
+    "blob-as-descriptor", BOOL, False, "Gives descriptors of blobs instead of their bytes"
 )
 BLOB_DESCRIPTOR_FIELD = declare_honoured(
     "blob-descriptor-field",
@@ -72,10 +72,10 @@ BLOB_COPY_BUFFER_SIZE = declare_idle(
 )
 BLOB_COMPACTION_ENABLED = declare_idle(NO_BLOBS, "blob-compaction.enabled", BOOL, False, "Compacts blob files")
 BLOB_WRITE_NULL_ON_MISSING_FILE = declare_honoured(
-    "blob-write-null-on-missing-file", BOOL, False, "Writes null where a blob is missing"
+    "blob-write-null-on-missing-file", BOOL, False, "Writes null if a blob is missing"
 )
 BLOB_WRITE_NULL_ON_FETCH_FAILURE = declare_honoured(
-    "blob-write-null-on-fetch-failure", BOOL, False, "Writes null where a blob cannot be had"
+    "blob-write-null-on-fetch-failure", BOOL, False, "Writes null if a blob cannot be read"
 )
 DATA_EVOLUTION_REASSIGN_SKIP_CONTIGUOUS_ROW_COUNT = declare_idle(
     "Morrow does not give new row ids",

@@ -97,7 +97,7 @@ def read_ranges(store: FileStore, path: str, offsets: Numbers, sizes: Numbers) -
     order = np.lexsort((sizes, offsets))
     starts, ends = offsets[order], (offsets + sizes)[order]
     apart = (starts[1:] > ends[:-1] + MAX_GAP_BYTES) | (starts[1:] < ends[:-1])
-    # A run ends where it would be too large, too.
+    # A run also ends before it would be too large.
     apart |= np.diff(starts // CHUNK_BYTES) > 0
     firsts = np.concatenate([[0], np.flatnonzero(apart) + 1])
     lasts = np.append(firsts[1:], len(order))
@@ -135,7 +135,7 @@ def decode_values(contents: pl.Series, kind: t.DataType, where: str) -> pl.Serie
 
 
 def describe_values(store: FileStore, path: str, offsets: Numbers, sizes: Numbers, kind: t.DataType) -> pl.Series:
-    """Return descriptors in place of the values of records of a file; a size of 0 is null.
+    """Return descriptors instead of the values of records of a file; a size of 0 is null.
 
     Only the indexes of payloads are read.
     """
@@ -181,7 +181,7 @@ def record_lengths(source: FileSource) -> Numbers:
 
 
 class _Members:
-    """The members of one payload: where they begin, their sizes (-1: null), and the keys."""
+    """The members of one payload: their offsets, their sizes (-1: null), and the keys."""
 
     def __init__(self, read: Callable[[int, int], bytes], size: int, kind: t.DataType, where: str) -> None:
         is_map = isinstance(kind, t.MapType)

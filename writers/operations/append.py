@@ -16,7 +16,7 @@ import pyarrow as pa
 from morrow.engine.arguments import check_texts
 from morrow.engine.errors import AlreadyExists, ColumnNotFound, CommitConflict, InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.names import SOURCE, col
+from morrow.engine.names import SOURCE, col, cols
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.polars_versions import export_frame, import_array
 from morrow.engine.schema.columns import read_columns
@@ -167,7 +167,8 @@ def make_upsert(target: WriteTarget, data: object, key: Sequence[str], set: Sequ
         if name not in source.column_names:
             raise ColumnNotFound(f"{target.where}: upsert by {name!r}: the rows have {', '.join(source.column_names)}")
     numbers = pl.DataFrame({str(i): import_array(source.column(name)) for i, name in enumerate(key)})
-    alone = pl.any_horizontal(pl.all().is_null()) | pl.struct(pl.all()).is_last_distinct()
+    keys = cols(numbers.columns)
+    alone = pl.any_horizontal(each.is_null() for each in keys) | pl.struct(keys).is_last_distinct()
     last = numbers.with_row_index("row").filter(alone)["row"]
     merge = Merge(target, source.take(last.to_arrow()), key)
     changed = [name for name in (source.column_names if set is None else set) if name not in key]

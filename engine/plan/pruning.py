@@ -204,7 +204,8 @@ def read_key_stats(
     ]
     is_narrow = entries["_SCHEMA_ID"].is_in(narrow)
     return decode_column_stats(
-        *(stats.field(name).set(is_narrow, None) for name in ("_MIN_VALUES", "_MAX_VALUES")),
+        stats.field("_MIN_VALUES").set(is_narrow, None),
+        stats.field("_MAX_VALUES").set(is_narrow, None),
         stats.field("_NULL_COUNTS"),
         None,
         {name: schema.by_name[name].type for name in schema.trimmed_primary_keys},

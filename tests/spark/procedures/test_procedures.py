@@ -201,6 +201,8 @@ def test_packs_of_keyed_blobs_stay_and_all_faces_check_their_descriptors(spark: 
         lambda: morrow.spark.read(spark, table.path),
         lambda: spark.read.format("morrow").load(table.path),
         lambda: spark.table("packed.db.t"),
+        lambda: spark.sql("SELECT * FROM packed.db.t VERSION AS OF 't'"),
+        lambda: spark.sql("SELECT * FROM packed.db.`t$audit_log`"),
     )
     for read in reads:
         with pytest.raises(Exception, match="is no descriptor of a blob"):
@@ -213,6 +215,7 @@ def test_packs_of_keyed_blobs_stay_and_all_faces_check_their_descriptors(spark: 
         assert row.asDict()["deletedFileCount"] == 0
     assert called(spark, "purge_files", table) == [{"result": "Success"}]
     assert pack.exists()
+    assert spark.sql("SELECT k FROM packed.db.t VERSION AS OF 't'").count() == table.scan(["k"]).count()
 
 
 def files(table: morrow.Table) -> dict[str, int]:

@@ -176,9 +176,9 @@ def test_options_that_do_not_fit(function: str, kind: str | t.DataType, options:
 
 @pytest.mark.parametrize("name", ["nested_update", "nested_partial_update"])
 def test_values_of_options_that_are_not_known(name: str) -> None:
-    with pytest.raises(Unsupported, match="'fields.v.nested-key-null-strategy' = 'x' .*: merge, ignore, error"):
+    with pytest.raises(Unsupported, match=r"'fields\.v\.nested-key-null-strategy' = 'x' .*: merge, ignore, error"):
         call(name, ROWS, nested_key="id", nested_key_null_strategy="x")
-    with pytest.raises(InvalidArgument, match="'fields.v.nested-sequence-field' .* 'x' is no member of the rows"):
+    with pytest.raises(InvalidArgument, match=r"'fields\.v\.nested-sequence-field' .* 'x' is no member of the rows"):
         call(name, ROWS, nested_key="id", nested_sequence_field="x")
 
 

@@ -35,7 +35,7 @@ from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.paths import INDEX_SUFFIX, check_segment
 from morrow.engine.format.schema import ROW_ID, TableSchema
 from morrow.engine.format.stats import ColumnStats, decode_column_stats
-from morrow.engine.format.types import DataField, DataType, to_polars_dtype
+from morrow.engine.format.types import DataField, DataType, VarCharType, has_same_values, to_polars_dtype
 from morrow.engine.names import BUCKET_MATCHES, KEEP, KEYS_MATCH, PATH, ROW, VALUES_MATCH
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.data_files import build_file_paths
@@ -54,6 +54,7 @@ from morrow.engine.plan.predicate import (
     split_conjuncts,
     translate_predicate,
 )
+from morrow.engine.plan.sections import find_distinct, find_schema_ids
 from morrow.engine.polars_threads import open_threads
 
 if TYPE_CHECKING:
@@ -120,9 +121,7 @@ def compute_pinned_buckets(
     combinations = list(zip(*itertools.product(*values)))
     literals = [_to_column(values, kind) for values, kind in zip(combinations, types)]
     return {
-        total: np.unique(compute_buckets(literals, types, total, options.bucket_function), return_counts=True)[
-            0
-        ].tolist()
+        total: find_distinct(compute_buckets(literals, types, total, options.bucket_function))
         for total in list_totals()
         if total > 0
     }
@@ -192,17 +191,31 @@ def mask_by_key(metadata: TableMetadata, schema: TableSchema, predicate: Predica
 def read_key_stats(
     metadata: TableMetadata, schema: TableSchema, wanted: Sequence[str], entries: pl.DataFrame
 ) -> dict[str, ColumnStats]:
-    """Return the statistics of the `wanted` columns of the trimmed primary key."""
+    """Return the statistics of the `wanted` columns of the trimmed primary key.
+
+    Bounds from before one of these columns was widened are unknown: a narrower integer is stored in fewer bytes.
+    """
     stats = entries["_KEY_STATS"].struct
+    kinds = {schema.by_name[name].id: schema.by_name[name].type for name in wanted}
+    narrow = [
+        number
+        for number in find_schema_ids(entries)
+        if any(not _is_stored_alike(f.type, kinds[f.id]) for f in metadata.schema(number).fields if f.id in kinds)
+    ]
+    is_narrow = entries["_SCHEMA_ID"].is_in(narrow)
     return decode_column_stats(
-        stats.field("_MIN_VALUES"),
-        stats.field("_MAX_VALUES"),
+        stats.field("_MIN_VALUES").set(is_narrow, None),
+        stats.field("_MAX_VALUES").set(is_narrow, None),
         stats.field("_NULL_COUNTS"),
         None,
         {name: schema.by_name[name].type for name in schema.trimmed_primary_keys},
         wanted,
         where=metadata.where,
     )
+
+
+def _is_stored_alike(old: DataType, new: DataType) -> bool:
+    return has_same_values(old, new) or (isinstance(old, VarCharType) and isinstance(new, VarCharType))
 
 
 def mask_by_value(

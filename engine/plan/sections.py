@@ -19,15 +19,7 @@ from morrow.engine.errors import OTHER_WRITER, CorruptFile, Unsupported
 from morrow.engine.format.arrow_buffers import make_series
 from morrow.engine.format.binary_row import Value, decode_columns, to_python_rows
 from morrow.engine.format.schema import SYSTEM_FIELD_ID_START, TableSchema
-from morrow.engine.format.types import (
-    BigIntType,
-    DataType,
-    IntType,
-    SmallIntType,
-    TinyIntType,
-    VarCharType,
-    to_polars_dtype,
-)
+from morrow.engine.format.types import INTEGER_TYPES, DataType, VarCharType, to_polars_dtype
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import BUCKET_NUMBER, SECTION
 from morrow.engine.plan.metadata import TableMetadata
@@ -72,7 +64,7 @@ def _make_stitch_sections(frame: pl.DataFrame) -> Sectioned:
     last = first + np.maximum(frame["_ROW_COUNT"].to_numpy(), 1) - 1
     order = np.lexsort((first, groups))
     sections = number_sections(groups[order], first[order], last[order])
-    kinds = dict.fromkeys(_find_distinct(sections), SectionKind.STITCH)
+    kinds = dict.fromkeys(find_distinct(sections), SectionKind.STITCH)
     return Sectioned(_order_frame(frame, order, groups, sections), kinds)
 
 
@@ -87,7 +79,7 @@ def _make_merge_sections(metadata: TableMetadata, schema: TableSchema, frame: pl
     merged = np.bincount(sections)[sections] > 1
     # Raw sections are numbered after merged ones.
     numbers = np.where(merged, sections, len(sections) + np.unique(groups[order], return_inverse=True)[1])
-    kinds = dict.fromkeys(_find_distinct(numbers[merged]), SectionKind.MERGE)
+    kinds = dict.fromkeys(find_distinct(numbers[merged]), SectionKind.MERGE)
     bounds = _find_section_bounds(metadata, keys, order[merged], high, numbers[merged])
     return Sectioned(_order_frame(frame, order, groups, numbers), kinds, bounds)
 
@@ -103,10 +95,11 @@ def _order_frame(
 
 
 def find_schema_ids(frame: pl.DataFrame) -> list[int]:
-    return _find_distinct(frame["_SCHEMA_ID"].to_numpy())
+    return find_distinct(frame["_SCHEMA_ID"].to_numpy())
 
 
-def _find_distinct(values: npt.NDArray[np.integer]) -> list[int]:
+def find_distinct(values: npt.NDArray[np.integer]) -> list[int]:
+    """Return the distinct values, ascending."""
     # If only the values are requested, numpy imports its masked arrays.
     found: list[int] = np.unique(values, return_counts=True)[0].tolist()
     return found
@@ -143,13 +136,10 @@ def decode_key_bounds(metadata: TableMetadata, schema: TableSchema, frame: pl.Da
     return [pl.concat(parts)[back] for parts in zip(*pieces, strict=True)]
 
 
-INTEGERS = (TinyIntType, SmallIntType, IntType, BigIntType)
-
-
 def is_key_widening(old: DataType, new: DataType) -> bool:
     """Return whether values keep their order and text when a key column gets this type: a wider integer or text."""
-    if isinstance(old, INTEGERS) and isinstance(new, INTEGERS):
-        return INTEGERS.index(type(old)) <= INTEGERS.index(type(new))
+    if isinstance(old, INTEGER_TYPES) and isinstance(new, INTEGER_TYPES):
+        return INTEGER_TYPES.index(type(old)) <= INTEGER_TYPES.index(type(new))
     return isinstance(old, VarCharType) and isinstance(new, VarCharType) and old.length <= new.length
 
 

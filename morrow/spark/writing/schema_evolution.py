@@ -56,15 +56,15 @@ def extend_schema(metadata: TableMetadata, columns: Sequence[t.DataField], how: 
 
 
 def _check_keys(metadata: TableMetadata, changes: Sequence[SetType]) -> None:
-    """Check that rows of wider key columns stay in their buckets: the hash of a negative integer depends on its type.
+    """Check that metadata and buckets of wider key columns stay valid: the bytes of negative integers would change.
 
     Raises:
-        Unsupported: a key column has a negative integer, and the table has several buckets.
+        Unsupported: a key column has a negative integer.
     """
     schema = metadata.latest_schema()
     keys = schema.trimmed_primary_keys if schema.primary_keys else ()
     wider = [each.path[0] for each in changes if len(each.path) == 1 and each.path[0] in keys]
-    snapshot = metadata.latest_snapshot() if wider and metadata.options(schema).bucket != 1 else None
+    snapshot = metadata.latest_snapshot() if wider else None
     if snapshot is None:
         return
     bounds = decode_key_bounds(metadata, schema, read_live_entries(metadata, snapshot, schema).frame)
@@ -72,7 +72,7 @@ def _check_keys(metadata: TableMetadata, changes: Sequence[SetType]) -> None:
         least = found.min() if name in wider and found.dtype.is_integer() else None
         if isinstance(least, int) and least < 0:
             raise Unsupported(
-                f"widening the key column {name!r}, which has negative values, in a table with several buckets,",
+                f"widening the key column {name!r}, which has negative values,",
                 where=metadata.where,
                 hint="cast the data, or create a table with the wider type",
             )

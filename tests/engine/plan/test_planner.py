@@ -144,6 +144,17 @@ def test_a_key_that_was_widened(tmp_path: Path) -> None:
     assert sorted(len(section.files) for section in plan(table).sections) == [1, 2]
 
 
+@pytest.mark.parametrize(("condition", "files"), [("id = -5", 1), ("id < 0", 2), ("id IN (-5, -8)", 2), ("id > 9", 1)])
+def test_negative_keys_of_files_from_before_the_key_was_widened(tmp_path: Path, condition: str, files: int) -> None:
+    table = TableFactory(tmp_path, [("id", "INT")], ["id"])
+    table.write_file(pa.table({"id": [-7, -5]}))
+    table.alter(fields=[("id", "BIGINT")])
+    table.write_file(pa.table({"id": [-9, -8]}))
+    table.commit()
+
+    assert len(plan(table, filter=condition).files) == files
+
+
 def test_a_merge_engine_that_is_not_known_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     table = make(tmp_path, merge_engine="last-wins")
     table.commit()

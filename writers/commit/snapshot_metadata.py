@@ -161,8 +161,8 @@ class Preparer:
         """Return the first row id after the ones of all manifests: a writer that sets ids itself may not count them."""
         if latest is None:
             return 0
-        greatest = list_manifests(self._target.metadata, latest)["_MAX_ROW_ID"].max()
-        return 0 if greatest is None else int(greatest) + 1
+        used = list_manifests(self._target.metadata, latest)["_MAX_ROW_ID"].drop_nulls()
+        return max(used.to_list(), default=-1) + 1
 
     def snapshot(self, request: SnapshotRequest, latest: Snapshot | None, delta: Delta, written: list[str]) -> Snapshot:
         """Write the other metadata files of the snapshot after `latest`; return the snapshot, not yet created.

@@ -684,7 +684,6 @@ def keyed(table: pypaimon.FileStoreTable) -> pypaimon.FileStoreTable:
 
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "merges": (lambda t: t.new_batch_write_builder().new_update().merge_into(DATA, on=["id"]), "merge"),
-    "merges": (lambda t: t.new_batch_write_builder().new_update().merge_into(DATA, on=["id"]), "merge"),
     "columns": (lambda t: t.new_batch_write_builder().new_write().with_write_type(["id"]), "append"),
     "callbacks": (lambda t: t.new_batch_write_builder().new_commit().add_commit_callback(print), "after commit"),
     "search": (lambda t: t.new_vector_search_builder(), "filter"),

@@ -174,7 +174,7 @@ def list_row_id(schema: TableSchema, options: TableOptions) -> tuple[str, ...]:
 
 def list_hidden_fields(schema: TableSchema, options: TableOptions) -> tuple[DataField, ...]:
     """Return the hidden columns of a table. A column of the table hides a hidden column of the same name, in any case.
-    With data evolution, a row has no single file.
+    With data evolution, the columns of a row may come from several files.
 
     All are nullable except the columns that identify rows in changes: row ids are null in files without row tracking.
     """

@@ -242,7 +242,8 @@ class TableUpdate:
         """Return an updater of all rows of the `shard_num`-th of `total_shard_count` parts of the table."""
         target, snapshot = self._open()
         self._check_evolving(target, "new_shard_updator")
-        scan = self._table.scan([*(self._read or target.schema.by_name), ROW_ID], snapshot=snapshot and snapshot.id)
+        columns = [*(self._read or target.schema.by_name), ROW_ID]
+        scan = self._table.scan(columns, snapshot=None if snapshot is None else snapshot.id)
         parts = scan.file_splits()[shard_num::total_shard_count]
         return ShardTableUpdator(target, snapshot, parts, self._columns or tuple(target.schema.by_name))
 

@@ -178,8 +178,7 @@ def list_hidden_fields(schema: TableSchema, options: TableOptions) -> tuple[Data
 
     All are nullable except the columns that identify rows in changes: row ids are null in files without row tracking.
     """
-    ids = (ROW_PARTITION,) if ROW_PARTITION in list_row_id(schema, options) else ()
-    ids = ids if schema.primary_keys else list_places(options)
+    ids = list_row_id(schema, options) if schema.primary_keys else list_places(options)
     keys = tuple(schema.by_name[name] for name in schema.partition_keys)
     places = (DataField(-1, FILE_PATH, VarCharType()), DataField(-1, ROW_INDEX, BigIntType()))
     found = [

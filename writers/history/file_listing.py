@@ -159,7 +159,7 @@ class PackReferences:
         schemas = (table.schema(schema_id) for table in tables for schema_id in table.schema_ids())
         keyed = {one.id for one in schemas if one.primary_keys and any(is_blob_type(f.type) for f in one.fields)}
         self._schema_ids = pl.Series(sorted(keyed), dtype=pl.Int64)
-        self.is_complete = True
+        self.is_complete = bool(keyed)
         """Whether all data files with blobs have references. Otherwise it is unknown which packs are needed."""
 
     def list_names(self, entries: pl.DataFrame) -> pl.Series:

@@ -327,7 +327,7 @@ def _post_report(url: str, body: Mapping[str, str | None]) -> None:
     order = Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST")
     try:
         with urlopen(order, timeout=REPORT_SECONDS) as answer:
-            result = json.loads(answer.read(MAX_ANSWER_BYTES)).get("result")
+            result = json.loads(answer.read(ANSWER_BYTES)).get("result")
     except (OSError, HTTPException, ValueError, AttributeError) as error:
         problem = getattr(error, "code", None) or type(getattr(error, "reason", error)).__name__
         raise StorageError(f"{redact_text(url)}: the report of a partition failed ({problem}); call again") from None
@@ -336,7 +336,7 @@ def _post_report(url: str, body: Mapping[str, str | None]) -> None:
 
 
 DONE_SUFFIX, REPORTED, SUCCESS_ACTION = ".done", "SUCCESS", "success-file"
-REPORT_SECONDS, MAX_ANSWER_BYTES = 60, 1 << 20
+REPORT_SECONDS, ANSWER_BYTES = 60, 1 << 20
 MARKINGS: Mapping[str, Marking] = {
     SUCCESS_ACTION: _write_success_files,
     "done-partition": _add_done_partitions,

@@ -23,8 +23,13 @@ from morrow.engine.format.arrow_buffers import make_series
 from morrow.engine.format.binary_row import Value, decode_rows
 from morrow.engine.format.file_formats import BUILT_IN, find_format
 from morrow.engine.format.manifest_entries import DELETION_VECTORS_INDEX
-from morrow.engine.format.partition_path import partition_path
-from morrow.engine.format.paths import build_bucket_dir, check_external_path, check_segments, to_store_path
+from morrow.engine.format.paths import (
+    build_bucket_dir,
+    check_external_path,
+    check_segments,
+    partition_path,
+    to_store_path,
+)
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import BinaryType, DoubleType, FloatType, VarBinaryType

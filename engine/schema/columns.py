@@ -101,7 +101,7 @@ def _convert_polars_type(kind: object) -> pa.DataType | None:
     """Return the Arrow type of a Polars type, or of a Python type that Polars accepts; None for anything else."""
     import polars as pl
 
-    from morrow.engine.polars_versions import to_arrow_schema
+    from morrow.engine.library_versions import to_arrow_schema
 
     if not isinstance(kind, (type, pl.DataType)) or kind in (pl.Object, pl.Unknown, object):
         return None
@@ -189,7 +189,7 @@ def _find_arrow_schema(schema: Any) -> pa.Schema | None:
     if hasattr(schema, "collect_schema"):  # a lazy frame of Polars
         schema = schema.collect_schema()
     if type(schema).__module__ in ("polars.schema", "polars.dataframe.frame"):
-        from morrow.engine.polars_versions import to_arrow_schema
+        from morrow.engine.library_versions import to_arrow_schema
 
         return to_arrow_schema(cast("pl.Schema", getattr(schema, "schema", schema)))
     if hasattr(schema, "__arrow_c_schema__"):

@@ -42,7 +42,7 @@ from morrow.engine.format.types import (
     VectorType,
     has_type,
 )
-from morrow.engine.format.variant_shredder import parse_shredding_types
+from morrow.engine.format.variant_shredding import parse_shredding_types
 from morrow.engine.merge.engines import check_merge
 from morrow.engine.merge.spec import check_new_field_names, split_names
 from morrow.engine.names import KEY_PREFIX
@@ -84,8 +84,8 @@ from morrow.engine.options.declared.table import (
     ROW_TRACKING_ENABLED,
     UPSERT_KEY,
 )
-from morrow.engine.options.registry import check_new_options
 from morrow.engine.options.retention import parse_expire_options, parse_partition_expiry
+from morrow.engine.options.table_options import check_new_options
 from morrow.engine.redaction import format_columns
 
 

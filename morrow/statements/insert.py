@@ -16,8 +16,7 @@ from morrow.engine.redaction import suggest_name
 from morrow.engine.schema.defaults import parse_default
 from morrow.queries.dialect import make_literal
 from morrow.queries.query import Prepared, run_prepared
-from morrow.readers.expressions.duckdb_queries import query_errors, to_morrow_error
-from morrow.readers.expressions.sql import name_type
+from morrow.readers.expressions.sql import name_type, query_errors, to_morrow_error
 from morrow.statements.context import Context, bind_expression
 from morrow.statements.statement import Insert
 from morrow.statements.tokens import read_words

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from morrow.engine.catalog.settings import CATALOG_TYPE
 from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, Unsupported
 from morrow.engine.options import Options
-from morrow.engine.options.registry import OPTIONS, find_present_key
+from morrow.engine.options.table_options import OPTIONS, find_present_key
 from morrow.engine.options.table_settings import ANY, match_settings, split_setting, strip_prefix
 from morrow.engine.redaction import suggest_name
 from morrow.engine.structs import replace

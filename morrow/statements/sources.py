@@ -93,7 +93,7 @@ class CatalogSources:
     def _search(self, arguments: Sequence[object], database: str | None) -> pa.Table:
         """Return the rows of ``vector_search('db.t', 'column', [1.0, 2.0], k, 'metric=cosine')``."""
         from morrow.readers.execution.vector_search import DEFAULT_METRIC
-        from morrow.scans.vector_search import parse_search_options, search_rows
+        from morrow.scans.lookups import parse_search_options, search_rows
 
         if len(arguments) not in (4, 5):
             raise InvalidArgument(

@@ -29,13 +29,12 @@ from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField, to_arrow_schema, to_polars_schema
 from morrow.engine.io.store import FileStore
+from morrow.engine.library_versions import register_source
 from morrow.engine.names import cols
-from morrow.engine.plan.filter.residuals import shorten_text
-from morrow.engine.plan.predicate import ALWAYS
+from morrow.engine.plan.predicate import ALWAYS, shorten_text
 from morrow.engine.plan.read_guards import guard_read
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.polars_threads import open_threads, refuse_in_fork
-from morrow.engine.polars_versions import register_source
 from morrow.engine.progress import advance, show_progress
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count

@@ -177,7 +177,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
     def _fold(self, keys: SectionKeys, hits: Sequence[_Hits]) -> pl.DataFrame:
         """Return the merged versions of each key."""
         # Imported here: the functions of merge engines import libraries that other tables do not need.
-        from morrow.readers.merges.section_merge import SectionMerge
+        from morrow.readers.merges.sections import SectionMerge
         from morrow.readers.merges.version_masks import find_versions, split_by_versions
 
         merge = SectionMerge(self.plan, keys.section, self.plan.read_columns, self.store)

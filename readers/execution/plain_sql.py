@@ -36,15 +36,18 @@ from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKin
 from morrow.engine.plugins import check_libraries
 from morrow.engine.polars_threads import refuse_in_fork
 from morrow.readers.casts.dtypes import to_frame
-from morrow.readers.expressions.duckdb_queries import check_duckdb, query_errors, read_stream, run_query
 from morrow.readers.expressions.sql import (
     REALS,
+    check_duckdb,
     has_reals,
     list_inner_types,
     name_type,
+    query_errors,
     quote_identifier,
     quote_literal,
     quote_path,
+    read_stream,
+    run_query,
 )
 from morrow.readers.expressions.sql import compile as compiled
 from morrow.readers.files.file_frames import fail_alone, list_virtual_columns, list_written_fields, make_source

@@ -31,13 +31,11 @@ from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.read_guards import is_same_commit
 from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace
-from morrow.writers.commit.base_entries import BaseEntries
 from morrow.writers.commit.commit_lock import hold_commit_lock
-from morrow.writers.commit.manifests import ManifestWriter
+from morrow.writers.commit.manifests import BaseEntries, ManifestWriter
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, Changes
 from morrow.writers.commit.premise import Routes
-from morrow.writers.commit.sequence_numbers import SequenceNumbering
-from morrow.writers.commit.snapshot_metadata import Delta, NothingMerged, Preparer, SnapshotRequest
+from morrow.writers.commit.snapshot_metadata import Delta, NothingMerged, Preparer, SequenceNumbering, SnapshotRequest
 from morrow.writers.target import WriteTarget
 
 RETRY_JITTER = 0.2

@@ -33,8 +33,7 @@ from morrow.writers.commit.messages import (
     upgrade_levels,
 )
 from morrow.writers.commit.premise import Premise
-from morrow.writers.commit.sequence_numbers import SequenceNumbering
-from morrow.writers.commit.snapshot_metadata import AnyChanges, SnapshotRequest
+from morrow.writers.commit.snapshot_metadata import AnyChanges, SequenceNumbering, SnapshotRequest
 from morrow.writers.files.data_files import Placement, build_file_path
 from morrow.writers.target import WriteTarget
 

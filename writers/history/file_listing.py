@@ -24,10 +24,9 @@ import polars as pl
 
 from morrow.engine.errors import TableNotFound
 from morrow.engine.format.file_formats import BUILT_IN
-from morrow.engine.format.partition_path import escape_path_name
-from morrow.engine.format.paths import MAIN_BRANCH, to_store_path
+from morrow.engine.format.paths import MAIN_BRANCH, escape_path_name, to_store_path
+from morrow.engine.io.resolve import is_inside
 from morrow.engine.io.store import FileStatus, FileStore
-from morrow.engine.io.wrapped_stores import is_inside
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.progress import advance
 from morrow.engine.redaction import get_logger

@@ -25,9 +25,9 @@ from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import to_polars_dtype
 from morrow.engine.format.variant_building import encode_arrow
 from morrow.engine.format.variant_json import encode_json_column
+from morrow.engine.library_versions import export_series, import_array
 from morrow.engine.names import clear_pattern_name
 from morrow.engine.polars_threads import check_process
-from morrow.engine.polars_versions import export_series, import_array
 from morrow.engine.redaction import suggest_name
 from morrow.engine.schema.defaults import NESTED, parse_default
 from morrow.engine.units import MILLIS_PER_SECOND, NANOS_PER_MILLI, format_count

@@ -24,8 +24,8 @@ import pyarrow.types as kinds
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import Ints, read_fixed_values, to_series
+from morrow.engine.library_versions import export_series
 from morrow.engine.names import clear_pattern_name
-from morrow.engine.polars_versions import export_series
 from morrow.readers.casts.dtypes import MIN_THREADED_ROWS, make_null_mask
 
 MAX_DIGITS = 38

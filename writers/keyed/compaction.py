@@ -16,8 +16,8 @@ from typing import Protocol
 from morrow.engine.format.manifest_entries import DataFileMeta
 from morrow.engine.options.declarations import LookupCompact
 from morrow.engine.options.write_options import WriteOptions
+from morrow.writers.files.bucket_reader import RecordExpiry
 from morrow.writers.files.data_files import delete_files
-from morrow.writers.files.record_expiry import RecordExpiry
 from morrow.writers.keyed.levels import LevelRun, Levels, Section, make_key_order, split_sections, trim_key
 from morrow.writers.keyed.rewriter import CompactResult, Rewriter
 from morrow.writers.target import WriteTarget

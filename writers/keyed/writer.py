@@ -21,11 +21,11 @@ from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
 from morrow.engine.format.row_kinds import RETRACT_BIT, UPDATE_BEFORE
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.io.store import translate_system_errors
+from morrow.engine.library_versions import export_frame
 from morrow.engine.names import cols
 from morrow.engine.options.declarations import ChangelogProducer
-from morrow.engine.polars_versions import export_frame
 from morrow.engine.structs import replace
-from morrow.writers.buckets.bucket_state import BucketState
+from morrow.writers.buckets.routers import BucketState
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files.blob_files import PackWriter
 from morrow.writers.files.data_files import (

@@ -16,9 +16,9 @@ import pyarrow as pa
 from morrow.engine.arguments import check_texts
 from morrow.engine.errors import AlreadyExists, ColumnNotFound, CommitConflict, InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.library_versions import export_frame, import_array
 from morrow.engine.names import SOURCE, col, cols
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.polars_versions import export_frame, import_array
 from morrow.engine.schema.columns import read_columns
 from morrow.engine.schema.evolution import commit_changes
 from morrow.engine.schema.schema_changes import AddColumn

@@ -31,9 +31,9 @@ from morrow.writers.append.compaction import (
 )
 from morrow.writers.append.sort_compaction import ORDER, sort_compact
 from morrow.writers.append.writer import UNAWARE
-from morrow.writers.buckets.bucket_state import BucketState, filter_bucket_numbers, restore_partitions
-from morrow.writers.commit.base_entries import read_live_entries
+from morrow.writers.buckets.routers import BucketState, filter_bucket_numbers, restore_partitions
 from morrow.writers.commit.commit_lock import retry_on_conflict
+from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.commit.premise import Premise, guard_compaction
 from morrow.writers.commit.table_commit import TableCommit

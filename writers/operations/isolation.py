@@ -19,8 +19,8 @@ from morrow.engine.plan.planner import check_main_alone, make_plan
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.execution import execute
 from morrow.writers.commit import messages
-from morrow.writers.commit.base_entries import read_live_entries
 from morrow.writers.commit.commit_lock import retry_on_conflict
+from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.commit.premise import Premise, guard_read, make_request
 from morrow.writers.files.data_files import Placement
 from morrow.writers.history.commit_maintenance import commit_with_maintenance

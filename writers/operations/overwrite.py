@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.library_versions import export_frame
 from morrow.engine.names import cols
 from morrow.engine.plan.filter import Filter, FilterLike
-from morrow.engine.polars_versions import export_frame
 from morrow.engine.redaction import clean_text
 from morrow.writers.buckets.cross_partition import KeyPlaces
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode

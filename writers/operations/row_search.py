@@ -38,7 +38,7 @@ from morrow.engine.units import format_count
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.execution import execute
 from morrow.readers.expressions.polars import filter_rows
-from morrow.writers.commit.base_entries import read_live_entries
+from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement
 from morrow.writers.operations.isolation import plan_where

@@ -27,8 +27,7 @@ import msgspec
 from morrow.engine.errors import CommitConflict, CorruptFile, FileMissing, InvalidArgument, Unsupported
 from morrow.engine.format.file_index.builder import RequestedIndex, build_container, check_kind, find_requested_indexes
 from morrow.engine.format.manifest_entries import DataFileMeta, ManifestEntry, drop_value_stats, to_entries
-from morrow.engine.format.partition_path import partition_path
-from morrow.engine.format.paths import INDEX_SUFFIX, POSTPONE_BUCKET, check_segment
+from morrow.engine.format.paths import INDEX_SUFFIX, POSTPONE_BUCKET, check_segment, partition_path
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.stats import ColumnFacts, TableStatistics
 from morrow.engine.format.types import DataField, MapType
@@ -44,9 +43,9 @@ from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.structs import replace
 from morrow.readers.execution.statistics import check_measured, measure_columns
 from morrow.writers.append.writer import UNAWARE
-from morrow.writers.buckets.bucket_state import restore_buckets
-from morrow.writers.commit.base_entries import read_live_entries
+from morrow.writers.buckets.routers import restore_buckets
 from morrow.writers.commit.commit_lock import retry_on_conflict
+from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.commit.premise import guard_compaction, guard_read, is_living
 from morrow.writers.commit.table_commit import TableCommit

@@ -16,14 +16,13 @@ from morrow.engine.format.schema import SEQUENCE_NUMBER
 from morrow.engine.format.snapshot import COMPACT, Snapshot
 from morrow.engine.plan.read_guards import is_same_commit
 from morrow.engine.redaction import get_logger
-from morrow.writers.buckets.bucket_state import restore_buckets
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
-from morrow.writers.buckets.routers import postpone_rows
+from morrow.writers.buckets.routers import postpone_rows, restore_buckets
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.conflicts import AlreadyCommitted
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.commit.premise import Misplaced, Premise, guard_compaction, is_living
-from morrow.writers.commit.sequence_numbers import restore_written_schema
+from morrow.writers.commit.snapshot_metadata import restore_written_schema
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement

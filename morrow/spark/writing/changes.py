@@ -42,7 +42,6 @@ from morrow.writers.append.row_level import RowChanges
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import ADVICE, Premise
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
-from morrow.writers.operations.delete import list_deletion_columns
 from morrow.writers.operations.erasure import delete_by_rewriting
 from morrow.writers.operations.isolation import (
     check_alone,
@@ -57,6 +56,7 @@ from morrow.writers.operations.update import (
     check_updatable,
     has_moving_rows,
     instead_of_update,
+    list_deletion_columns,
     make_partition_error,
     needs_rewriting,
 )

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.binary_row_encoder import hash_rows
+from morrow.engine.library_versions import import_array
 from morrow.engine.names import FAILED, KIND, TASK
-from morrow.engine.polars_versions import import_array
 from morrow.engine.structs import replace
 from morrow.spark.job.tasks import Run, Work
 from morrow.spark.job.wire import TableAccess, build_result, get_attempt_name

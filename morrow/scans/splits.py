@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from morrow.engine.io.store import FileStore
     from morrow.engine.plan.scan_plan import DataFile, ScanPlan
     from morrow.readers.execution.section_pieces import Piece
-    from morrow.scans.other_libraries import TorchRows
+    from morrow.scans.torch_datasets import TorchRows
 
 DEFAULT_SPLIT_BYTES = 128 << 20
 """Approximate bytes of files per split unless the caller gives a number, as Paimon's `source.split.target-size`."""
@@ -301,7 +301,7 @@ class Divisible(Rows):
             InvalidArgument: a number that is not positive, or a rank that is not below `world_size`.
         """
         with require_extra("to_torch", "torch", "torch"):
-            from morrow.scans.other_libraries import TorchRows
+            from morrow.scans.torch_datasets import TorchRows
 
         return TorchRows(
             self.splits(rows=_check_positive(chunk_rows, "chunk_rows")),
@@ -322,7 +322,7 @@ class Divisible(Rows):
         Raises:
             Unsupported: Ray is not installed; install ``morrow[ray]``. Others as `splits`.
         """
-        from morrow.scans.other_libraries import to_ray
+        from morrow.scans.distributed_frames import to_ray
 
         return to_ray(self.splits(n), self.schema, **options)
 
@@ -332,7 +332,7 @@ class Divisible(Rows):
         Raises:
             Unsupported: Dask or pandas is not installed; install ``morrow[dask]``. Others as `splits`.
         """
-        from morrow.scans.other_libraries import to_dask
+        from morrow.scans.distributed_frames import to_dask
 
         return to_dask(self.splits(n), self._make_split(()))
 
@@ -342,7 +342,7 @@ class Divisible(Rows):
         Raises:
             Unsupported: Daft is not installed; install ``morrow[daft]``. Others as `splits`.
         """
-        from morrow.scans.other_libraries import to_daft
+        from morrow.scans.distributed_frames import to_daft
 
         return to_daft(self.splits(n), self.schema)
 

@@ -352,7 +352,7 @@ class Tags:
 
         Returns: the tags created.
         """
-        from morrow.writers.history.commit_maintenance import create_due_tag
+        from morrow.writers.history.automatic_tags import create_due_tag
 
         if now is not None and not isinstance(now, dt.datetime):
             raise InvalidArgument(f"now must be a datetime, not {now!r}")
@@ -404,7 +404,7 @@ class Tags:
                 such as ``7 days``). A tag without a retention time does not record its creation; the time of its file
                 counts.
         """
-        from morrow.writers.history.commit_maintenance import expire_tags
+        from morrow.writers.history.automatic_tags import expire_tags
 
         return expire_tags(self._metadata, older_than=_parse_time(older_than))
 

@@ -18,14 +18,14 @@ from morrow.engine.options.retention import TagOptions, parse_tag_options
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.structs import replace
 from morrow.writers.commit.table_commit import TableCommit
-from morrow.writers.history.commit_maintenance import (
+from morrow.writers.history.automatic_tags import (
     PeriodTags,
-    commit_with_maintenance,
     create_due_tag,
     expire_tags,
     find_tag_actions,
     needs_empty_snapshot,
 )
+from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.history.tag_periods import MICRO, TagPeriod, to_wall_time
 from morrow.writers.history.tags import create_tag, read_tag_options, replace_tag
 from morrow.writers.target import WriteTarget
@@ -401,21 +401,21 @@ def test_a_time_without_an_end_in_any_calendar(metadata: TableMetadata) -> None:
 
 
 def test_a_tag_that_was_replaced_meanwhile_stays(metadata: TableMetadata, monkeypatch: pytest.MonkeyPatch) -> None:
-    from morrow.writers.history import commit_maintenance
+    from morrow.writers.history import automatic_tags
 
-    listed = commit_maintenance.list_tag_files(metadata)
+    listed = automatic_tags.list_tag_files(metadata)
     replace_tag(metadata, "hour", 2)
-    monkeypatch.setattr(commit_maintenance, "list_tag_files", lambda _: listed)
+    monkeypatch.setattr(automatic_tags, "list_tag_files", lambda _: listed)
 
     assert expire_tags(metadata, clock=lambda: MADE + 2 * HOUR) == []
 
 
 def test_a_tag_that_is_gone_meanwhile(metadata: TableMetadata, monkeypatch: pytest.MonkeyPatch) -> None:
-    from morrow.writers.history import commit_maintenance
+    from morrow.writers.history import automatic_tags
 
-    listed = commit_maintenance.list_tag_files(metadata)
+    listed = automatic_tags.list_tag_files(metadata)
     Path(metadata.paths.tag("hour")).unlink()
-    monkeypatch.setattr(commit_maintenance, "list_tag_files", lambda _: listed)
+    monkeypatch.setattr(automatic_tags, "list_tag_files", lambda _: listed)
 
     assert expire_tags(metadata, clock=lambda: MADE + 2 * HOUR) == []
 

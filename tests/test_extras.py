@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.cli.writing import write_xlsx
+from morrow.cli.workbook import write_xlsx
 from morrow.engine.errors import Unsupported
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"

@@ -22,10 +22,11 @@ from morrow.engine.plan.data_files import (
     build_data_files,
     build_deletion_refs,
     decode_partition_values,
+    list_file_columns,
 )
 from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.planner import list_file_columns, read_visible_entries, resolve_merge
+from morrow.engine.plan.planner import read_visible_entries, resolve_merge
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import project_predicate
 from morrow.engine.plan.read_guards import guard_planning

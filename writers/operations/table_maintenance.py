@@ -33,10 +33,9 @@ from morrow.engine.format.stats import ColumnFacts, TableStatistics
 from morrow.engine.format.types import DataField, MapType
 from morrow.engine.options.declared.connectors import PARTITION_MARK_DONE_ACTION
 from morrow.engine.options.declared.files import FILE_INDEX_IN_MANIFEST_THRESHOLD
-from morrow.engine.plan.data_files import resolve_external_path
+from morrow.engine.plan.data_files import list_file_columns, resolve_external_path
 from morrow.engine.plan.entries import read_live_entries as entries_live_entries
 from morrow.engine.plan.filter import Filter, FilterLike
-from morrow.engine.plan.planner import list_file_columns
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.read_guards import guard_planning
 from morrow.engine.plan.scan_plan import ScanPlan

@@ -27,7 +27,8 @@ from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
-from morrow.writers.ingest.conversion import NULL, Kinds, Missing
+from morrow.writers.ingest.conversion import NULL, Missing
+from morrow.writers.ingest.validation import Kinds
 from morrow.writers.keyed.key_lookup import LookupStrategy
 from morrow.writers.keyed.writer import compact_bucket
 from morrow.writers.operations.table_writer import TableWriter

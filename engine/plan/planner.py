@@ -64,7 +64,7 @@ from morrow.engine.plan.entries import (
     split_manifests,
 )
 from morrow.engine.plan.filter import NO_FILTER, Filter
-from morrow.engine.plan.key_directory import DIRECTORY_COLUMNS, MAX_DIRECTORY_FILES, KeyDirectory, is_on_keys
+from morrow.engine.plan.key_directory import DIRECTORY_COLUMNS, MAX_DIRECTORY_FILES, KeyDirectory
 from morrow.engine.plan.manifests import list_manifests, read_manifest_entries
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.engine.plan.predicate import ALWAYS, Predicate, find_columns, iterate_leaves, split_conjuncts
@@ -580,3 +580,10 @@ def _plan_fallback(
         left_out=held,
     )
     return make_plan(other.metadata, rest, outlines)
+
+
+def is_on_keys(filter: Filter, schema: TableSchema) -> bool:
+    """Return whether a filter of a table with a primary key has conditions on key and partition columns alone."""
+    columns = find_columns(filter.predicate)
+    known = frozenset((*schema.trimmed_primary_keys, *schema.partition_keys))
+    return bool(schema.primary_keys) and not filter.residuals and bool(columns) and columns <= known

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
+import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from morrow.engine.catalog.databases import Database
     from morrow.engine.catalog.protocol import Function, View
+    from morrow.engine.format.snapshot import Snapshot
     from morrow.engine.format.types import DataType
     from morrow.engine.plan.filter import FilterLike
     from morrow.engine.schema.columns import SchemaLike
@@ -396,3 +398,16 @@ def _evaluate_subquery(context: Context, node: Node, what: str) -> list[object]:
     if len(column) > MAX_VALUES:
         raise DependsOnRows(Unsupported(f"a subquery of {len(column)} values, {what}", hint="use MERGE INTO"))
     return list(column.to_pylist())
+
+
+def make_counts(
+    context: Context, snapshot: Snapshot | None, inserted: int | None, updated: int | None, deleted: int | None
+) -> duckdb.DuckDBPyRelation:
+    """Return the result of a statement that changes rows: counts (null if unknown) and the snapshot."""
+    values = dict(zip(COUNTS, (inserted, updated, deleted)))
+    columns = {name: pa.array([value], pa.int64()) for name, value in values.items()}
+    made = pa.array([None if snapshot is None else snapshot.id], pa.int64())
+    return context.relation(pa.table({**columns, "snapshot": made}))
+
+
+COUNTS = ("rows_inserted", "rows_updated", "rows_deleted")

@@ -59,6 +59,7 @@ from morrow.readers.execution.strategy import (
     is_complete,
     is_fetched,
     limit_sections,
+    scan_masks,
 )
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import (
@@ -72,7 +73,6 @@ from morrow.readers.files.file_frames import (
 from morrow.readers.files.registry import find_file_reader
 from morrow.readers.files.source import FetchedStore, FileSource, check_rows, open_fetched_store, translate_errors
 from morrow.readers.masks import Mask
-from morrow.readers.merges.version_masks import scan_masks
 
 MASK_WORKERS = 2
 """Number of sections whose masks are computed, or that are read whole, at once."""

@@ -29,7 +29,7 @@ from morrow.writers.files.data_files import Placement
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.ingest.conversion import NULL, Missing
 from morrow.writers.ingest.validation import Kinds
-from morrow.writers.keyed.key_lookup import LookupStrategy
+from morrow.writers.keyed.compaction import LookupStrategy
 from morrow.writers.keyed.writer import compact_bucket
 from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.target import WriteTarget, check_properties

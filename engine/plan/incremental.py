@@ -43,6 +43,7 @@ from morrow.engine.plan.data_files import (
 from morrow.engine.plan.entries import mask_manifests, mask_partitions
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.manifests import (
+    guard_planning,
     list_base_manifests,
     list_changelog_manifests,
     list_delta_manifests,
@@ -52,7 +53,6 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import make_plan, plan_entries
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import mask_by_value, project_predicate
-from morrow.engine.plan.read_guards import guard_planning
 from morrow.engine.plan.scan_plan import DataFile, DeletionRef, ScanPlan, ScanRequest, Section, SectionKind
 from morrow.engine.structs import replace
 

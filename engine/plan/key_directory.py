@@ -16,8 +16,8 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.format.binary_row import Value, decode_columns, to_python_rows
+from morrow.engine.format.manifest_entries import ColumnStats
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.stats import ColumnStats
 from morrow.engine.names import BUCKET_NUMBER
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.data_files import decode_partition_values

@@ -65,7 +65,7 @@ from morrow.engine.plan.entries import (
 )
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.key_directory import DIRECTORY_COLUMNS, MAX_DIRECTORY_FILES, KeyDirectory
-from morrow.engine.plan.manifests import list_manifests, read_manifest_entries
+from morrow.engine.plan.manifests import guard_planning, list_manifests, read_manifest_entries
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.engine.plan.predicate import ALWAYS, Predicate, find_columns, iterate_leaves, split_conjuncts
 from morrow.engine.plan.pruning import (
@@ -78,7 +78,6 @@ from morrow.engine.plan.pruning import (
     mask_by_value,
     project_predicate,
 )
-from morrow.engine.plan.read_guards import guard_planning
 from morrow.engine.plan.scan_plan import DataFile, PackedFiles, PruneStep, ScanPlan, ScanRequest, Section, SectionKind
 from morrow.engine.plan.sections import (
     KEY_BOUNDS,

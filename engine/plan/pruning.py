@@ -33,9 +33,9 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.format.binary_row import decode_columns
+from morrow.engine.format.manifest_entries import ColumnStats, decode_column_stats
 from morrow.engine.format.paths import INDEX_SUFFIX, check_segment
 from morrow.engine.format.schema import ROW_ID, TableSchema
-from morrow.engine.format.stats import ColumnStats, decode_column_stats
 from morrow.engine.format.types import DataField, DataType, DateType, VarCharType, has_same_values, to_polars_dtype
 from morrow.engine.names import BUCKET_MATCHES, KEEP, KEYS_MATCH, MODERN_DATES, PATH, ROW, VALUES_MATCH
 from morrow.engine.options import TableOptions

@@ -31,8 +31,8 @@ from morrow.engine.format.types import DataField, to_arrow_schema, to_polars_sch
 from morrow.engine.io.store import FileStore
 from morrow.engine.library_versions import register_source
 from morrow.engine.names import cols
+from morrow.engine.plan.manifests import guard_read
 from morrow.engine.plan.predicate import ALWAYS, shorten_text
-from morrow.engine.plan.read_guards import guard_read
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.polars_threads import open_threads, refuse_in_fork
 from morrow.engine.progress import advance, show_progress

@@ -30,8 +30,8 @@ from morrow.engine.format.schema import LEVEL, SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.format.types import DataField, DataType, to_arrow_schema
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
+from morrow.engine.plan.manifests import guard_read
 from morrow.engine.plan.predicate import ALWAYS
-from morrow.engine.plan.read_guards import guard_read
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.plugins import check_libraries
 from morrow.engine.polars_threads import refuse_in_fork

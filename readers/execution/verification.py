@@ -28,10 +28,10 @@ from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND, make_key_fi
 from morrow.engine.format.types import CharType, DataField, DoubleType, FloatType
 from morrow.engine.names import clear_pattern_name, col, cols, get_series
 from morrow.engine.plan.file_statistics import Bounds, FileFacts, read_file_facts
+from morrow.engine.plan.manifests import guard_read
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import SURROGATES
 from morrow.engine.plan.pruning import SUCCESSOR_OF_D7FF, load_file_index
-from morrow.engine.plan.read_guards import guard_read
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.files import FileSource, scan, translate_errors, verify
 from morrow.readers.files.file_frames import collect_batches, list_written_fields, make_source, to_constant

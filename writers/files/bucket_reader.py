@@ -19,9 +19,8 @@ import numpy as np
 import polars as pl
 
 from morrow.engine.errors import CorruptFile, InvalidArgument
-from morrow.engine.format.manifest_entries import DataFileMeta
+from morrow.engine.format.manifest_entries import DataFileMeta, decode_column_stats
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD
-from morrow.engine.format.stats import decode_column_stats
 from morrow.engine.format.types import BigIntType, DataField, IntType, has_same_values
 from morrow.engine.names import RUN_LEVEL, col
 from morrow.engine.plan.data_files import (

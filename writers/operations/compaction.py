@@ -45,10 +45,9 @@ from morrow.writers.keyed.compaction import FilePicker, LookupStrategy, make_str
 from morrow.writers.keyed.levels import Levels, make_key_order, trim_key
 from morrow.writers.keyed.postpone_bucket import compact_postponed
 from morrow.writers.keyed.writer import compact_bucket
-from morrow.writers.operations.isolation import read_rows_where, run_serially
 from morrow.writers.operations.partition_filters import AnyOf, build_partition_filter, find_matching_partitions
 from morrow.writers.operations.table_writer import TableWriter
-from morrow.writers.operations.write_session import clean_up_on_failure, commit_once
+from morrow.writers.operations.write_session import clean_up_on_failure, commit_once, read_rows_where, run_serially
 from morrow.writers.target import WriteTarget
 
 MAX_COMPACTION_RETRIES = 3

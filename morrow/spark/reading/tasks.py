@@ -17,7 +17,7 @@ from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import FILE_PATH, POSITION, ROW_BUCKET, ROW_INDEX, cols
-from morrow.engine.plan.read_guards import guard_read
+from morrow.engine.plan.manifests import guard_read
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table

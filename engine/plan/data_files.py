@@ -30,9 +30,9 @@ from morrow.engine.format.paths import (
     partition_path,
     to_store_path,
 )
-from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.format.types import BinaryType, DoubleType, FloatType, VarBinaryType
+from morrow.engine.format.types import BinaryType, DataField, DoubleType, FloatType, VarBinaryType
 from morrow.engine.io.store import read_each
 from morrow.engine.names import ENTRY, INDEX_FILE, MODERN_DATES, VECTOR
 from morrow.engine.options import TableOptions
@@ -443,3 +443,10 @@ def build_index_paths(
         ],
         dtype=pl.String,
     )
+
+
+def list_file_columns(schema: TableSchema) -> tuple[DataField, ...]:
+    """Return the columns of data files written with this schema, without ``_KEY_`` copies, which reads never need."""
+    if not schema.primary_keys:
+        return schema.fields
+    return (SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, *schema.fields)

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from morrow.engine.catalog.protocol import Function, View
     from morrow.engine.plan.time_travel import Travel
     from morrow.readers.execution.datasets import PaimonDataset
-    from morrow.statements.context import Warehouse
-    from morrow.statements.sessions import SqlSession
+    from morrow.statements.context import SqlSession, Warehouse
     from morrow.tables.table import Table
 
 INFORMATION = "information_schema"

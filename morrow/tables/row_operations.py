@@ -18,7 +18,8 @@ from morrow.engine.progress import track_calls
 
 if TYPE_CHECKING:
     from morrow.tables.writer import Committer, Writer
-    from morrow.writers.ingest.conversion import Kinds, Missing
+    from morrow.writers.ingest.conversion import Missing
+    from morrow.writers.ingest.validation import Kinds
     from morrow.writers.operations.append import SchemaMode
     from morrow.writers.operations.merge import Merge
     from morrow.writers.operations.partition_filters import AnyOf

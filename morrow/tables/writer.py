@@ -22,7 +22,8 @@ from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
     from morrow.engine.plan.metadata import TableMetadata
-    from morrow.writers.ingest.conversion import Kinds, Missing
+    from morrow.writers.ingest.conversion import Missing
+    from morrow.writers.ingest.validation import Kinds
 
 __all__ = ["CommitMessage", "Committer", "Writer"]
 

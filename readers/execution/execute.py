@@ -31,8 +31,8 @@ from morrow.engine.format.types import DataField, to_arrow_schema, to_polars_sch
 from morrow.engine.io.store import FileStore
 from morrow.engine.library_versions import register_source
 from morrow.engine.names import cols
+from morrow.engine.plan.manifests import guard_read
 from morrow.engine.plan.predicate import ALWAYS, shorten_text
-from morrow.engine.plan.read_guards import guard_read
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.polars_threads import open_threads, refuse_in_fork
 from morrow.engine.progress import advance, show_progress
@@ -59,6 +59,7 @@ from morrow.readers.execution.strategy import (
     is_complete,
     is_fetched,
     limit_sections,
+    scan_masks,
 )
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import (
@@ -72,7 +73,6 @@ from morrow.readers.files.file_frames import (
 from morrow.readers.files.registry import find_file_reader
 from morrow.readers.files.source import FetchedStore, FileSource, check_rows, open_fetched_store, translate_errors
 from morrow.readers.masks import Mask
-from morrow.readers.merges.version_masks import scan_masks
 
 MASK_WORKERS = 2
 """Number of sections whose masks are computed, or that are read whole, at once."""

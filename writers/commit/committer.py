@@ -26,9 +26,9 @@ from morrow.engine.format.paths import LATEST
 from morrow.engine.format.snapshot import COMPACT, FIRST_SNAPSHOT_ID, Snapshot, format_snapshot
 from morrow.engine.io.store import call_both, start_request, write_hint
 from morrow.engine.plan import metadata as newest
+from morrow.engine.plan.manifests import is_same_commit
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
-from morrow.engine.plan.read_guards import is_same_commit
 from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace
 from morrow.writers.commit.commit_lock import hold_commit_lock

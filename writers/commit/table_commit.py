@@ -13,10 +13,9 @@ from typing import Protocol
 
 from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, StorageError, UnclearOutcome
 from morrow.engine.format.binary_row import Value
-from morrow.engine.format.manifest_entries import DataFileMeta, IndexFileMeta
+from morrow.engine.format.manifest_entries import DataFileMeta, IndexFileMeta, TableStatistics, encode_statistics
 from morrow.engine.format.paths import check_segment
 from morrow.engine.format.snapshot import ANALYZE, APPEND, COMPACT, OVERWRITE, Snapshot
-from morrow.engine.format.stats import TableStatistics, encode_statistics
 from morrow.engine.io.store import read_each
 from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace

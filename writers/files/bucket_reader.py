@@ -19,14 +19,17 @@ import numpy as np
 import polars as pl
 
 from morrow.engine.errors import CorruptFile, InvalidArgument
-from morrow.engine.format.manifest_entries import DataFileMeta
+from morrow.engine.format.manifest_entries import DataFileMeta, decode_column_stats
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD
-from morrow.engine.format.stats import decode_column_stats
 from morrow.engine.format.types import BigIntType, DataField, IntType, has_same_values
 from morrow.engine.names import RUN_LEVEL, col
-from morrow.engine.plan.data_files import list_readable_roots, parse_file_formats, resolve_external_path
+from morrow.engine.plan.data_files import (
+    list_file_columns,
+    list_readable_roots,
+    parse_file_formats,
+    resolve_external_path,
+)
 from morrow.engine.plan.filter import NO_FILTER
-from morrow.engine.plan.planner import list_file_columns
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
 from morrow.readers.execution.strategy import may_fail_by_replaced_rows

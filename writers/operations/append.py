@@ -27,8 +27,9 @@ from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.messages import Operation, record_operation
 from morrow.writers.commit.premise import Premise
-from morrow.writers.ingest.conversion import NULL, Kinds, Missing
+from morrow.writers.ingest.conversion import NULL, Missing
 from morrow.writers.ingest.sources import Piece, Source, open_source
+from morrow.writers.ingest.validation import Kinds
 from morrow.writers.operations.write_session import OvertakenError, WriteSession
 from morrow.writers.target import WriteTarget
 

@@ -47,7 +47,6 @@ from morrow.writers.operations.expressions import (
     import_duckdb_error,
     open_session,
 )
-from morrow.writers.operations.isolation import check_rows, read_rows_where, run_serially, set_row_kind
 from morrow.writers.operations.update import (
     build_bounds,
     build_new_versions,
@@ -56,7 +55,14 @@ from morrow.writers.operations.update import (
     check_updatable,
     list_read_columns,
 )
-from morrow.writers.operations.write_session import WriteSession, commit_once
+from morrow.writers.operations.write_session import (
+    WriteSession,
+    check_rows,
+    commit_once,
+    read_rows_where,
+    run_serially,
+    set_row_kind,
+)
 from morrow.writers.target import WriteTarget
 
 

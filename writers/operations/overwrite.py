@@ -22,8 +22,9 @@ from morrow.writers.commit.premise import Premise
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
-from morrow.writers.ingest.conversion import NULL, Kinds, Missing, convert_rows
+from morrow.writers.ingest.conversion import NULL, Missing, convert_rows
 from morrow.writers.ingest.sources import Source, open_source
+from morrow.writers.ingest.validation import Kinds
 from morrow.writers.operations.append import SchemaMode, add_missing_columns
 from morrow.writers.operations.expressions import Expression, evaluate_constant
 from morrow.writers.operations.partition_filters import (

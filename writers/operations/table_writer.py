@@ -33,7 +33,8 @@ from morrow.writers.commit.premise import guard_read, identify_version
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.data_files import FileKind, Placement
 from morrow.writers.history.partition_expiry import make_partition_check
-from morrow.writers.ingest.conversion import NULL, Kinds, Missing, convert_rows
+from morrow.writers.ingest.conversion import NULL, Missing, convert_rows
+from morrow.writers.ingest.validation import Kinds
 from morrow.writers.keyed.writer import MergeTreeWriter
 from morrow.writers.target import WriteTarget
 

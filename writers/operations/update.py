@@ -38,10 +38,17 @@ from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.ingest.conversion import cast_lossless, convert_rows
 from morrow.writers.ingest.sources import open_source
 from morrow.writers.operations.expressions import Expression, Value, check_expression, evaluate_expressions
-from morrow.writers.operations.isolation import check_alone, check_rows, read_rows_where, run_serially, set_row_kind
-from morrow.writers.operations.isolation import check_rows as checked_rows
 from morrow.writers.operations.partition_filters import find_matching_partitions
-from morrow.writers.operations.write_session import WriteSession, commit_once
+from morrow.writers.operations.write_session import (
+    WriteSession,
+    check_alone,
+    check_rows,
+    commit_once,
+    read_rows_where,
+    run_serially,
+    set_row_kind,
+)
+from morrow.writers.operations.write_session import check_rows as checked_rows
 from morrow.writers.target import WriteTarget
 
 MAX_LISTED_KEYS = 1_000

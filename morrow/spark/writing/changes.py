@@ -43,13 +43,6 @@ from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import ADVICE, Premise
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.operations.erasure import delete_by_rewriting
-from morrow.writers.operations.isolation import (
-    check_alone,
-    find_hidden_buckets,
-    find_readable_snapshot,
-    plan_where,
-    run_serially,
-)
 from morrow.writers.operations.update import (
     OVERWRITE,
     check_deletable,
@@ -60,7 +53,14 @@ from morrow.writers.operations.update import (
     make_partition_error,
     needs_rewriting,
 )
-from morrow.writers.operations.write_session import commit_once
+from morrow.writers.operations.write_session import (
+    check_alone,
+    commit_once,
+    find_hidden_buckets,
+    find_readable_snapshot,
+    plan_where,
+    run_serially,
+)
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from morrow.spark.writing.job import Commit
 from morrow.spark.writing.job import write as write_job
 from morrow.spark.writing.write import Place, check_numbered, open_metadata
 from morrow.writers.commit.premise import Premise
-from morrow.writers.operations.isolation import check_alone, plan_where, run_serially
 from morrow.writers.operations.update import (
     check_deletable,
     delete_matching,
@@ -31,6 +30,7 @@ from morrow.writers.operations.update import (
     make_not_deleted_error,
     needs_only_key,
 )
+from morrow.writers.operations.write_session import check_alone, plan_where, run_serially
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

@@ -32,7 +32,6 @@ from morrow.spark.writing.assignments import (
 from morrow.spark.writing.changes import DELETED, INSERTED, UPDATED, change, insert
 from morrow.spark.writing.write import Place, is_case_sensitive, open_metadata
 from morrow.writers.commit.premise import Premise
-from morrow.writers.operations.isolation import plan_where, run_serially
 from morrow.writers.operations.merge import (
     DELETE,
     INSERT,
@@ -43,6 +42,7 @@ from morrow.writers.operations.merge import (
     Clause,
 )
 from morrow.writers.operations.update import check_deletable, check_updatable
+from morrow.writers.operations.write_session import plan_where, run_serially
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ import morrow
 from morrow.engine.io import cache_folder
 from morrow.engine.structs import replace
 from morrow.readers.execution.execute import to_polars
+from morrow.readers.execution.strategy import scan_masks
 from morrow.readers.masks import incremental, section_cache
 from morrow.readers.masks.incremental import (
     FileKeys,
@@ -25,7 +26,6 @@ from morrow.readers.masks.incremental import (
     find_positions,
 )
 from morrow.readers.merges import sections
-from morrow.readers.merges.version_masks import scan_masks
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.random_merging_tables import random_merging_tables
 from tests.support.random_tables import RandomTable, random_tables

@@ -74,7 +74,7 @@ SECTION = reserve_name("section")
 BUCKET_NUMBER = reserve_name("bucket_number")
 """The number that `plan.sections.number_buckets` gives the entry (Int64)."""
 MODERN_DATES = reserve_name("modern_dates")
-"""The columns that `plan.planner.add_modern_dates` finds in the entry's file (List(String); null: none)."""
+"""The columns that `plan.pruning.add_modern_dates` finds in the entry's file (List(String); null: none)."""
 BUCKET_MATCHES, KEYS_MATCH, VALUES_MATCH = (
     reserve_name("bucket_matches"),
     reserve_name("keys_match"),

@@ -20,7 +20,7 @@ from morrow.doctor.report import Finding, Report, Severity
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.local import disable_fsync
-from morrow.writers.buckets.bucket_state import BucketState
+from morrow.writers.buckets.routers import BucketState
 from morrow.writers.files.data_files import Placement
 from morrow.writers.target import WriteTarget
 from tests.cli.conftest import Run, run

@@ -19,7 +19,7 @@ import morrow
 from morrow.engine.format import types as t
 from morrow.readers.execution import strategy
 from morrow.readers.masks import section_keys
-from morrow.readers.merges import section_merge, sections
+from morrow.readers.merges import sections
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.hostile_names import quoted
 from tests.support.one_duckdb import one_duckdb
@@ -121,7 +121,7 @@ def test_merged_values_equal_the_oracle(in_ranges: bool, table: RandomTable, dat
             patched.setattr(section_keys, "MAX_FEW_ROWS", 0)
             patched.setattr(section_keys, "MAX_WHOLE_ROWS", 0)
             patched.setattr(section_keys, "RANGE_ROWS", 2)
-            patched.setattr(section_merge, "MERGED_RANGE_ROWS", 2)
+            patched.setattr(sections, "MERGED_RANGE_ROWS", 2)
         check_reads(table, data)
 
 

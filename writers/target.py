@@ -27,7 +27,7 @@ from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions, WriteOptions, parse_write_options
 from morrow.engine.options.declared import connectors, files, maintenance, merging, scans, table
 from morrow.engine.options.declared.features import BLOB_AS_DESCRIPTOR, BLOB_VIEW_RESOLVE_ENABLED
-from morrow.engine.options.registry import OPTIONS, find_present_key, list_options
+from morrow.engine.options.table_options import OPTIONS, find_present_key, list_options
 from morrow.engine.plan.data_files import choose_partition_folder
 from morrow.engine.plan.manifests import list_manifests, load_newest_schema
 from morrow.engine.plan.metadata import TableMetadata

@@ -22,9 +22,8 @@ from morrow.engine.errors import (
 )
 from morrow.engine.format.paths import DATABASE_SUFFIX, check_segment
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.io.resolve import resolve
+from morrow.engine.io.resolve import check_inside, confine, is_inside, is_link, resolve
 from morrow.engine.io.store import FileStore
-from morrow.engine.io.wrapped_stores import check_inside, confine, is_inside, is_link
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.redaction import suggest_name
 

@@ -56,8 +56,7 @@ from morrow.engine.errors import (
 )
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.io.resolve import resolve
-from morrow.engine.io.wrapped_stores import lock_creation
+from morrow.engine.io.resolve import lock_creation, resolve
 from morrow.engine.options.declarations import INT, TEXT, Options, declare_honoured
 from morrow.engine.options.declared.table import BUCKET_KEY, PARTITION, PRIMARY_KEY
 from morrow.engine.plan.metadata import TableMetadata

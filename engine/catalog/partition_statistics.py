@@ -9,7 +9,7 @@ import polars as pl
 
 from morrow.engine.format.binary_row import decode_rows
 from morrow.engine.format.manifest_entries import ADD
-from morrow.engine.format.partition_path import partition_path, unescape_path_name
+from morrow.engine.format.paths import partition_path, unescape_path_name
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.manifests import list_delta_manifests, read_manifest_entries

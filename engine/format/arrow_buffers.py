@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import DataType
-from morrow.engine.polars_versions import EXPORT_LEVEL, export_series
+from morrow.engine.library_versions import EXPORT_LEVEL, export_series
 
 WIDE_BYTES = 16
 WIDE_WORDS = 2

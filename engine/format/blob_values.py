@@ -22,9 +22,8 @@ from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, Unsa
 from morrow.engine.format.blobs import BlobDescriptor, decode_descriptor
 from morrow.engine.format.paths import check_external_path, to_store_path
 from morrow.engine.io.local import LocalStore
-from morrow.engine.io.resolve import resolve
+from morrow.engine.io.resolve import is_inside, resolve
 from morrow.engine.io.store import FileStore, RangeInput
-from morrow.engine.io.wrapped_stores import is_inside
 
 COPIED_BYTES = 4 << 20
 """Bytes that are read at once to copy a value."""

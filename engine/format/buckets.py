@@ -30,8 +30,7 @@ from morrow.engine.format.arrow_buffers import (
     read_wide_values,
     to_arrow_array,
 )
-from morrow.engine.format.binary_row_encoder import hash_rows
-from morrow.engine.format.murmur import iterate_waves
+from morrow.engine.format.binary_row_encoder import hash_rows, iterate_waves
 from morrow.engine.format.types import (
     BigIntType,
     BinaryType,

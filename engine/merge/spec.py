@@ -28,7 +28,7 @@ from morrow.engine.format.types import (
 from morrow.engine.options import Declared, Options, TableOptions
 from morrow.engine.options.declarations import FIELDS, ColumnOption
 from morrow.engine.options.declared.merging import AGGREGATE_FUNCTION, FIELDS_DEFAULT_AGGREGATE_FUNCTION, SEQUENCE_FIELD
-from morrow.engine.options.registry import COLUMN_OPTIONS, split_column_option
+from morrow.engine.options.table_options import COLUMN_OPTIONS, split_column_option
 from morrow.engine.redaction import format_columns
 
 UNLIMITED = 2**31 - 1

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.options.declarations import Declared, Options
-from morrow.engine.options.read_options import TableOptions, parse_options
+from morrow.engine.options.table_options import TableOptions, parse_options
 
 if TYPE_CHECKING:
     from morrow.engine.options.write_options import WriteOptions, parse_write_options

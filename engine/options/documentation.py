@@ -9,7 +9,7 @@ from textwrap import fill
 from types import ModuleType
 
 from morrow.engine.options.declarations import AnyOption
-from morrow.engine.options.registry import COLUMN_OPTIONS, FREE_PREFIXES, THEMES, list_options
+from morrow.engine.options.table_options import COLUMN_OPTIONS, FREE_PREFIXES, THEMES, list_options
 
 HEAD = """# Options of tables
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.options.registry import find_options
+from morrow.engine.options.table_options import find_options
 from morrow.engine.redaction import is_secret
 
 ANY = "*"

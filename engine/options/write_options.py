@@ -19,7 +19,7 @@ from morrow.engine.options.declarations import (
     read_values,
 )
 from morrow.engine.options.declared import features, files, maintenance, merging, scans, table
-from morrow.engine.options.registry import refuse_options
+from morrow.engine.options.table_options import refuse_options
 
 APPEND_TARGET_FILE_SIZE = 256 << 20
 KEYED_TARGET_FILE_SIZE = 128 << 20

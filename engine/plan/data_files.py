@@ -23,11 +23,16 @@ from morrow.engine.format.arrow_buffers import make_series
 from morrow.engine.format.binary_row import Value, decode_rows
 from morrow.engine.format.file_formats import BUILT_IN, find_format
 from morrow.engine.format.manifest_entries import DELETION_VECTORS_INDEX
-from morrow.engine.format.partition_path import partition_path
-from morrow.engine.format.paths import build_bucket_dir, check_external_path, check_segments, to_store_path
-from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.paths import (
+    build_bucket_dir,
+    check_external_path,
+    check_segments,
+    partition_path,
+    to_store_path,
+)
+from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.format.types import BinaryType, DoubleType, FloatType, VarBinaryType
+from morrow.engine.format.types import BinaryType, DataField, DoubleType, FloatType, VarBinaryType
 from morrow.engine.io.store import read_each
 from morrow.engine.names import ENTRY, INDEX_FILE, MODERN_DATES, VECTOR
 from morrow.engine.options import TableOptions
@@ -438,3 +443,10 @@ def build_index_paths(
         ],
         dtype=pl.String,
     )
+
+
+def list_file_columns(schema: TableSchema) -> tuple[DataField, ...]:
+    """Return the columns of data files written with this schema, without ``_KEY_`` copies, which reads never need."""
+    if not schema.primary_keys:
+        return schema.fields
+    return (SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, *schema.fields)

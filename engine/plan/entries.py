@@ -19,11 +19,10 @@ import polars as pl
 
 from morrow.engine.errors import UNCHECKED_COMMITS, CorruptFile, Unsupported
 from morrow.engine.format.binary_row import decode_columns, read_arities
-from morrow.engine.format.manifest_entries import ADD, DELETE, EMPTY_ROW, STATISTICS, make_empty_frame
+from morrow.engine.format.manifest_entries import ADD, DELETE, EMPTY_ROW, STATISTICS, ColumnStats, make_empty_frame
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.format.stats import ColumnStats
 from morrow.engine.names import EXTRA, INDEX, ROW
 from morrow.engine.plan.manifests import MIN_THREADED_BYTES, list_manifests, read_manifest_entries
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata, estimate_frame_bytes

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from morrow.engine.format.binary_row import Value, decode_columns, read_arities
+from morrow.engine.format.manifest_entries import decode_column_stats
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.stats import decode_column_stats
 from morrow.engine.format.types import DataType
 from morrow.engine.names import ROW, VECTOR
 from morrow.engine.plan.data_files import (
@@ -22,13 +22,14 @@ from morrow.engine.plan.data_files import (
     build_data_files,
     build_deletion_refs,
     decode_partition_values,
+    list_file_columns,
 )
 from morrow.engine.plan.entries import read_live_entries
+from morrow.engine.plan.manifests import guard_planning
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.planner import list_file_columns, read_visible_entries, resolve_merge
+from morrow.engine.plan.planner import read_visible_entries, resolve_merge
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import project_predicate
-from morrow.engine.plan.read_guards import guard_planning
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, ScanRequest
 from morrow.engine.plan.sections import divide_entries
 from morrow.engine.structs import replace

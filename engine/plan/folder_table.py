@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.partition_path import unescape_path_name
+from morrow.engine.format.paths import unescape_path_name
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import BigIntType, DataField, VarCharType
 from morrow.engine.io.store import FileStatus, FileStore

@@ -37,21 +37,22 @@ from morrow.engine.plan.data_files import (
     build_data_files,
     decode_partition_values,
     list_allowed_roots,
+    list_file_columns,
     list_readable_roots,
 )
 from morrow.engine.plan.entries import mask_manifests, mask_partitions
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.manifests import (
+    guard_planning,
     list_base_manifests,
     list_changelog_manifests,
     list_delta_manifests,
     read_manifest_entries,
 )
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.planner import list_file_columns, make_plan, plan_entries
+from morrow.engine.plan.planner import make_plan, plan_entries
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import mask_by_value, project_predicate
-from morrow.engine.plan.read_guards import guard_planning
 from morrow.engine.plan.scan_plan import DataFile, DeletionRef, ScanPlan, ScanRequest, Section, SectionKind
 from morrow.engine.structs import replace
 

@@ -16,14 +16,14 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.format.binary_row import Value, decode_columns, to_python_rows
+from morrow.engine.format.manifest_entries import ColumnStats
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.stats import ColumnStats
 from morrow.engine.names import BUCKET_NUMBER
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.data_files import decode_partition_values
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.predicate import ALWAYS, find_columns
+from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import (
     StatsFrame,
     compute_pinned_buckets,
@@ -211,10 +211,3 @@ class KeyDirectory(msgspec.Struct, frozen=True, dict=True):
     def _rows(self) -> list[bytes]:
         """The partition of each file as metadata stores it."""
         return self.entries["_PARTITION"].to_list()
-
-
-def is_on_keys(filter: Filter, schema: TableSchema) -> bool:
-    """Return whether a filter of a table with a primary key has conditions on key and partition columns alone."""
-    columns = find_columns(filter.predicate)
-    known = frozenset((*schema.trimmed_primary_keys, *schema.partition_keys))
-    return bool(schema.primary_keys) and not filter.residuals and bool(columns) and columns <= known

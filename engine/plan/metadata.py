@@ -46,8 +46,8 @@ from morrow.engine.format.paths import (
 from morrow.engine.format.schema import TableSchema, parse_schema
 from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot, Tag, parse_snapshot, parse_tag
 from morrow.engine.io.cache import ByteCache
+from morrow.engine.io.resolve import confine
 from morrow.engine.io.store import FileStore, call_both, read_each, start_request
-from morrow.engine.io.wrapped_stores import confine
 from morrow.engine.options import TableOptions, parse_options
 from morrow.engine.plan.owner import FILES, Owned, TableOwner
 from morrow.engine.redaction import redact_text, suggest_name

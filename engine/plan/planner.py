@@ -14,7 +14,6 @@ the Julian calendar ended, as Julian dates, and so get another date. Statistics 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import date
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -22,13 +21,12 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from morrow.engine.errors import InvalidArgument, SnapshotNotFound, Unsupported
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.file_formats import is_dedicated_file
 from morrow.engine.format.manifest_entries import make_empty_frame
-from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema, refuse_unreadable
-from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot
-from morrow.engine.format.types import DataField, DateType, has_same_values, merge_nullability
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.types import merge_nullability
 from morrow.engine.merge.engines import describe_merge
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import (
@@ -42,8 +40,6 @@ from morrow.engine.names import (
     VECTOR,
 )
 from morrow.engine.options import TableOptions
-from morrow.engine.options.declarations import AnyOption
-from morrow.engine.options.declared.scans import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
 from morrow.engine.plan.data_files import (
     DESCRIBED,
     DeletionVectors,
@@ -54,6 +50,7 @@ from morrow.engine.plan.data_files import (
     decode_partition_values,
     describe_data_files,
     list_allowed_roots,
+    list_file_columns,
     list_readable_roots,
 )
 from morrow.engine.plan.entries import (
@@ -67,21 +64,20 @@ from morrow.engine.plan.entries import (
     split_manifests,
 )
 from morrow.engine.plan.filter import NO_FILTER, Filter
-from morrow.engine.plan.key_directory import DIRECTORY_COLUMNS, MAX_DIRECTORY_FILES, KeyDirectory, is_on_keys
-from morrow.engine.plan.manifests import list_manifests, read_manifest_entries
+from morrow.engine.plan.key_directory import DIRECTORY_COLUMNS, MAX_DIRECTORY_FILES, KeyDirectory
+from morrow.engine.plan.manifests import guard_planning, list_manifests, read_manifest_entries
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
-from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Predicate, find_columns, iterate_leaves, split_conjuncts
+from morrow.engine.plan.predicate import ALWAYS, Predicate, find_columns, iterate_leaves, split_conjuncts
 from morrow.engine.plan.pruning import (
+    add_modern_dates,
+    is_without_statistics,
     mask_by_bucket,
     mask_by_index,
     mask_by_key,
     mask_by_row_id,
-    mask_by_stats,
     mask_by_value,
     project_predicate,
-    read_value_stats,
 )
-from morrow.engine.plan.read_guards import guard_planning
 from morrow.engine.plan.scan_plan import DataFile, PackedFiles, PruneStep, ScanPlan, ScanRequest, Section, SectionKind
 from morrow.engine.plan.sections import (
     KEY_BOUNDS,
@@ -91,7 +87,12 @@ from morrow.engine.plan.sections import (
     find_schema_ids,
     group_by_section,
 )
-from morrow.engine.plan.time_travel import Travel, find_at_time, resolve_travel, resolve_version
+from morrow.engine.plan.time_travel import (
+    OtherBranch,
+    Travel,
+    check_same_columns,
+    find_other_branch,
+)
 from morrow.engine.polars_threads import filter_rows, select_columns
 from morrow.engine.structs import replace
 
@@ -371,59 +372,6 @@ def _build_files(
     return tuple(build_data_files(metadata, request.schema, request.options, frame, deletions))
 
 
-def list_file_columns(schema: TableSchema) -> tuple[DataField, ...]:
-    """Return the columns of data files written with this schema, without ``_KEY_`` copies, which reads never need."""
-    if not schema.primary_keys:
-        return schema.fields
-    return (SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, *schema.fields)
-
-
-ORC = r"(?i)\.orc$"
-
-FIRST_MODERN = date(1583, 1, 1)
-"""Some weeks after the switch of calendars: writers may have recorded bounds in either calendar, or in a time zone."""
-
-ORC_ROW = "_ROW"
-
-
-def is_without_statistics(schema: TableSchema, entries: pl.DataFrame) -> bool:
-    """Return whether dates of ORC files may be read although the entries lack statistics about them."""
-    told = "_VALUE_STATS" in entries.columns or MODERN_DATES in entries.columns
-    if told or not any(isinstance(field.type, DateType) for field in schema.fields):
-        return False
-    return bool(entries["_FILE_NAME"].str.contains(ORC).any())
-
-
-def add_modern_dates(metadata: TableMetadata, entries: pl.DataFrame) -> pl.DataFrame:
-    """Add `MODERN_DATES`: the DATE columns of ORC files that certainly hold no date before `FIRST_MODERN`.
-
-    The entries stay unchanged if no file has such columns, or if statistics are missing.
-    """
-    if "_VALUE_STATS" not in entries.columns:
-        return entries
-    is_orc = entries["_FILE_NAME"].str.contains(ORC)
-    if not is_orc.any():
-        return entries
-    parts = []
-    for (schema_id,), group in entries.with_row_index(ORC_ROW).filter(is_orc).group_by(["_SCHEMA_ID"]):
-        types = {field.name: field.type for field in metadata.schema(int(str(schema_id))).fields}
-        dates = [name for name, kind in types.items() if isinstance(kind, DateType)]
-        if not dates:
-            continue
-        stats = read_value_stats(group, types, dates, where=metadata.where)
-        modern = [~mask_by_stats(Leaf(name, Op.LT, (FIRST_MODERN,)), stats) for name in dates]
-        names = [pl.when(pl.Series(flags)).then(pl.lit(name)) for name, flags in zip(dates, modern)]
-        lists = pl.select(pl.concat_list(names).list.drop_nulls()).to_series()
-        parts.append(pl.DataFrame([group[ORC_ROW], lists.alias(MODERN_DATES)]))
-    if not parts:
-        return entries
-    return (
-        entries.with_row_index(ORC_ROW)
-        .join(pl.concat(parts), on=ORC_ROW, how="left", maintain_order="left")
-        .drop(ORC_ROW)
-    )
-
-
 KEPT = tuple(sorted({*RESOLVED, *NEEDED}))
 MATCHES = (BUCKET_MATCHES, KEYS_MATCH, VALUES_MATCH)
 
@@ -570,10 +518,10 @@ def derive_readable_schema(
 
     Raises: as `plan_with_fallback`, and as resolving `travel` in the branch.
     """
-    other = _find_other(metadata, options, snapshot, travel)
+    other = find_other_branch(metadata, options, snapshot, travel)
     if other is None:
         return schema
-    _check_same_columns(schema, other, metadata.where)
+    check_same_columns(schema, other, metadata.where)
     pairs = zip(schema.fields, other.schema.fields)
     return replace(schema, fields=tuple(replace(f, type=merge_nullability(f.type, g.type)) for f, g in pairs))
 
@@ -587,7 +535,7 @@ def check_main_alone(metadata: TableMetadata, request: ScanRequest) -> None:
     Raises:
         Unsupported: the request reads files of the fallback branch.
     """
-    other = _find_other(metadata, request.options, request.snapshot, request.travel)
+    other = find_other_branch(metadata, request.options, request.snapshot, request.travel)
     if other is None:
         return
     plan = _plan_fallback(metadata, request, other)
@@ -601,7 +549,7 @@ def check_main_alone(metadata: TableMetadata, request: ScanRequest) -> None:
 
 
 def _plan_branches(metadata: TableMetadata, request: ScanRequest, outlines: Outlines | None) -> ScanPlan:
-    other = _find_other(metadata, request.options, request.snapshot, request.travel)
+    other = find_other_branch(metadata, request.options, request.snapshot, request.travel)
     if other is None:
         return make_plan(metadata, request, outlines)
     of_branch = _plan_fallback(metadata, request, other, outlines)
@@ -618,9 +566,9 @@ def _list_partitions(metadata: TableMetadata, snapshot: Snapshot | None, schema:
 
 
 def _plan_fallback(
-    metadata: TableMetadata, request: ScanRequest, other: _Other, outlines: Outlines | None = None
+    metadata: TableMetadata, request: ScanRequest, other: OtherBranch, outlines: Outlines | None = None
 ) -> ScanPlan:
-    _check_same_columns(request.schema, other, metadata.where)
+    check_same_columns(request.schema, other, metadata.where)
     held = frozenset[bytes]() if other.is_first else _list_partitions(metadata, request.snapshot, request.schema)
     options = other.metadata.options(other.metadata.latest_schema())
     rest = replace(
@@ -633,72 +581,8 @@ def _plan_fallback(
     return make_plan(other.metadata, rest, outlines)
 
 
-class _Other(msgspec.Struct, frozen=True):
-    """The fallback branch as a scan reads it; `is_first` if partitions are looked up in it before main."""
-
-    metadata: TableMetadata
-    snapshot: Snapshot | None
-    schema: TableSchema
-    is_first: bool
-
-    @property
-    def option(self) -> AnyOption:
-        """The option that names the fallback branch."""
-        return SCAN_PRIMARY_BRANCH if self.is_first else SCAN_FALLBACK_BRANCH
-
-
-def _find_other(
-    metadata: TableMetadata, options: TableOptions, snapshot: Snapshot | None, travel: Travel
-) -> _Other | None:
-    named = options.other_branch
-    if named is None or metadata.branch != MAIN_BRANCH:
-        return None
-    other = metadata.on_branch(named)
-    if travel.is_latest or snapshot is None:
-        found, schema = other.latest_snapshot(), other.latest_schema()
-    else:
-        found = _find_snapshot(metadata, other, snapshot, travel)
-        if found is None:
-            return None
-        schema = other.schema(found.schema_id)  # as in main, a past snapshot is read with its own columns
-    refuse_unreadable(schema, other.where)
-    return _Other(other, found, schema, is_first=not (options.fallback_branch or "").strip())
-
-
-def _find_snapshot(main: TableMetadata, other: TableMetadata, snapshot: Snapshot, travel: Travel) -> Snapshot | None:
-    """Return the branch's snapshot at the time of main's snapshot, or at the requested time.
-
-    None if the branch had no snapshot yet. A watermark is looked up in both branches.
-
-    Raises:
-        SnapshotNotFound: no snapshot of the branch has reached the watermark, or its snapshots of then have expired.
-    """
-    asked = resolve_version(main, travel)
-    if asked.watermark is not None:
-        return resolve_travel(other, asked)
-    try:
-        return find_at_time(other, snapshot.time_millis if asked.millis is None else asked.millis)
-    except SnapshotNotFound:
-        first = next(other.snapshots(), None)
-        if first is None or first.id == FIRST_SNAPSHOT_ID or _is_of(main, first):
-            return None
-        raise
-
-
-def _is_of(main: TableMetadata, first: Snapshot) -> bool:
-    """Return whether the first snapshot of a branch, with which it began, is a snapshot of main."""
-    same = [main.snapshot_or_none(first.id), *(tag.snapshot for tag in main.tags() if tag.snapshot.id == first.id)]
-    return any(each is not None and each.time_millis == first.time_millis for each in same)
-
-
-def _check_same_columns(main: TableSchema, found: _Other, where: str) -> None:
-    other = found.schema
-    same = len(main.fields) == len(other.fields) and all(
-        mine.name == theirs.name and has_same_values(mine.type, theirs.type)
-        for mine, theirs in zip(main.fields, other.fields)
-    )
-    if not same:
-        raise InvalidArgument(
-            f"{where}: the option {found.option} names {found.metadata.branch!r}, "
-            f"whose columns differ from those of {MAIN_BRANCH}"
-        )
+def is_on_keys(filter: Filter, schema: TableSchema) -> bool:
+    """Return whether a filter of a table with a primary key has conditions on key and partition columns alone."""
+    columns = find_columns(filter.predicate)
+    known = frozenset((*schema.trimmed_primary_keys, *schema.partition_keys))
+    return bool(schema.primary_keys) and not filter.residuals and bool(columns) and columns <= known

@@ -21,6 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
 from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, cast
@@ -32,11 +33,11 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.format.binary_row import decode_columns
+from morrow.engine.format.manifest_entries import ColumnStats, decode_column_stats
 from morrow.engine.format.paths import INDEX_SUFFIX, check_segment
 from morrow.engine.format.schema import ROW_ID, TableSchema
-from morrow.engine.format.stats import ColumnStats, decode_column_stats
-from morrow.engine.format.types import DataField, DataType, VarCharType, has_same_values, to_polars_dtype
-from morrow.engine.names import BUCKET_MATCHES, KEEP, KEYS_MATCH, PATH, ROW, VALUES_MATCH
+from morrow.engine.format.types import DataField, DataType, DateType, VarCharType, has_same_values, to_polars_dtype
+from morrow.engine.names import BUCKET_MATCHES, KEEP, KEYS_MATCH, MODERN_DATES, PATH, ROW, VALUES_MATCH
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.data_files import build_file_paths
 from morrow.engine.plan.metadata import TableMetadata
@@ -539,3 +540,51 @@ _EXCLUDED: dict[Op, Callable[[_Bounds, tuple[Value, ...]], Mask]] = {
     Op.STARTS_WITH: _exclude_prefix,
     Op.NOT_STARTS_WITH: _exclude_other_prefix,
 }
+
+
+ORC = r"(?i)\.orc$"
+
+
+FIRST_MODERN = date(1583, 1, 1)
+"""Some weeks after the switch of calendars: writers may have recorded bounds in either calendar, or in a time zone."""
+
+
+ORC_ROW = "_ROW"
+
+
+def is_without_statistics(schema: TableSchema, entries: pl.DataFrame) -> bool:
+    """Return whether dates of ORC files may be read although the entries lack statistics about them."""
+    told = "_VALUE_STATS" in entries.columns or MODERN_DATES in entries.columns
+    if told or not any(isinstance(field.type, DateType) for field in schema.fields):
+        return False
+    return bool(entries["_FILE_NAME"].str.contains(ORC).any())
+
+
+def add_modern_dates(metadata: TableMetadata, entries: pl.DataFrame) -> pl.DataFrame:
+    """Add `MODERN_DATES`: the DATE columns of ORC files that certainly hold no date before `FIRST_MODERN`.
+
+    The entries stay unchanged if no file has such columns, or if statistics are missing.
+    """
+    if "_VALUE_STATS" not in entries.columns:
+        return entries
+    is_orc = entries["_FILE_NAME"].str.contains(ORC)
+    if not is_orc.any():
+        return entries
+    parts = []
+    for (schema_id,), group in entries.with_row_index(ORC_ROW).filter(is_orc).group_by(["_SCHEMA_ID"]):
+        types = {field.name: field.type for field in metadata.schema(int(str(schema_id))).fields}
+        dates = [name for name, kind in types.items() if isinstance(kind, DateType)]
+        if not dates:
+            continue
+        stats = read_value_stats(group, types, dates, where=metadata.where)
+        modern = [~mask_by_stats(Leaf(name, Op.LT, (FIRST_MODERN,)), stats) for name in dates]
+        names = [pl.when(pl.Series(flags)).then(pl.lit(name)) for name, flags in zip(dates, modern)]
+        lists = pl.select(pl.concat_list(names).list.drop_nulls()).to_series()
+        parts.append(pl.DataFrame([group[ORC_ROW], lists.alias(MODERN_DATES)]))
+    if not parts:
+        return entries
+    return (
+        entries.with_row_index(ORC_ROW)
+        .join(pl.concat(parts), on=ORC_ROW, how="left", maintain_order="left")
+        .drop(ORC_ROW)
+    )

@@ -13,13 +13,22 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
 from morrow.engine.errors import FileMissing, InvalidArgument, SnapshotNotFound, TagNotFound
-from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.format.schema import TableSchema, refuse_unreadable
+from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot
+from morrow.engine.format.types import has_same_values
+from morrow.engine.options import TableOptions
+from morrow.engine.options.declarations import AnyOption
+from morrow.engine.options.declared import scans
 from morrow.engine.options.declared.scans import (
+    SCAN_FALLBACK_BRANCH,
+    SCAN_PRIMARY_BRANCH,
     SCAN_SNAPSHOT_ID,
     SCAN_TAG_NAME,
     SCAN_TIMESTAMP,
@@ -420,3 +429,108 @@ def _search_living(metadata: TableMetadata, search: Search) -> Snapshot | None:
             before, ids = ids, metadata.living_snapshot_ids()
             if ids == before:  # listed, but missing
                 raise FileMissing(metadata.paths.snapshot(missing.args[0])) from None
+
+
+class OtherBranch(msgspec.Struct, frozen=True):
+    """The fallback branch as a scan reads it; `is_first` if partitions are looked up in it before main."""
+
+    metadata: TableMetadata
+    snapshot: Snapshot | None
+    schema: TableSchema
+    is_first: bool
+
+    @property
+    def option(self) -> AnyOption:
+        """The option that names the fallback branch."""
+        return SCAN_PRIMARY_BRANCH if self.is_first else SCAN_FALLBACK_BRANCH
+
+
+def find_other_branch(
+    metadata: TableMetadata, options: TableOptions, snapshot: Snapshot | None, travel: Travel
+) -> OtherBranch | None:
+    named = options.other_branch
+    if named is None or metadata.branch != MAIN_BRANCH:
+        return None
+    other = metadata.on_branch(named)
+    if travel.is_latest or snapshot is None:
+        found, schema = other.latest_snapshot(), other.latest_schema()
+    else:
+        found = _find_snapshot(metadata, other, snapshot, travel)
+        if found is None:
+            return None
+        schema = other.schema(found.schema_id)  # as in main, a past snapshot is read with its own columns
+    refuse_unreadable(schema, other.where)
+    return OtherBranch(other, found, schema, is_first=not (options.fallback_branch or "").strip())
+
+
+def _find_snapshot(main: TableMetadata, other: TableMetadata, snapshot: Snapshot, travel: Travel) -> Snapshot | None:
+    """Return the branch's snapshot at the time of main's snapshot, or at the requested time.
+
+    None if the branch had no snapshot yet. A watermark is looked up in both branches.
+
+    Raises:
+        SnapshotNotFound: no snapshot of the branch has reached the watermark, or its snapshots of then have expired.
+    """
+    asked = resolve_version(main, travel)
+    if asked.watermark is not None:
+        return resolve_travel(other, asked)
+    try:
+        return find_at_time(other, snapshot.time_millis if asked.millis is None else asked.millis)
+    except SnapshotNotFound:
+        first = next(other.snapshots(), None)
+        if first is None or first.id == FIRST_SNAPSHOT_ID or _is_of(main, first):
+            return None
+        raise
+
+
+def _is_of(main: TableMetadata, first: Snapshot) -> bool:
+    """Return whether the first snapshot of a branch, with which it began, is a snapshot of main."""
+    same = [main.snapshot_or_none(first.id), *(tag.snapshot for tag in main.tags() if tag.snapshot.id == first.id)]
+    return any(each is not None and each.time_millis == first.time_millis for each in same)
+
+
+def check_same_columns(main: TableSchema, found: OtherBranch, where: str) -> None:
+    other = found.schema
+    same = len(main.fields) == len(other.fields) and all(
+        mine.name == theirs.name and has_same_values(mine.type, theirs.type)
+        for mine, theirs in zip(main.fields, other.fields)
+    )
+    if not same:
+        raise InvalidArgument(
+            f"{where}: the option {found.option} names {found.metadata.branch!r}, "
+            f"whose columns differ from those of {MAIN_BRANCH}"
+        )
+
+
+MILLIS, TIMESTAMP = scans.SCAN_TIMESTAMP_MILLIS, scans.SCAN_TIMESTAMP
+SNAPSHOT, TAG, WATERMARK = scans.SCAN_SNAPSHOT_ID, scans.SCAN_TAG_NAME, scans.SCAN_WATERMARK
+FILE_TIME, CREATION_TIME = scans.SCAN_FILE_CREATION_TIME_MILLIS, scans.SCAN_CREATION_TIME_MILLIS
+BETWEEN, BETWEEN_TIMES = scans.INCREMENTAL_BETWEEN, scans.INCREMENTAL_BETWEEN_TIMESTAMP
+TO_TAG = scans.INCREMENTAL_TO_AUTO_TAG
+
+EVERY_START = (MILLIS, FILE_TIME, TIMESTAMP, SNAPSHOT, TAG, BETWEEN_TIMES, BETWEEN, TO_TAG)
+
+
+@dataclass(frozen=True)
+class Start:
+    """The options required by a start mode: exactly one of `one_of` (if any), none of `none_of`."""
+
+    one_of: tuple[AnyOption, ...] = ()
+    none_of: tuple[AnyOption, ...] = ()
+
+
+START_MODES = {
+    "from-timestamp": Start((MILLIS, TIMESTAMP), (SNAPSHOT, FILE_TIME, TAG, BETWEEN_TIMES, BETWEEN, TO_TAG)),
+    "from-snapshot": Start((SNAPSHOT, TAG, WATERMARK), (MILLIS, TIMESTAMP, FILE_TIME, BETWEEN_TIMES, BETWEEN, TO_TAG)),
+    "incremental": Start((BETWEEN, BETWEEN_TIMES, TO_TAG), (SNAPSHOT, MILLIS, FILE_TIME, TIMESTAMP, TAG)),
+    "from-snapshot-full": Start((SNAPSHOT,), (MILLIS, TIMESTAMP, FILE_TIME, TAG, BETWEEN_TIMES, BETWEEN, TO_TAG)),
+    "from-file-creation-time": Start((FILE_TIME,), (SNAPSHOT, MILLIS, TAG, BETWEEN_TIMES, BETWEEN, TO_TAG)),
+}
+IMPLIED = (
+    ((MILLIS, TIMESTAMP), "from-timestamp"),
+    ((SNAPSHOT, TAG, WATERMARK), "from-snapshot"),
+    ((FILE_TIME,), "from-file-creation-time"),
+    ((CREATION_TIME,), "from-creation-timestamp"),
+    ((BETWEEN, BETWEEN_TIMES), "incremental"),
+)
+"""The start mode if ``scan.mode`` is not set: the first line with an option that is set."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pyarrow as pa
@@ -101,7 +102,7 @@ def _convert_polars_type(kind: object) -> pa.DataType | None:
     """Return the Arrow type of a Polars type, or of a Python type that Polars accepts; None for anything else."""
     import polars as pl
 
-    from morrow.engine.polars_versions import to_arrow_schema
+    from morrow.engine.library_versions import to_arrow_schema
 
     if not isinstance(kind, (type, pl.DataType)) or kind in (pl.Object, pl.Unknown, object):
         return None
@@ -189,7 +190,7 @@ def _find_arrow_schema(schema: Any) -> pa.Schema | None:
     if hasattr(schema, "collect_schema"):  # a lazy frame of Polars
         schema = schema.collect_schema()
     if type(schema).__module__ in ("polars.schema", "polars.dataframe.frame"):
-        from morrow.engine.polars_versions import to_arrow_schema
+        from morrow.engine.library_versions import to_arrow_schema
 
         return to_arrow_schema(cast("pl.Schema", getattr(schema, "schema", schema)))
     if hasattr(schema, "__arrow_c_schema__"):
@@ -327,3 +328,53 @@ CONVERTERS: tuple[tuple[Callable[[pa.DataType], bool], Converter], ...] = (
 
 def _make_type_error(arrow: pa.DataType, column: str, reason: str) -> InvalidArgument:
     return InvalidArgument(f"the column {column!r} has the Arrow type {arrow}, which Paimon has no type for; {reason}")
+
+
+def check_cases(schema: TableSchema, where: str, before: TableSchema | None) -> None:
+    """Check that no names of columns, or of members of one row, have become equal except for case.
+
+    Paimon allows such names, but DuckDB and Spark cannot distinguish the columns: neither can be selected. Pairs that
+    another writer has made are kept.
+
+    Raises:
+        InvalidArgument: there is such a pair that `before` does not have.
+    """
+    there = {} if before is None else _find_alike(before)
+    for ids, (first, second) in _find_alike(schema).items():
+        if ids not in there:
+            raise InvalidArgument(
+                f"{where}: the columns {first!r} and {second!r} differ in case alone, and SQL could name neither; "
+                "rename one of them"
+            )
+
+
+def _find_alike(schema: TableSchema) -> dict[frozenset[int], tuple[str, str]]:
+    """Return the paths of columns or members whose names differ only in case, by the ids of the pair."""
+    rows = [("", schema.fields)]
+    rows += [(f"{path}.", kind.fields) for path, kind in iterate_types(schema) if isinstance(kind, RowType)]
+    found: dict[frozenset[int], tuple[str, str]] = {}
+    for parent, members in rows:
+        folded: dict[str, list[DataField]] = {}
+        for member in members:
+            folded.setdefault(member.name.casefold(), []).append(member)
+        for alike in folded.values():
+            for one, other in combinations(alike, 2):
+                found[frozenset((one.id, other.id))] = f"{parent}{one.name}", f"{parent}{other.name}"
+    return found
+
+
+def iterate_types(schema: TableSchema) -> Iterator[tuple[str, DataType]]:
+    for field in schema.fields:
+        yield from _iterate_nested_types(field.name, field.type)
+
+
+def _iterate_nested_types(path: str, kind: DataType) -> Iterator[tuple[str, DataType]]:
+    yield path, kind
+    if isinstance(kind, RowType):
+        for member in kind.fields:
+            yield from _iterate_nested_types(f"{path}.{member.name}", member.type)
+    if isinstance(kind, MapType):
+        yield from _iterate_nested_types(f"{path}.key", kind.key)
+        yield from _iterate_nested_types(f"{path}.value", kind.value)
+    if isinstance(kind, (ArrayType, VectorType, MultisetType)):
+        yield from _iterate_nested_types(f"{path}.element", kind.element)

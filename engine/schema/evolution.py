@@ -41,7 +41,7 @@ from morrow.engine.options.declared.table import (
     BUCKET_KEY,
     DISABLE_EXPLICIT_TYPE_CASTING,
 )
-from morrow.engine.options.registry import IMMUTABLE, find_present_key, resolve_former_keys, split_column_option
+from morrow.engine.options.table_options import IMMUTABLE, find_present_key, resolve_former_keys, split_column_option
 from morrow.engine.plan.data_files import has_single_runs
 from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.manifests import read_index_entries

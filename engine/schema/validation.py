@@ -6,9 +6,8 @@ cheapest first. The rules about features of other writers apply to tables that M
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 from morrow.engine.arguments import check_text
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError, Unsupported
@@ -26,8 +25,6 @@ from morrow.engine.format.types import (
     BinaryType,
     BlobType,
     CharType,
-    DataField,
-    DataType,
     IntType,
     LocalZonedTimestampType,
     MapType,
@@ -42,7 +39,7 @@ from morrow.engine.format.types import (
     VectorType,
     has_type,
 )
-from morrow.engine.format.variant_shredder import parse_shredding_types
+from morrow.engine.format.variant_shredding import parse_shredding_types
 from morrow.engine.merge.engines import check_merge
 from morrow.engine.merge.spec import check_new_field_names, split_names
 from morrow.engine.names import KEY_PREFIX
@@ -84,9 +81,11 @@ from morrow.engine.options.declared.table import (
     ROW_TRACKING_ENABLED,
     UPSERT_KEY,
 )
-from morrow.engine.options.registry import check_new_options
 from morrow.engine.options.retention import parse_expire_options, parse_partition_expiry
+from morrow.engine.options.table_options import check_new_options
+from morrow.engine.plan.time_travel import EVERY_START, IMPLIED, SNAPSHOT, START_MODES, TAG, Start
 from morrow.engine.redaction import format_columns
+from morrow.engine.schema.columns import check_cases, iterate_types
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ def check_column_names(proposal: Proposal) -> None:
 
 def check_column_types(proposal: Proposal) -> None:
     """Check that types have a size, that vectors hold numbers, and that names inside rows are distinct."""
-    for path, kind in _iterate_types(proposal.schema):
+    for path, kind in iterate_types(proposal.schema):
         check_text(path, f"{proposal.where}: the name of a column")
         if isinstance(kind, SIZED):
             proposal.require(1 <= kind.length <= MAX_LENGTH, f"the column {path!r} has the type {kind} of no length")
@@ -187,7 +186,7 @@ def check_file_formats(proposal: Proposal) -> None:
     for name in sorted(found):
         lacks = get_written_format(name, where).lacks
         assert lacks is not None  # formats that Morrow writes declare their types
-        for path, kind in _iterate_types(proposal.schema):
+        for path, kind in iterate_types(proposal.schema):
             if apart is not None and isinstance(kind, VectorType) and path in proposal.schema.by_name:
                 continue  # in files of its own
             if (reason := lacks(kind)) is not None:
@@ -225,56 +224,6 @@ def _check_vector_files(proposal: Proposal, name: str) -> None:
             f"{VECTOR_FILE_FORMAT} needs {ROW_TRACKING_ENABLED} and {DATA_EVOLUTION_ENABLED}",
         )
         proposal.require(len(vectors) < len(proposal.schema.fields), "a table has a column that is no VECTOR")
-
-
-def check_cases(schema: TableSchema, where: str, before: TableSchema | None) -> None:
-    """Check that no names of columns, or of members of one row, have become equal except for case.
-
-    Paimon allows such names, but DuckDB and Spark cannot distinguish the columns: neither can be selected. Pairs that
-    another writer has made are kept.
-
-    Raises:
-        InvalidArgument: there is such a pair that `before` does not have.
-    """
-    there = {} if before is None else _find_alike(before)
-    for ids, (first, second) in _find_alike(schema).items():
-        if ids not in there:
-            raise InvalidArgument(
-                f"{where}: the columns {first!r} and {second!r} differ in case alone, and SQL could name neither; "
-                "rename one of them"
-            )
-
-
-def _find_alike(schema: TableSchema) -> dict[frozenset[int], tuple[str, str]]:
-    """Return the paths of columns or members whose names differ only in case, by the ids of the pair."""
-    rows = [("", schema.fields)]
-    rows += [(f"{path}.", kind.fields) for path, kind in _iterate_types(schema) if isinstance(kind, RowType)]
-    found: dict[frozenset[int], tuple[str, str]] = {}
-    for parent, members in rows:
-        folded: dict[str, list[DataField]] = {}
-        for member in members:
-            folded.setdefault(member.name.casefold(), []).append(member)
-        for alike in folded.values():
-            for one, other in combinations(alike, 2):
-                found[frozenset((one.id, other.id))] = f"{parent}{one.name}", f"{parent}{other.name}"
-    return found
-
-
-def _iterate_types(schema: TableSchema) -> Iterator[tuple[str, DataType]]:
-    for field in schema.fields:
-        yield from _iterate_nested_types(field.name, field.type)
-
-
-def _iterate_nested_types(path: str, kind: DataType) -> Iterator[tuple[str, DataType]]:
-    yield path, kind
-    if isinstance(kind, RowType):
-        for member in kind.fields:
-            yield from _iterate_nested_types(f"{path}.{member.name}", member.type)
-    if isinstance(kind, MapType):
-        yield from _iterate_nested_types(f"{path}.key", kind.key)
-        yield from _iterate_nested_types(f"{path}.value", kind.value)
-    if isinstance(kind, (ArrayType, VectorType, MultisetType)):
-        yield from _iterate_nested_types(f"{path}.element", kind.element)
 
 
 COLUMN_RULES = (
@@ -338,39 +287,6 @@ def check_bucket_number(proposal: Proposal) -> None:
 
 
 BUCKET_RULES = (check_bucket_key, check_bucket_number)
-
-MILLIS, TIMESTAMP = scans.SCAN_TIMESTAMP_MILLIS, scans.SCAN_TIMESTAMP
-SNAPSHOT, TAG, WATERMARK = scans.SCAN_SNAPSHOT_ID, scans.SCAN_TAG_NAME, scans.SCAN_WATERMARK
-FILE_TIME, CREATION_TIME = scans.SCAN_FILE_CREATION_TIME_MILLIS, scans.SCAN_CREATION_TIME_MILLIS
-BETWEEN, BETWEEN_TIMES = scans.INCREMENTAL_BETWEEN, scans.INCREMENTAL_BETWEEN_TIMESTAMP
-TO_TAG = scans.INCREMENTAL_TO_AUTO_TAG
-
-EVERY_START = (MILLIS, FILE_TIME, TIMESTAMP, SNAPSHOT, TAG, BETWEEN_TIMES, BETWEEN, TO_TAG)
-
-
-@dataclass(frozen=True)
-class Start:
-    """The options required by a start mode: exactly one of `one_of` (if any), none of `none_of`."""
-
-    one_of: tuple[AnyOption, ...] = ()
-    none_of: tuple[AnyOption, ...] = ()
-
-
-START_MODES = {
-    "from-timestamp": Start((MILLIS, TIMESTAMP), (SNAPSHOT, FILE_TIME, TAG, BETWEEN_TIMES, BETWEEN, TO_TAG)),
-    "from-snapshot": Start((SNAPSHOT, TAG, WATERMARK), (MILLIS, TIMESTAMP, FILE_TIME, BETWEEN_TIMES, BETWEEN, TO_TAG)),
-    "incremental": Start((BETWEEN, BETWEEN_TIMES, TO_TAG), (SNAPSHOT, MILLIS, FILE_TIME, TIMESTAMP, TAG)),
-    "from-snapshot-full": Start((SNAPSHOT,), (MILLIS, TIMESTAMP, FILE_TIME, TAG, BETWEEN_TIMES, BETWEEN, TO_TAG)),
-    "from-file-creation-time": Start((FILE_TIME,), (SNAPSHOT, MILLIS, TAG, BETWEEN_TIMES, BETWEEN, TO_TAG)),
-}
-IMPLIED = (
-    ((MILLIS, TIMESTAMP), "from-timestamp"),
-    ((SNAPSHOT, TAG, WATERMARK), "from-snapshot"),
-    ((FILE_TIME,), "from-file-creation-time"),
-    ((CREATION_TIME,), "from-creation-timestamp"),
-    ((BETWEEN, BETWEEN_TIMES), "incremental"),
-)
-"""The start mode if ``scan.mode`` is not set: the first line with an option that is set."""
 
 
 def check_start(proposal: Proposal) -> None:

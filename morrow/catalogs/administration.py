@@ -259,7 +259,7 @@ class CatalogChanges(CatalogDatabases):
             DatabaseNotFound, TableNotFound. Unsupported: other partition keys, or a catalog that owns schemas.
             Others as `create_table`.
         """
-        from morrow.writers.history.replacement import begin_replacement
+        from morrow.writers.history.branches import begin_replacement
 
         before, given = self._catalog.table(name), {"options": None, **described}
         return Table(begin_replacement(before, self._build_first(name, schema, **given)))
@@ -270,7 +270,7 @@ class CatalogChanges(CatalogDatabases):
         Raises:
             CommitConflict: the columns of the table were changed meanwhile.
         """
-        from morrow.writers.history.replacement import publish_replacement
+        from morrow.writers.history.branches import publish_replacement
 
         metadata = self._catalog.table(name)
         publish_replacement(metadata, metadata.on_branch(branch))

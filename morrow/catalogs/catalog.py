@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from morrow.readers.execution.datasets import PaimonDataset
     from morrow.scans.changes import Mode
     from morrow.scans.system_tables import SystemScan
-    from morrow.statements.sessions import SqlSession
+    from morrow.statements.context import SqlSession
     from morrow.statements.tokens import Parameters
     from morrow.tables.format_table import FormatTable, ObjectTable
 
@@ -372,7 +372,7 @@ class Catalog(CatalogChanges, CatalogViews):
         return found
 
     def _begin_session(self) -> SqlSession:
-        from morrow.statements.sessions import DEFAULT_CATALOG, SqlSession
+        from morrow.statements.context import DEFAULT_CATALOG, SqlSession
         from morrow.statements.sources import CatalogSources
 
         def make_sources(catalog: Catalog) -> CatalogSources:

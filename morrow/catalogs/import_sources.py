@@ -31,10 +31,10 @@ from morrow.catalogs.import_files import (
 from morrow.engine.arguments import check_text
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.io.resolve import to_location
+from morrow.engine.library_versions import export_frame, to_arrow_schema
 from morrow.engine.plugins import require_extra
-from morrow.engine.polars_versions import export_frame, to_arrow_schema
 from morrow.engine.redaction import redact_text
-from morrow.readers.expressions.duckdb_queries import query_errors
+from morrow.readers.expressions.sql import query_errors
 from morrow.tables.format_table import FormatTable
 from morrow.writers.ingest.sources import Source, is_of_pandas, open_source
 from morrow.writers.ingest.text_files import CsvOptions

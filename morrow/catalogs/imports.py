@@ -40,7 +40,7 @@ from morrow.writers.target import WriteTarget
 if TYPE_CHECKING:
     from morrow.catalogs.administration import CatalogChanges
     from morrow.engine.format.snapshot import Snapshot
-    from morrow.writers.ingest.conversion import Kinds
+    from morrow.writers.ingest.validation import Kinds
     from morrow.writers.operations.append import SchemaMode
 
 CONSUMER = "morrow-import"

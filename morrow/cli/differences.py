@@ -19,8 +19,8 @@ from morrow.cli.terminal import show_progress, suppress_pager, write_note
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.library_versions import import_array
 from morrow.engine.plan.incremental import Difference, drop_shared
-from morrow.engine.polars_versions import import_array
 from morrow.engine.redaction import suggest_name
 from morrow.engine.units import format_count
 from morrow.scans.changes import Changes, make_request

@@ -27,7 +27,7 @@ from morrow.cli.terminal import emit, show_progress
 from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.engine.redaction import clean_lines, clean_text, suggest_name
-from morrow.readers.expressions.duckdb_queries import open_stream, to_morrow_error
+from morrow.readers.expressions.sql import open_stream, to_morrow_error
 
 if TYPE_CHECKING:
     import duckdb

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from morrow.cli.output import format_texts
 from morrow.engine.errors import Unsupported
+from morrow.engine.library_versions import import_array
 from morrow.engine.plugins import require_extra
-from morrow.engine.polars_versions import import_array
 
 MAX_ROWS = 1_048_575
 """Rows of a worksheet below its header; more are refused."""

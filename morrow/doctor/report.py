@@ -18,7 +18,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.roots import Line, Root, RootKind
 from morrow.engine.redaction import clean_text, escape_to_line
 from morrow.engine.units import format_count
-from morrow.writers.buckets.bucket_state import BucketState
+from morrow.writers.buckets.routers import BucketState
 from morrow.writers.files.data_files import Placement
 from morrow.writers.operations.compaction import read_bucket_states
 from morrow.writers.target import WriteTarget

@@ -22,8 +22,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.options.read_options import TRAVEL_KEYS
-from morrow.engine.options.registry import find_present_key
+from morrow.engine.options.table_options import TRAVEL_KEYS, find_present_key
 from morrow.engine.plan.filter import sql_parsing as brackets
 from morrow.engine.plan.filter.sql_parsing import describe_problem, run_with_stack
 from morrow.engine.plan.time_travel import NOW, Travel, parse_travel_options, to_millis

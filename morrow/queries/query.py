@@ -44,8 +44,7 @@ from morrow.queries.dialect import (
 from morrow.queries.incremental import has_change_options
 from morrow.queries.variants import put_variant_functions, write_paths
 from morrow.readers.execution.duckdb_relation import make_variable
-from morrow.readers.expressions.duckdb_queries import check_duckdb, to_morrow_error
-from morrow.readers.expressions.sql import name_type
+from morrow.readers.expressions.sql import check_duckdb, name_type, to_morrow_error
 
 if TYPE_CHECKING:
     import duckdb
@@ -358,7 +357,7 @@ def make_relation(query: Prepared, connection: duckdb.DuckDBPyConnection) -> duc
     """Return the rows of a query as a relation, whose results raise `MorrowError`."""
     import duckdb
 
-    from morrow.readers.execution.typed_relations import to_typed_relation
+    from morrow.readers.execution.duckdb_relation import to_typed_relation
 
     arguments = {"params": dict(query.parameters)} if query.parameters else {}
     found = run_prepared(query, connection.sql, arguments)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound
 from morrow.engine.format.schema import ROWKIND, refuse_unreadable
-from morrow.engine.options.read_options import FULL, LATEST, parse_stream_options
+from morrow.engine.options.table_options import FULL, LATEST, parse_stream_options
 from morrow.engine.plan import incremental as planned
 from morrow.engine.plan.changelogs import (
     find_id_at,

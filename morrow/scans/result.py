@@ -136,7 +136,7 @@ class Rows(ABC):
         return self.to_batches()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        from morrow.readers.expressions.duckdb_queries import wrap_stream
+        from morrow.readers.expressions.sql import wrap_stream
 
         return wrap_stream(self.to_reader()).__arrow_c_stream__(requested_schema)
 

@@ -344,7 +344,7 @@ class StreamedScan(SystemScan):
 
     def lazy(self) -> pl.LazyFrame:
 
-        from morrow.engine.polars_versions import register_source
+        from morrow.engine.library_versions import register_source
         from morrow.readers.casts.dtypes import to_frame, to_polars_schema
 
         def frames(

@@ -399,7 +399,7 @@ class DuckDBScan(Scan):
         """Return all rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
         import polars as pl
 
-        from morrow.engine.polars_versions import import_array
+        from morrow.engine.library_versions import import_array
 
         rows = self.to_arrow()
         return pl.DataFrame([import_array(rows[name]).alias(name) for name in rows.column_names])

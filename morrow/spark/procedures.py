@@ -2,6 +2,11 @@
 
 The argument `table` is a folder or URL, or a name in a warehouse. Compaction and removal of orphan files may run
 as Spark jobs; the driver does all others.
+
+``migrate_table`` and ``migrate_database`` migrate tables of Spark's own catalog (or of its Hive metastore).
+
+Java moves the files of the source into the new table. Here Spark reads them and writes rows, in one commit, so that
+every format that Spark reads can be migrated. Then the source is dropped, or emptied if it is kept, as in Java.
 """
 
 from __future__ import annotations
@@ -10,12 +15,17 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
 
 from morrow.catalogs.catalog import Catalog
 from morrow.engine.catalog.names import MARK, parse_object_name
-from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
+from morrow.engine.errors import AlreadyExists, InvalidArgument, MorrowError, TableNotFound, Unsupported
+from morrow.engine.format.file_formats import find_format
 from morrow.engine.io.resolve import Roots, resolve, resolve_roots
+from morrow.engine.options.declared.files import FILE_FORMAT
+from morrow.engine.options.declared.table import BUCKET
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 from morrow.engine.redaction import get_logger
@@ -23,6 +33,9 @@ from morrow.engine.structs import replace
 from morrow.procedures.files import (
     COMPACT,
     COMPACT_DATABASE,
+    MIGRATE_DATABASE,
+    MIGRATE_FILE,
+    MIGRATE_TABLE,
     REMOVE_ORPHAN_FILES,
     build_compaction_result,
     check_mode,
@@ -32,15 +45,162 @@ from morrow.procedures.files import (
 from morrow.procedures.procedure import DONE, Kind, Procedure, Rows, parse_pairs
 from morrow.procedures.registry import TABLE, find_procedure
 from morrow.scans.arguments import parse_time
-from morrow.spark import migration
+from morrow.spark.expressions import quote_name
 from morrow.spark.maintenance import commands
+from morrow.spark.types import drop_not_null, to_paimon_fields
 from morrow.spark.versions import from_arrow
 from morrow.spark.views import list_attached
+from morrow.spark.writing.write import write
 from morrow.tables.table import Table
 from morrow.tables.table_operations import choose_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+CATALOG = "spark_catalog"
+SOURCES = ("hive", "spark")
+"""The types of sources whose tables Spark's own catalog knows."""
+UNAWARE = "-1"
+DETAILS = "# Detailed Table Information"
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table of Spark's own catalog."""
+
+    spark: SparkSession
+    name: str
+    """``database.table``."""
+
+    @classmethod
+    def find(cls, spark: SparkSession, text: str) -> Source:
+        """Find a table by its name. Raises `InvalidArgument` and `TableNotFound`."""
+        parts = text.replace("`", "").removeprefix(f"{CATALOG}.").split(".")
+        if len(parts) != 2:
+            raise InvalidArgument(f"migrate: the source is database.table of {CATALOG}, not {text!r}")
+        found = cls(spark, ".".join(parts))
+        if not spark.catalog.tableExists(found.quoted):
+            raise TableNotFound(f"there is no table {found.name} in {CATALOG}")
+        return found
+
+    @property
+    def quoted(self) -> str:
+        return ".".join(map(quote_name, (CATALOG, *self.name.split("."))))
+
+    def describe(self) -> dict[str, str]:
+        """Return the properties that DESCRIBE EXTENDED lists, such as ``Provider`` and ``Type``."""
+        rows = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.quoted}").collect()
+        names = [row[0] for row in rows]
+        return {row[0]: row[1] for row in rows[names.index(DETAILS) :]}  # columns come before, with any names
+
+    def migrate(self, catalog: Catalog, target: str, options: Mapping[str, str], delete: bool) -> None:
+        """Move the rows to a table, which is created if it does not exist.
+
+        Raises:
+            Unsupported: a view. InvalidArgument: a table with buckets. AlreadyExists: the target has a primary key.
+            Others: as `write`.
+        """
+        rows, about = self.spark.table(self.quoted), self.describe()
+        if about.get("Type") == "VIEW":
+            raise Unsupported(f"migrating the view {self.name}", hint="create it again in the new catalog")
+        if options.get(BUCKET.key, UNAWARE) != UNAWARE:
+            raise InvalidArgument("Hive migrator only support unaware-bucket target table; leave the option bucket out")
+        if not catalog._catalog.has_table(target):
+            provider = str(about.get("Provider", "")).lower()
+            own = {FILE_FORMAT.key: provider} if find_format(provider) is not None else {}
+            catalog.create_table(
+                target,
+                schema=drop_not_null(to_paimon_fields(rows.schema)),
+                partition_keys=[c.name for c in self.spark.catalog.listColumns(self.quoted) if c.isPartition],
+                options={**own, BUCKET.key: UNAWARE, **options},
+                comment=about.get("Comment"),
+            )
+        table = catalog.table(target)
+        if table.primary_keys:
+            raise AlreadyExists(f"{target} has a primary key; rows are migrated to tables without one")
+        write(rows, table)
+        if delete:
+            self.spark.sql(f"DROP TABLE {self.quoted}")
+        elif about.get("Type") == "MANAGED":
+            self.spark.sql(f"TRUNCATE TABLE {self.quoted}")
+
+
+def _check_source_type(source_type: str, procedure: str) -> None:
+    if source_type.strip().lower() not in SOURCES:
+        hint = f"source_type is {' or '.join(SOURCES)}, or 'parquet' for a folder of files"
+        raise Unsupported(f"{procedure} from {source_type!r}", hint=hint)
+
+
+def _migrate_table(
+    call: Any,
+    source_type: str,
+    table: str,
+    options: str | None,
+    delete_origin: bool | None,
+    target_table: Any,
+    options_map: Mapping[str, str] | None,
+    parallelism: int | None,
+) -> Rows:
+    if source_type.strip().lower() == "parquet":
+        return MIGRATE_TABLE.run(
+            call, source_type, table, options, delete_origin, target_table, options_map, parallelism
+        )
+    _check_source_type(source_type, MIGRATE_TABLE.name)
+    source = Source.find(call.spark, table)
+    target = source.name if target_table is None else target_table.name
+    given = {**parse_pairs(options, "options"), **(options_map or {})}
+    source.migrate(call.catalog, target, given, target_table is None or delete_origin is not False)
+    return DONE
+
+
+def _migrate_file(
+    call: Any,
+    source_type: str,
+    source_table: str,
+    target_table: Any,
+    delete_origin: bool | None,
+    parallelism: int | None,
+) -> Rows:
+    del parallelism  # Spark decides
+    _check_source_type(source_type, MIGRATE_FILE.name)
+    call.catalog.table(target_table.name)  # raises if it does not exist
+    Source.find(call.spark, source_table).migrate(call.catalog, target_table.name, {}, delete_origin is not False)
+    return DONE
+
+
+def _migrate_database(
+    call: Any,
+    source_type: str,
+    database: str,
+    options: str | None,
+    options_map: Mapping[str, str] | None,
+    parallelism: int | None,
+) -> Rows:
+    del parallelism
+    _check_source_type(source_type, MIGRATE_DATABASE.name)
+    given = {**parse_pairs(options, "options"), **(options_map or {})}
+    spark, done, failed = call.spark, 0, 0
+    name = database.replace("`", "").removeprefix(f"{CATALOG}.")
+    for row in spark.sql(f"SHOW TABLES IN {quote_name(CATALOG)}.{quote_name(name)}").collect():
+        if row.isTemporary:
+            continue
+        try:
+            Source.find(spark, f"{name}.{row.tableName}").migrate(call.catalog, f"{name}.{row.tableName}", given, True)
+            done += 1
+        except (MorrowError, PySparkException) as error:  # as in Paimon, the remaining tables are migrated
+            failed += 1
+            log.warning("migrate_database: %s was not migrated: %s", row.tableName, error)
+    return [(f"migrate database is finished, success cnt: {done} , failed cnt: {failed}",)]
+
+
+RUNS: Mapping[str, Callable[..., Rows]] = {
+    MIGRATE_TABLE.name: _migrate_table,
+    MIGRATE_FILE.name: _migrate_file,
+    MIGRATE_DATABASE.name: _migrate_database,
+}
+"""Functions of procedures that need Spark's own catalog, by the name of the procedure."""
 
 ALL_TABLES = "*"
 PARTS = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
@@ -243,8 +403,6 @@ def _remove_orphan_files(
 
 FILE_PROCEDURES = (replace(COMPACT, run=_compact), replace(REMOVE_ORPHAN_FILES, run=_remove_orphan_files))
 
-log = get_logger(__name__)
-
 
 def _compact_database(
     call: Call,
@@ -322,7 +480,7 @@ def call(
         found = WITH_JOBS.get(found.name, found)
     elif distributed:
         raise Unsupported("jobs of Spark on tables of this catalog", where=catalog.warehouse, hint="leave them out")
-    run: Callable[..., Rows] = migration.RUNS.get(found.name, found.run)
+    run: Callable[..., Rows] = RUNS.get(found.name, found.run)
     place = warehouse.warehouse if isinstance(warehouse, Catalog) else warehouse
     if distributed is not None and not found.jobs:
         raise InvalidArgument(f"{found.name} runs no jobs: it has no argument 'distributed'")

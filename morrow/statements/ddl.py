@@ -38,8 +38,8 @@ from morrow.engine.structs import replace
 from morrow.engine.units import format_count
 from morrow.queries.query import run_prepared
 from morrow.readers.expressions.sql import quote_identifier
-from morrow.statements.context import Context
-from morrow.statements.insert import Filling, find_column, make_counts
+from morrow.statements.context import Context, make_counts
+from morrow.statements.insert import Filling, find_column
 from morrow.statements.statement import (
     AlterChange,
     AlterDatabase,

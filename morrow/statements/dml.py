@@ -30,12 +30,13 @@ from morrow.statements.context import (
     check_zone,
     has_instants,
     is_inside,
+    make_counts,
     parse_expression,
     render_expression,
     replace_subqueries,
 )
 from morrow.statements.dml_parser import UNMATCHED, UNMATCHED_BY_SOURCE
-from morrow.statements.insert import add_missing_columns, find_column, find_default, make_counts
+from morrow.statements.insert import add_missing_columns, find_column, find_default
 from morrow.statements.statement import Delete, MergeInto, Name, Truncate, Update, When, format_name
 from morrow.writers.commit.messages import Operation, count_rows_of
 

@@ -21,11 +21,11 @@ from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFoun
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.redaction import clean_text, hide_secrets
 from morrow.queries.query import Prepared, make_relation, prepare_query, run_prepared
-from morrow.statements import copy_into, ddl, dml, insert, sessions
+from morrow.statements import context as sessions
+from morrow.statements import copy_into, ddl, dml, insert
 from morrow.statements import statement as st
-from morrow.statements.context import Context, DependsOnRows, Warehouse
+from morrow.statements.context import Context, DependsOnRows, Warehouse, resolve_catalog
 from morrow.statements.dml import build_condition
-from morrow.statements.sessions import resolve_catalog
 from morrow.statements.sources import qualify_name
 from morrow.statements.statement import (
     Argument,

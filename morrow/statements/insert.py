@@ -16,9 +16,8 @@ from morrow.engine.redaction import suggest_name
 from morrow.engine.schema.defaults import parse_default
 from morrow.queries.dialect import make_literal
 from morrow.queries.query import Prepared, run_prepared
-from morrow.readers.expressions.duckdb_queries import query_errors, to_morrow_error
-from morrow.readers.expressions.sql import name_type
-from morrow.statements.context import Context, bind_expression
+from morrow.readers.expressions.sql import name_type, query_errors, to_morrow_error
+from morrow.statements.context import Context, bind_expression, make_counts
 from morrow.statements.statement import Insert
 from morrow.statements.tokens import read_words
 from morrow.writers.ingest.sources import Source
@@ -26,7 +25,6 @@ from morrow.writers.ingest.sources import Source
 if TYPE_CHECKING:
     import duckdb
 
-    from morrow.engine.format.snapshot import Snapshot
     from morrow.engine.plan.filter import FilterLike
     from morrow.tables.format_table import FormatTable
     from morrow.tables.table import Table
@@ -35,7 +33,6 @@ Done = TypeVar("Done", covariant=True)
 
 BATCH_ROWS = 1 << 17
 TEXTS = (CharType, VarCharType)
-COUNTS = ("rows_inserted", "rows_updated", "rows_deleted")
 
 
 class _Target(Protocol[Done]):
@@ -82,16 +79,6 @@ class Filling:
                 yield pa.Table.from_batches([batch]).rename_columns(list(self.names))
         except query_errors() as error:
             raise to_morrow_error(error) from error
-
-
-def make_counts(
-    context: Context, snapshot: Snapshot | None, inserted: int | None, updated: int | None, deleted: int | None
-) -> duckdb.DuckDBPyRelation:
-    """Return the result of a statement that changes rows: counts (null if unknown) and the snapshot."""
-    values = dict(zip(COUNTS, (inserted, updated, deleted)))
-    columns = {name: pa.array([value], pa.int64()) for name, value in values.items()}
-    made = pa.array([None if snapshot is None else snapshot.id], pa.int64())
-    return context.relation(pa.table({**columns, "snapshot": made}))
 
 
 def insert(context: Context, statement: Insert) -> duckdb.DuckDBPyRelation:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from morrow.engine.catalog.protocol import Function, View
     from morrow.engine.plan.time_travel import Travel
     from morrow.readers.execution.datasets import PaimonDataset
-    from morrow.statements.context import Warehouse
-    from morrow.statements.sessions import SqlSession
+    from morrow.statements.context import SqlSession, Warehouse
     from morrow.tables.table import Table
 
 INFORMATION = "information_schema"
@@ -93,7 +92,7 @@ class CatalogSources:
     def _search(self, arguments: Sequence[object], database: str | None) -> pa.Table:
         """Return the rows of ``vector_search('db.t', 'column', [1.0, 2.0], k, 'metric=cosine')``."""
         from morrow.readers.execution.vector_search import DEFAULT_METRIC
-        from morrow.scans.vector_search import parse_search_options, search_rows
+        from morrow.scans.lookups import parse_search_options, search_rows
 
         if len(arguments) not in (4, 5):
             raise InvalidArgument(

@@ -17,8 +17,8 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.plan.filter.residuals import shorten_text
 from morrow.engine.plan.filter.sql_parsing import describe_problem
+from morrow.engine.plan.predicate import shorten_text
 from morrow.queries.dialect import Dialect
 
 OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})

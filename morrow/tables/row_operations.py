@@ -18,7 +18,8 @@ from morrow.engine.progress import track_calls
 
 if TYPE_CHECKING:
     from morrow.tables.writer import Committer, Writer
-    from morrow.writers.ingest.conversion import Kinds, Missing
+    from morrow.writers.ingest.conversion import Missing
+    from morrow.writers.ingest.validation import Kinds
     from morrow.writers.operations.append import SchemaMode
     from morrow.writers.operations.merge import Merge
     from morrow.writers.operations.partition_filters import AnyOf
@@ -262,7 +263,7 @@ class RowOperations(Rewriting):
             Unsupported: the merge engine of the table does not delete rows.
             CommitConflict: others changed these rows on every attempt; nothing was changed.
         """
-        from morrow.writers.operations.delete import delete_keys, delete_matching, is_condition
+        from morrow.writers.operations.update import delete_keys, delete_matching, is_condition
 
         if is_condition(keys_or_filter):
             return delete_matching(self._target(properties), keys_or_filter)
@@ -403,7 +404,7 @@ class RowOperations(Rewriting):
             ColumnNotFound, InvalidArgument: as `append`; raised by a task, Ray wraps them in its own error.
             Unsupported: Ray is not installed; install ``morrow[ray]``.
         """
-        from morrow.tables.ray_sink import iterate_tables, write_by_tasks
+        from morrow.tables.writer import iterate_tables, write_by_tasks
 
         check_instance(overwrite, bool, "overwrite")
         if not hasattr(dataset, "iter_batches"):

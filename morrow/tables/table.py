@@ -473,7 +473,7 @@ class Table(RowOperations, Maintenance, Following):
         Raises:
             InvalidArgument: the query, metric or column does not fit. Others as of `scan`.
         """
-        from morrow.scans.vector_search import search_table
+        from morrow.scans.lookups import search_table
 
         return search_table(
             self._metadata, column, query, k, filter=filter, metric=metric, columns=columns, travel=parse_travel(**at)

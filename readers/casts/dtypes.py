@@ -32,9 +32,9 @@ import pyarrow as pa
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.types import DataType, to_polars_dtype, to_polars_schema
+from morrow.engine.library_versions import export_series, import_array
 from morrow.engine.names import clear_pattern_name, cols
 from morrow.engine.polars_threads import open_threads
-from morrow.engine.polars_versions import export_series, import_array
 
 __all__ = [
     "cast_layout",

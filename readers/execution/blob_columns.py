@@ -31,6 +31,7 @@ from morrow.engine.format.file_formats import BLOB, is_dedicated_file
 from morrow.engine.format.paths import DATABASE_SUFFIX, check_segment
 from morrow.engine.format.types import ArrayType, BlobType, DataField, MapType, to_polars_dtype
 from morrow.engine.io.store import FileStore
+from morrow.engine.library_versions import register_source
 from morrow.engine.names import cols
 from morrow.engine.options import Options
 from morrow.engine.options.declared.features import (
@@ -43,7 +44,6 @@ from morrow.engine.plan.filter import NO_FILTER
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import make_plan
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, ScanRequest, Section
-from morrow.engine.polars_versions import register_source
 from morrow.engine.structs import replace
 from morrow.readers.files.file_frames import collect_batches, make_source, scan_files
 from morrow.readers.files.source import check_rows, translate_errors

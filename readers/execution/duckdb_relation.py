@@ -21,25 +21,35 @@ declares views.
 DuckDB lacks Python table functions, but ``query(<text>)`` in a macro is bound from text that a Python function
 returns. The function registers the dataset as a view in an in-memory database of its own. Each dataset gets another
 database: a transaction sees databases attached while it runs, but no views created after its first access.
+
+Relations raise Morrow's errors, and stop immediately on Ctrl-C: the class of a DuckDB relation is replaced by a
+subclass that wraps its methods.
+
+The class of a DuckDB relation is replaced by a subclass that wraps its methods; DuckDB's queries and functions still
+accept the object. DuckDB looks for variables in the innermost frame that is not its own. Methods that add a step are
+therefore called from a frame with the caller's variables.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
+import sys
 import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
+import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
+from duckdb._relation import GroupedRelation
 
-from morrow.engine.arrow_versions import CASTS_VIEWS
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.types import (
     BigIntType,
@@ -63,11 +73,11 @@ from morrow.engine.format.types import (
 )
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
+from morrow.engine.library_versions import CASTS_VIEWS, export_frame
 from morrow.engine.names import cols
 from morrow.engine.plan.predicate import ALWAYS, Predicate, find_columns
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.plan.time_travel import TravelArguments
-from morrow.engine.polars_versions import export_frame
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution import execute
@@ -75,18 +85,111 @@ from morrow.readers.execution.datasets import PaimonDataset
 from morrow.readers.execution.plain_sql import bind_plain_sql
 from morrow.readers.execution.section_reads import check_complete
 from morrow.readers.execution.strategy import is_maskable
-from morrow.readers.expressions.duckdb_queries import check_duckdb, wrap_stream
 from morrow.readers.expressions.sql import (
+    check_duckdb,
     is_apart,
     make_names_unique,
+    query_errors,
+    read_stream,
     rename_field_members,
     rename_row_columns,
     rename_value_members,
+    run_query,
+    to_morrow_error,
+    wrap_stream,
 )
 from morrow.readers.files.file_frames import translate_file_errors
 
-if TYPE_CHECKING:
-    import duckdb
+CALL = compile("morrow_call()", "<step of a relation>", "eval")
+READERS = ("to_arrow_reader", "fetch_arrow_reader", "fetch_record_batch")
+"""Methods whose result runs the query while it is read."""
+OWN = ("duckdb.", "_duckdb", __name__)
+"""Prefixes of module names that are skipped when looking for the caller."""
+RESULTS = (
+    *("fetchall", "fetchnumpy", "fetchdf", "df", "to_df", "to_dicts", "torch", "tf", "pl"),
+    *("arrow", "to_arrow_table", "fetch_arrow_table", *READERS, "iter_rows", "__arrow_c_stream__"),
+    *("show", "preview", "__repr__", "__str__", "_repr_mimebundle_", "__len__", "shape", "explain", "materialize"),
+    *("to_csv", "write_csv", "to_parquet", "write_parquet", "create", "to_table", "insert", "insert_into", "update"),
+)
+
+
+class TypedRelation(duckdb.DuckDBPyRelation):
+    """A relation whose steps and results raise Morrow's errors, and so do relations derived from it."""
+
+    __slots__ = ()
+
+    def _derive(self, *args: Any, **options: Any) -> duckdb.DuckDBPyRelation:
+        return to_typed_relation(_in_frame_of_caller(functools.partial(super()._derive, *args, **options)))
+
+
+class TypedGroups(GroupedRelation):
+    """The groups of a `TypedRelation`."""
+
+
+def to_typed_relation(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """Return the same relation with the class `TypedRelation`."""
+    relation.__class__ = TypedRelation
+    return relation
+
+
+def _step(call: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(call)
+    def step(subject: Any, *args: Any, **options: Any) -> Any:
+        try:
+            found = _in_frame_of_caller(functools.partial(call, subject, *args, **options))
+        except query_errors() as error:
+            raise to_morrow_error(error) from error
+        if type(found) is GroupedRelation:
+            found.__class__ = TypedGroups
+        return to_typed_relation(found) if isinstance(found, duckdb.DuckDBPyRelation) else found
+
+    return step
+
+
+def _in_frame_of_caller(call: Callable[[], Any]) -> Any:
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(OWN):
+        frame = frame.f_back
+    return eval(CALL, {**frame.f_globals, **frame.f_locals, "morrow_call": call})
+
+
+def _wrap_result(call: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @functools.wraps(call)
+    def run(relation: duckdb.DuckDBPyRelation, *args: Any, **options: Any) -> Any:
+        found = _run_typed(relation, lambda: call(relation, *args, **options))
+        if name in READERS:
+            batches = _read_batches(read_stream(relation._con, found))
+            return pa.RecordBatchReader.from_batches(found.schema, batches)
+        if name == "iter_rows":
+            return _read_batches(found)
+        return to_typed_relation(found) if isinstance(found, duckdb.DuckDBPyRelation) else found
+
+    return run
+
+
+def _read_batches(found: Iterator[Any]) -> Iterator[Any]:
+    try:
+        yield from found
+    except query_errors() as error:
+        raise to_morrow_error(error) from error
+
+
+def _run_typed(relation: duckdb.DuckDBPyRelation, call: Callable[[], Any]) -> Any:
+    try:
+        return run_query(relation._con, call)
+    except query_errors() as error:
+        raise to_morrow_error(error) from error
+
+
+for _typed, _base in ((TypedRelation, duckdb.DuckDBPyRelation), (TypedGroups, GroupedRelation)):
+    for _name, _found in vars(_base).items():
+        if _name.startswith("_") and _name not in RESULTS:
+            continue
+        _wrapped = functools.partial(_wrap_result, name=_name) if _name in RESULTS else _step
+        if isinstance(_found, property):
+            setattr(_typed, _name, property(_wrapped(_found.fget)))  # type: ignore[arg-type]
+        elif callable(_found):
+            setattr(_typed, _name, _wrapped(_found))
 
 HANDOFF_DATABASE = "morrow_handoff"
 HANDOFF_VIEW = "scan"
@@ -145,8 +248,6 @@ def make_relation(
     connection = check_connection(connection)
     if not source.schema.names:
         raise Unsupported("a DuckDB relation without columns", hint="name a column, or call count() or to_arrow()")
-
-    from morrow.readers.execution.typed_relations import to_typed_relation  # for its base classes, not of DuckDB 1
 
     text = own_scan(source, connection) if isinstance(source, PaimonDataset) else None
     return to_typed_relation(connection.from_arrow(to_scannable(source)) if text is None else connection.sql(text))

@@ -29,13 +29,12 @@ from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField, to_arrow_schema, to_polars_schema
 from morrow.engine.io.store import FileStore
+from morrow.engine.library_versions import register_source
 from morrow.engine.names import cols
-from morrow.engine.plan.filter.residuals import shorten_text
-from morrow.engine.plan.predicate import ALWAYS
-from morrow.engine.plan.read_guards import guard_read
+from morrow.engine.plan.manifests import guard_read
+from morrow.engine.plan.predicate import ALWAYS, shorten_text
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.polars_threads import open_threads, refuse_in_fork
-from morrow.engine.polars_versions import register_source
 from morrow.engine.progress import advance, show_progress
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count
@@ -60,6 +59,7 @@ from morrow.readers.execution.strategy import (
     is_complete,
     is_fetched,
     limit_sections,
+    scan_masks,
 )
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import (
@@ -73,7 +73,6 @@ from morrow.readers.files.file_frames import (
 from morrow.readers.files.registry import find_file_reader
 from morrow.readers.files.source import FetchedStore, FileSource, check_rows, open_fetched_store, translate_errors
 from morrow.readers.masks import Mask
-from morrow.readers.merges.version_masks import scan_masks
 
 MASK_WORKERS = 2
 """Number of sections whose masks are computed, or that are read whole, at once."""

@@ -28,12 +28,12 @@ from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, clear_pattern_name, cols
-from morrow.engine.plan.predicate import Leaf, Op, Predicate, find_columns, split_conjuncts
-from morrow.engine.plan.pruning import project_predicate
+from morrow.engine.plan.predicate import find_columns
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.polars_threads import open_threads
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_polars_dtype
+from morrow.readers.execution.strategy import WantedKeys
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import collect_frames, scan_files, translate_file_errors
 from morrow.readers.files.registry import is_scanned
@@ -55,37 +55,6 @@ T = TypeVar("T")
 V = TypeVar("V")
 Places = npt.NDArray[np.int64]
 """Positions of rows in a file, ascending."""
-
-
-class WantedKeys(msgspec.Struct, frozen=True):
-    """The keys that a filter selects: `values` of the first key column, and all conditions on key columns."""
-
-    values: tuple[Any, ...]
-    condition: Predicate
-    exact: bool
-    """Whether the filter has no other condition."""
-
-    @property
-    def is_single_condition(self) -> bool:
-        """Whether `values` are the only condition on the key."""
-        return isinstance(self.condition, Leaf)
-
-
-def find_wanted_keys(plan: ScanPlan) -> WantedKeys | None:
-    """Return the keys that the plan's filter selects; None if it gives no values of the first key column."""
-    names = plan.schema.trimmed_primary_keys
-    if not names:
-        return None
-    pins = [
-        part.literals
-        for part in split_conjuncts(plan.filter.predicate)
-        if isinstance(part, Leaf) and part.column == names[0] and part.op in (Op.EQ, Op.IN) and part.literals
-    ]
-    if not pins:
-        return None
-    condition = project_predicate(plan.filter.predicate, frozenset(names))
-    exact = find_columns(plan.filter.predicate) <= {*names} and not plan.filter.residuals
-    return WantedKeys(min(pins, key=len), condition, exact)
 
 
 def look_up_rows(
@@ -177,7 +146,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
     def _fold(self, keys: SectionKeys, hits: Sequence[_Hits]) -> pl.DataFrame:
         """Return the merged versions of each key."""
         # Imported here: the functions of merge engines import libraries that other tables do not need.
-        from morrow.readers.merges.section_merge import SectionMerge
+        from morrow.readers.merges.sections import SectionMerge
         from morrow.readers.merges.version_masks import find_versions, split_by_versions
 
         merge = SectionMerge(self.plan, keys.section, self.plan.read_columns, self.store)

@@ -30,21 +30,25 @@ from morrow.engine.format.schema import LEVEL, SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.format.types import DataField, DataType, to_arrow_schema
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
+from morrow.engine.plan.manifests import guard_read
 from morrow.engine.plan.predicate import ALWAYS
-from morrow.engine.plan.read_guards import guard_read
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.plugins import check_libraries
 from morrow.engine.polars_threads import refuse_in_fork
 from morrow.readers.casts.dtypes import to_frame
-from morrow.readers.expressions.duckdb_queries import check_duckdb, query_errors, read_stream, run_query
+from morrow.readers.execution.strategy import scan_masks
 from morrow.readers.expressions.sql import (
     REALS,
+    check_duckdb,
     has_reals,
     list_inner_types,
     name_type,
+    query_errors,
     quote_identifier,
     quote_literal,
     quote_path,
+    read_stream,
+    run_query,
 )
 from morrow.readers.expressions.sql import compile as compiled
 from morrow.readers.files.file_frames import fail_alone, list_virtual_columns, list_written_fields, make_source
@@ -53,7 +57,6 @@ from morrow.readers.masks import Mask
 from morrow.readers.masks.live_rows import read_deletion
 from morrow.readers.merges.sql_merge import merge_query
 from morrow.readers.merges.sql_statements import Names
-from morrow.readers.merges.version_masks import scan_masks
 
 if TYPE_CHECKING:
     import duckdb

@@ -37,15 +37,17 @@ from morrow.engine.polars_threads import open_threads
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.execution import strategy
-from morrow.readers.execution.lookups import MAX_FOUND_ROWS, find_wanted_keys, look_up_rows
+from morrow.readers.execution.lookups import MAX_FOUND_ROWS, look_up_rows
 from morrow.readers.execution.section_frames import filter_frame, scan_section
 from morrow.readers.execution.strategy import (
     Choice,
     Way,
     count_dead_rows,
     find_joinable,
+    find_wanted_keys,
     is_complete,
     is_counted,
+    scan_masks,
 )
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import (
@@ -70,7 +72,6 @@ from morrow.readers.masks.live_rows import (
 from morrow.readers.masks.packed_keys import INTEGERS, KeyPacking, find_cuts, slice_frames
 from morrow.readers.masks.section_cache import make_uniform_mask
 from morrow.readers.masks.section_keys import BOUNDED_TYPES, SectionKeys, order_by_age
-from morrow.readers.merges.version_masks import scan_masks
 
 Masked = tuple[Section, tuple[Mask, ...]]
 

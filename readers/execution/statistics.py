@@ -16,17 +16,17 @@ import polars as pl
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import decode_columns
+from morrow.engine.format.manifest_entries import ColumnFacts, ColumnStats
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.stats import ColumnFacts, ColumnStats
 from morrow.engine.format.types import DataField, to_polars_dtype
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import ROW, col
 from morrow.engine.plan.file_statistics import PlainFiles, find_plain_files
 from morrow.engine.plan.filter import Filter
+from morrow.engine.plan.manifests import guard_planning
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import read_value_stats
-from morrow.engine.plan.read_guards import guard_planning
 from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest
 from morrow.engine.structs import replace
 from morrow.readers.casts.java_strings import format_values

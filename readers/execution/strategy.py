@@ -14,22 +14,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
 from morrow.engine.format.file_formats import PARQUET
 from morrow.engine.format.types import has_same_values
 from morrow.engine.io.store import FileStore
-from morrow.engine.plan.predicate import ALWAYS
+from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Predicate, find_columns, split_conjuncts
+from morrow.engine.plan.pruning import project_predicate
 from morrow.engine.plan.scan_plan import DataFile, DeletionRef, ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count
 from morrow.readers.casts.dtypes import estimate_width
 from morrow.readers.execution.blob_columns import estimate_blob_bytes, list_blob_columns
-from morrow.readers.execution.lookups import WantedKeys, find_wanted_keys
 from morrow.readers.files.file_frames import list_virtual_columns, list_written_fields
 from morrow.readers.files.registry import find_file_reader, is_scanned
+from morrow.readers.masks import Mask, compute_live_masks
 from morrow.readers.masks.live_rows import is_known
+from morrow.readers.merges.version_masks import compute_version_masks
 
 MAX_WHOLE_ROWS = 1 << 22
 """Maximum stored rows of a section to read it whole: all of them are in memory together."""
@@ -389,3 +392,41 @@ def is_counted(plan: ScanPlan, section: Section) -> bool:
 
 def count_dead_rows(deletion: DeletionRef | None) -> int:
     return 0 if deletion is None or deletion.cardinality is None else deletion.cardinality
+
+
+class WantedKeys(msgspec.Struct, frozen=True):
+    """The keys that a filter selects: `values` of the first key column, and all conditions on key columns."""
+
+    values: tuple[Any, ...]
+    condition: Predicate
+    exact: bool
+    """Whether the filter has no other condition."""
+
+    @property
+    def is_single_condition(self) -> bool:
+        """Whether `values` are the only condition on the key."""
+        return isinstance(self.condition, Leaf)
+
+
+def find_wanted_keys(plan: ScanPlan) -> WantedKeys | None:
+    """Return the keys that the plan's filter selects; None if it gives no values of the first key column."""
+    names = plan.schema.trimmed_primary_keys
+    if not names:
+        return None
+    pins = [
+        part.literals
+        for part in split_conjuncts(plan.filter.predicate)
+        if isinstance(part, Leaf) and part.column == names[0] and part.op in (Op.EQ, Op.IN) and part.literals
+    ]
+    if not pins:
+        return None
+    condition = project_predicate(plan.filter.predicate, frozenset(names))
+    exact = find_columns(plan.filter.predicate) <= {*names} and not plan.filter.residuals
+    return WantedKeys(min(pins, key=len), condition, exact)
+
+
+def scan_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...]:
+    """Return one mask per file of the live rows that are read as stored: all live rows, or all except merged rows."""
+    if plan.folds(section):
+        return compute_version_masks(plan, section, store).single
+    return compute_live_masks(plan, section, store)

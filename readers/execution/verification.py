@@ -30,10 +30,10 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import clear_pattern_name, col, cols, get_series
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.file_statistics import Bounds, FileFacts, read_file_facts
+from morrow.engine.plan.manifests import guard_read
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import SURROGATES
 from morrow.engine.plan.pruning import SUCCESSOR_OF_D7FF, load_file_index
-from morrow.engine.plan.read_guards import guard_read
 from morrow.engine.plan.scan_plan import DataFile, PruneStep, ScanPlan, Section, SectionKind
 from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace

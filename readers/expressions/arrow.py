@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 from morrow.engine.errors import ColumnNotFound
 from morrow.engine.format.types import DataField
 from morrow.engine.plan.filter import Filter
-from morrow.engine.plan.filter.residuals import join_in_pairs
-from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Op, Predicate, Value
-from morrow.readers.expressions.residuals import filter_batch_by_residuals
+from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Op, Predicate, Value, join_in_pairs
+from morrow.readers.expressions.polars import filter_batch_by_residuals
 
 
 def compile(predicate: Predicate, fields: Sequence[DataField]) -> pc.Expression:

@@ -48,14 +48,14 @@ from morrow.engine.format.types import (
     has_same_values,
 )
 from morrow.engine.io.store import FileStore
+from morrow.engine.library_versions import STREAMS_IN_SOURCES
 from morrow.engine.names import POSITION, col, cols, find_free_name, reserve_name
 from morrow.engine.options import Options
 from morrow.engine.options.declared.files import DATA_FILE_THIN_MODE
+from morrow.engine.plan.manifests import guard_read
 from morrow.engine.plan.predicate import translate_predicate
-from morrow.engine.plan.read_guards import guard_read
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.engine.polars_threads import is_in_source
-from morrow.engine.polars_versions import STREAMS_IN_SOURCES
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.files import FileSource, check_place, scan, translate_errors, verify
 from morrow.readers.files.registry import find_file_reader

@@ -40,11 +40,11 @@ from morrow.engine.errors import (
 from morrow.engine.format.file_formats import TIMESTAMPS
 from morrow.engine.format.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
 from morrow.engine.io.store import FileStore, to_system_error
+from morrow.engine.library_versions import find_source_error, register_source
 from morrow.engine.names import col, cols
 from morrow.engine.options import Options
 from morrow.engine.plan.scan_plan import DataFile
 from morrow.engine.polars_threads import check_process, is_in_source
-from morrow.engine.polars_versions import find_source_error, register_source
 from morrow.engine.redaction import redact_error
 from morrow.readers.casts.dtypes import to_polars_dtype
 

@@ -1,4 +1,4 @@
-"""Inputs and output of a section's merge: the rows that share a key, and the merged rows.
+"""The merge of a section: the rows that share a key, those rows folded, and caches of the merged rows.
 
 Masks separate the rows. Rows whose key has one version are read by a masked scan as usual. The other rows are read
 separately, key range by key range, and folded. Both masks and merged rows depend on immutable files only and are
@@ -9,30 +9,46 @@ If a section is read whole, its keys are read first, to decide which rows must b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 import msgspec
 import numpy as np
 import polars as pl
 
 from morrow.engine.format.arrow_buffers import make_series
+from morrow.engine.format.row_kinds import INSERT, build_rowkind
+from morrow.engine.format.schema import ROWKIND, VALUE_KIND
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
-from morrow.engine.names import cols
-from morrow.engine.plan.predicate import ALWAYS
+from morrow.engine.library_versions import register_source
+from morrow.engine.merge.spec import MergeSpec
+from morrow.engine.names import FINGERPRINT, POSITION, cols
+from morrow.engine.plan.predicate import ALWAYS, Predicate
+from morrow.engine.plan.pruning import project_predicate
 from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.engine.polars_threads import open_threads
-from morrow.engine.polars_versions import register_source
-from morrow.readers.casts.dtypes import estimate_width
+from morrow.readers.casts.dtypes import estimate_width, to_polars_dtype
+from morrow.readers.expressions import polars as expressions
+from morrow.readers.files.file_frames import collect_frames, scan_files, translate_file_errors
 from morrow.readers.masks import Mask
-from morrow.readers.masks.incremental import Changed, find_changed, read_file_keys
+from morrow.readers.masks.incremental import (
+    Changed,
+    FileKeys,
+    Fingerprints,
+    Positions,
+    compute_fingerprints,
+    find_changed,
+    find_positions,
+    read_file_keys,
+)
 from morrow.readers.masks.live_rows import read_first, split_rows
 from morrow.readers.masks.packed_keys import find_cuts, slice_frames
-from morrow.readers.masks.section_cache import make_uniform_mask, to_mask
-from morrow.readers.masks.section_keys import SectionKeys, order_by_age
-from morrow.readers.merges.merge_cache import Merged, concat_merged, open_cache, to_merged
-from morrow.readers.merges.section_merge import SectionMerge
+from morrow.readers.masks.section_cache import SMALL_FRAME_BYTES, Entry, SectionValues, make_uniform_mask, to_mask
+from morrow.readers.masks.section_keys import KeyRange, SectionKeys, order_by_age
+from morrow.readers.merges.engines import find_needed_groups, fold
 from morrow.readers.merges.version_masks import (
     ChangedVersions,
     Rounds,
@@ -47,6 +63,269 @@ from morrow.readers.merges.version_masks import (
     keep_masks,
     split_by_versions,
 )
+
+MERGED_RANGE_ROWS = 1 << 19
+"""Approximate rows of a key range merged at once: unlike masks, merges hold all columns of the rows."""
+
+
+@dataclass(frozen=True)
+class SectionMerge:
+    """The merge of the columns `names` of a section."""
+
+    plan: ScanPlan
+    section: Section
+    names: tuple[str, ...]
+    store: FileStore
+
+    @property
+    def spec(self) -> MergeSpec:
+        assert self.plan.merge is not None
+        return self.plan.merge
+
+    @property
+    def schema(self) -> pl.Schema:
+        return pl.Schema({name: to_polars_dtype(self.plan.schema.by_name[name].type) for name in self.names})
+
+    @property
+    def key_filter(self) -> Predicate:
+        """The filter's conditions on the key: all versions of a key satisfy them, or none."""
+        return project_predicate(
+            self.plan.filter.predicate, frozenset((*self.spec.key, *self.plan.schema.partition_keys))
+        )
+
+    @property
+    def key_schema(self) -> pl.Schema:
+        return pl.Schema({name: to_polars_dtype(self.plan.schema.by_name[name].type) for name in self.spec.key})
+
+    def complete(self) -> Iterator[pl.DataFrame]:
+        """Yield existing merged rows, a key range at a time: key, `names`, ``_SEQUENCE_NUMBER`` (if read), kind."""
+        masks = compute_version_masks(self.plan, self.section, self.store)
+        keys = SectionKeys.of(self.plan, self.section, self.store)
+        shared = [masks.shared[i] for i in order_by_age(self.section)]
+        fields = self.fields(keys)
+        for part in keys.ranges_of(MERGED_RANGE_ROWS):
+            yield from self.merged_once(keys, self.read(keys, part, shared, fields))
+
+    def streamed(
+        self,
+        columns: list[str] | None,
+        predicate: pl.Expr | None,
+        limit: int | None,
+        batch_rows: int | None,  # noqa: ARG002 - Polars' own signature; a key range is a batch
+    ) -> Iterator[pl.DataFrame]:
+        """Yield the merged rows, a key range at a time, as Polars asks for them."""
+        wanted = self.names if columns is None else columns
+        for rows in self.complete():
+            kept = rows if predicate is None else rows.filter(predicate)
+            kept = kept.select(cols(wanted)) if limit is None else kept.select(cols(wanted)).head(limit)
+            yield kept
+            limit = None if limit is None else limit - kept.height
+            if limit == 0:
+                return
+
+    def merged_once(self, keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """Yield the merged rows of frames, one frame per file, the oldest first; yield nothing without frames."""
+        if frames:
+            yield from self.merged_runs(keys, pl.concat(frames), [frame.height for frame in frames])
+
+    def merged_runs(self, keys: SectionKeys, rows: pl.DataFrame, heights: Sequence[int]) -> Iterator[pl.DataFrame]:
+        """Yield the merged rows of concatenated files; `heights` has the number of rows of each file."""
+        if rows.is_empty():
+            return
+        versions = find_versions(
+            rows.select(cols(self.spec.key)), rows.select(cols(keys.age)), keys.descending, heights
+        )
+        yield self.merged(keys, rows, versions)
+
+    def merged(self, keys: SectionKeys, rows: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+        values = [self.plan.schema.by_name[name] for name in self.names if name in self._merged_names]
+        merged = fold(self.spec, values, rows, versions, where=self.plan.table)
+        if ROWKIND in self.names:
+            merged = merged.with_columns(build_rowkind())  # of the merged row, not of its newest version
+        dropping = keys.with_kind and not self.spec.keeps_retractions
+        return merged.filter(pl.col(VALUE_KIND) == INSERT) if dropping else merged
+
+    @property
+    def _merged_names(self) -> frozenset[str]:
+        folded = {column.name for column in self.spec.columns}
+        return frozenset(name for name in self.names if name in folded)
+
+    def values(self, keys: SectionKeys) -> list[DataField]:
+        """Return the wanted columns and the inputs of their merge."""
+        groups = find_needed_groups(self.spec, self._merged_names, retracts=keys.with_kind)
+        deciding = (name for group in groups.values() for name in group.sequence)
+        return [self.plan.schema.by_name[name] for name in dict.fromkeys((*self.names, *deciding))]
+
+    def fields(self, keys: SectionKeys) -> tuple[DataField, ...]:
+        """Return the columns to read: key columns, columns of age and kind, and values."""
+        return tuple(dict.fromkeys((*keys.key_fields, *keys.other_fields, *self.values(keys))))
+
+    def read(
+        self, keys: SectionKeys, part: KeyRange, shared: Sequence[Mask], fields: Sequence[DataField]
+    ) -> list[pl.DataFrame]:
+        """Read the rows of the range whose keys have several versions, oldest file first."""
+        key_filter = self.key_filter
+        frames = []
+        for number in part.files:
+            mask = shared[number]
+            if mask is None:
+                continue
+            frame = scan_files(
+                *(self.plan, self.section, [keys.files[number]], fields, self.store), position=not part.whole, live=mask
+            )
+            if part.whole:
+                frame = frame.filter(pl.lit(mask))
+            else:
+                frame = part.within(frame, keys.key_fields[0].name)
+                frame = frame.filter(pl.lit(mask).gather(pl.col(POSITION))).drop(POSITION)
+            if key_filter != ALWAYS:
+                frame = frame.filter(expressions.compile(key_filter, self.plan.schema.fields))
+            frames.append(frame)
+        with translate_file_errors(self.plan, [self.section], tuple(fields), self.store):
+            # A stream avoids holding whole files in memory before their rows are selected.
+            return collect_frames(frames, stream=part.whole)
+
+
+MAX_BLOCKS = 6
+"""Maximum number of separate blocks of merged rows."""
+MIN_ROWS_PER_DEAD_ROW = 4
+"""Copy a block once 1/4 of its rows are dead."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of merged rows with the fingerprints of their keys."""
+
+    rows: pl.DataFrame
+    fingerprints: Fingerprints
+
+    @cached_property
+    def _keys(self) -> FileKeys:
+        return FileKeys(pl.DataFrame(), self.fingerprints)
+
+    def found(self, wanted: Fingerprints) -> Positions:
+        """Return the rows whose keys have one of the fingerprints `wanted`, which ascend."""
+        return find_positions([self._keys], wanted)[0].rows
+
+    @property
+    def size(self) -> int:
+        """Memory in bytes, with the order of the fingerprints."""
+        return int(self.rows.estimated_size()) + 3 * self.fingerprints.nbytes + SMALL_FRAME_BYTES
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Merged rows as blocks, which versions of a section share, and the live rows of each block (None: all)."""
+
+    blocks: tuple[Block, ...]
+    live: tuple[pl.Series | None, ...]
+
+    @classmethod
+    def of(cls, rows: pl.DataFrame, fingerprints: Fingerprints) -> Merged:
+        """Return merged rows of one block from rows and the fingerprints of their keys."""
+        return cls((Block(rows, fingerprints),), (None,))
+
+    @cached_property
+    def rows(self) -> pl.DataFrame:
+        """The rows that are live."""
+        return pl.concat([b.rows if mask is None else b.rows.filter(mask) for b, mask in zip(self.blocks, self.live)])
+
+    @property
+    def fingerprints(self) -> Fingerprints:
+        """The fingerprints of the keys of `rows`."""
+        parts = [
+            block.fingerprints if mask is None else block.fingerprints[mask.to_numpy()]
+            for block, mask in zip(self.blocks, self.live)
+        ]
+        return np.concatenate(parts)
+
+    @property
+    def size(self) -> int:
+        """Memory in bytes, including blocks that are shared."""
+        copied = len(self.blocks) > 1 or self.live[0] is not None
+        return sum(block.size for block in self.blocks) + (int(self.rows.estimated_size()) if copied else 0)
+
+    def changed(self, wanted: Fingerprints, new: Sequence[Merged]) -> Merged:
+        """Replace the rows of the fingerprints `wanted` by the rows `new`."""
+        live = tuple(_remove_rows(mask, block, wanted) for block, mask in zip(self.blocks, self.live))
+        blocks = (*self.blocks, *(block for each in new for block in each.blocks))
+        both = (*live, *(mask for each in new for mask in each.live))
+        return Merged(*_compact_blocks(blocks, both))
+
+    @property
+    def framed(self) -> pl.DataFrame:
+        """The rows with a column of their fingerprints."""
+        return self.rows.with_columns(pl.Series(FINGERPRINT, self.fingerprints))
+
+    @classmethod
+    def of_frame(cls, frame: pl.DataFrame, schema: pl.Schema) -> Merged | None:
+        """Return the merged rows of a `framed` frame; None if it has other columns than `schema`."""
+        if FINGERPRINT not in frame.columns or frame.drop(FINGERPRINT).schema != schema:
+            return None
+        return cls.of(frame.drop(FINGERPRINT), frame[FINGERPRINT].to_numpy())
+
+
+def _compact_blocks(
+    blocks: tuple[Block, ...], live: tuple[pl.Series | None, ...]
+) -> tuple[tuple[Block, ...], tuple[pl.Series | None, ...]]:
+    """Copy blocks with many dead rows, and join all blocks but the largest if there are too many."""
+    dead = [0 if mask is None else len(mask) - int(mask.sum()) for mask in live]
+    worn = [count * MIN_ROWS_PER_DEAD_ROW > block.rows.height for count, block in zip(dead, blocks)]
+    if len(blocks) <= MAX_BLOCKS and not any(worn):
+        return blocks, live
+    largest = max(range(len(blocks)), key=lambda number: blocks[number].rows.height)
+    kept = () if worn[largest] else (blocks[largest],)
+    rest = [number for number in range(len(blocks)) if worn[largest] or number != largest]
+    copied = Merged(tuple(blocks[number] for number in rest), tuple(live[number] for number in rest))
+    return (*kept, Block(copied.rows, copied.fingerprints)), (*(live[largest] for _ in kept), None)
+
+
+def _remove_rows(mask: pl.Series | None, block: Block, wanted: Fingerprints) -> pl.Series | None:
+    dead = block.found(wanted)
+    if not len(dead):
+        return mask
+    whole = make_uniform_mask(True, block.rows.height) if mask is None else mask.clone()
+    return whole.scatter(pl.Series(dead), False)  # copies the bits, which the earlier version shares
+
+
+ROWS_PER_SAVED_CHANGE = 16
+"""Save merged rows to the cache folder again once 1/16 of the section's rows are in files added or removed.
+
+Saving after each of many commits would be expensive; other processes merge the keys that have changed since.
+"""
+
+
+def open_cache(merge: SectionMerge) -> SectionValues[Merged]:
+    """Return the cache of merged rows like these; with a filter on keys, they are in memory only."""
+
+    def load(entry: Entry, _: Section) -> Merged | None:
+        frame = entry.frame()
+        return None if frame is None else Merged.of_frame(frame, merge.schema)
+
+    return SectionValues(
+        "merged",
+        merge.plan,
+        merge.store,
+        parts=(merge.spec, merge.names, merge.key_filter),
+        stored=(merge.names,) if merge.key_filter == ALWAYS else None,
+        rows_per_save=ROWS_PER_SAVED_CHANGE,
+        measure=lambda merged: merged.size,
+        load=load,
+        save=lambda entry, merged: entry.keep_frame(merged.framed),
+    )
+
+
+def to_merged(merge: SectionMerge, rows: pl.DataFrame) -> Merged:
+    """Convert merged rows, including their keys, to the cached form."""
+    return Merged.of(rows.select(cols(merge.names)), compute_fingerprints(rows.select(cols(merge.spec.key))))
+
+
+def concat_merged(merge: SectionMerge, frames: Iterable[pl.DataFrame]) -> Merged:
+    """Convert the merged rows of any number of frames to the cached form."""
+    parts = [to_merged(merge, rows) for rows in frames]
+    empty = to_merged(merge, pl.DataFrame(schema={**merge.key_schema, **merge.schema}))
+    return empty.changed(empty.fingerprints, parts) if parts else empty
+
 
 MAX_SMALL_SECTION_ROWS = 1 << 22
 """Sections up to this many stored rows are merged at once, and the merged rows are cached."""

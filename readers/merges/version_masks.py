@@ -22,7 +22,7 @@ from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section
-from morrow.readers.masks import Mask, compute_live_masks
+from morrow.readers.masks import Mask
 from morrow.readers.masks.incremental import Changed, find_changed, patch_masks
 from morrow.readers.masks.live_rows import ROWS_PER_SAVED_CHANGE, Unpacked, find_places, mask_bytes, process_in_parts
 from morrow.readers.masks.ordering import (
@@ -288,13 +288,6 @@ def count_heights(counts: npt.NDArray[np.integer]) -> tuple[int, ...]:
 
 
 Rows: TypeAlias = npt.NDArray[np.bool_]
-
-
-def scan_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...]:
-    """Return one mask per file of the live rows that are read as stored: all live rows, or all except merged rows."""
-    if plan.folds(section):
-        return compute_version_masks(plan, section, store).single
-    return compute_live_masks(plan, section, store)
 
 
 class VersionMasks(msgspec.Struct, frozen=True):

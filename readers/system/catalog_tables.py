@@ -19,7 +19,7 @@ from morrow.engine.catalog.names import SYSTEM_DATABASE
 from morrow.engine.catalog.protocol import Catalog, find_folder_table
 from morrow.engine.errors import TableNotFound, Unsupported
 from morrow.engine.format.binary_row import decode_columns, to_python_rows
-from morrow.engine.format.partition_path import partition_path, unescape_path_name
+from morrow.engine.format.paths import partition_path, unescape_path_name
 from morrow.engine.options import Options
 from morrow.engine.options.declarations import AnyOption
 from morrow.engine.options.declared.table import CREATED_AT, CREATED_BY, OWNER, PATH, TYPE, UPDATED_AT, UPDATED_BY

@@ -5,9 +5,10 @@
 order is arbitrary: it iterates over a hash map.)
 
 Value statistics are shown as text, in the columns of the schema that is read: ``{a=1, b=null}``. A file's statistics
-cover columns of the schema it was written with, and only some of those (see `morrow.engine.format.stats`). Columns
-are matched by field id; a value of another type is cast as a row's value would be. A column that the file's schema
-does not have is null in every row, so its null count is the number of rows; a column without statistics shows null.
+cover columns of the schema it was written with, and only some of them (`morrow.engine.format.manifest_entries`).
+Columns are matched by field id; a value of another type is cast as a row's value would be. A column that the file's
+schema does not have is null in every row, so its null count is the number of rows; a column without statistics shows
+null.
 A file without any statistics shows ``{}``.
 
 ``$partitions`` and ``$buckets`` are sums over all manifest entries, from which a DELETE subtracts what its ADD
@@ -30,10 +31,9 @@ import polars as pl
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import decode_columns, read_arities
-from morrow.engine.format.manifest_entries import ADD, DELETION_VECTORS_INDEX
+from morrow.engine.format.manifest_entries import ADD, DELETION_VECTORS_INDEX, UNKNOWN
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.stats import UNKNOWN
 from morrow.engine.format.types import ArrayType, DataField, VarCharType, has_same_values
 from morrow.engine.names import cols
 from morrow.engine.plan.data_files import ENDING, build_file_paths

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import morrow.session  # no module is imported while another library stands for pyarrow
-from morrow.engine import plugins, polars_versions
+from morrow.engine import library_versions, plugins
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.polars_threads import is_in_source, open_threads, run_as_source
 from tests.support.old_libraries import find_refusal
@@ -43,25 +43,25 @@ def test_the_bound_is_named_whatever_the_import_raised(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("start", range(4))
 def test_slices_of_structs_become_arrow(monkeypatch: pytest.MonkeyPatch, start: int) -> None:
-    monkeypatch.setattr(polars_versions, "EXPORTS_SLICED_STRUCTS", False)
-    array = polars_versions.export_series(STRUCTS[start:])
+    monkeypatch.setattr(library_versions, "EXPORTS_SLICED_STRUCTS", False)
+    array = library_versions.export_series(STRUCTS[start:])
     array.validate(full=True)
     assert array.to_pylist() == STRUCTS.to_list()[start:]
     frame = pl.DataFrame({"s": STRUCTS, "n": [1, 2, 3, 4]})[start:]
-    assert polars_versions.export_frame(frame).to_pylist() == frame.to_dicts()
+    assert library_versions.export_frame(frame).to_pylist() == frame.to_dicts()
 
 
 @pytest.mark.parametrize("array", [MAPS, pa.array([{"m": [("a", 1)]}, {"m": None}], pa.struct([("m", MAPS.type)]))])
 def test_null_maps_stay_null(monkeypatch: pytest.MonkeyPatch, array: pa.Array) -> None:
-    monkeypatch.setattr(polars_versions, "IMPORTS_NULL_MAPS", False)
-    assert polars_versions.import_array(array).is_null().to_list()[:2] == [False, False]
-    assert "null" in str(polars_versions.import_array(array))
+    monkeypatch.setattr(library_versions, "IMPORTS_NULL_MAPS", False)
+    assert library_versions.import_array(array).is_null().to_list()[:2] == [False, False]
+    assert "null" in str(library_versions.import_array(array))
 
 
 def test_unscaled_integers_become_decimals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(polars_versions, "REINTERPRETS_WIDE_INTEGERS", False)
+    monkeypatch.setattr(library_versions, "REINTERPRETS_WIDE_INTEGERS", False)
     numbers = pl.LazyFrame({"n": pl.Series([105, None, -(10**37)], dtype=pl.Int128)})
-    found = numbers.select(polars_versions.to_decimals(pl.col("n"), pl.Decimal(38, 2))).collect()["n"]
+    found = numbers.select(library_versions.to_decimals(pl.col("n"), pl.Decimal(38, 2))).collect()["n"]
     assert found.cast(pl.String).to_list() == ["1.05", None, "-100000000000000000000000000000000000.00"]
 
 
@@ -77,25 +77,25 @@ def test_unscaled_integers_become_decimals(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_the_plan_tells_what_is_row_by_row(monkeypatch: pytest.MonkeyPatch, condition: pl.Expr, by_row: bool) -> None:
-    monkeypatch.setattr(polars_versions, "TELLS_ROW_BY_ROW", False)
+    monkeypatch.setattr(library_versions, "TELLS_ROW_BY_ROW", False)
     columns = pl.LazyFrame(schema={"s": pl.String, "a": pl.Int64})
-    assert polars_versions.is_row_by_row(condition, columns) is by_row
+    assert library_versions.is_row_by_row(condition, columns) is by_row
 
 
 def test_sources_raise_what_they_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(polars_versions, "RAISES_SOURCE_ERRORS", False)
+    monkeypatch.setattr(library_versions, "RAISES_SOURCE_ERRORS", False)
     wrong = CorruptFile("f.orc", "damaged")
 
     def source(*_: object) -> object:
         yield pl.DataFrame({"a": [1]})
         raise wrong
 
-    frame = polars_versions.register_source(source, {"a": pl.Int64()})  # type: ignore[arg-type]
+    frame = library_versions.register_source(source, {"a": pl.Int64()})  # type: ignore[arg-type]
     with pytest.raises((CorruptFile, pl.exceptions.ComputeError), match="damaged"):
         frame.collect()
-    told = pl.exceptions.ComputeError(f"{polars_versions.WITHIN_SOURCE}, exception: CorruptFile: {wrong}")
-    assert polars_versions.find_source_error(told) is wrong
-    assert polars_versions.find_source_error(pl.exceptions.ComputeError(str(wrong))) is None
+    told = pl.exceptions.ComputeError(f"{library_versions.WITHIN_SOURCE}, exception: CorruptFile: {wrong}")
+    assert library_versions.find_source_error(told) is wrong
+    assert library_versions.find_source_error(pl.exceptions.ComputeError(str(wrong))) is None
 
 
 def test_sources_of_polars_1_wait_for_no_thread() -> None:

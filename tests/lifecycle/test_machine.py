@@ -20,8 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 import morrow
 from morrow.engine.errors import SnapshotExpired, SnapshotNotFound
-from morrow.engine.format.partition_path import escape_path_name
-from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.format.paths import MAIN_BRANCH, escape_path_name
 from morrow.engine.io.local import disable_fsync
 from morrow.scans.table_scan import Scan
 from morrow.tables.table import Table

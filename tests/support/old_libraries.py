@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from morrow.engine.polars_versions import RAISES_SOURCE_ERRORS, find_source_error
+from morrow.engine.library_versions import RAISES_SOURCE_ERRORS, find_source_error
 
 TESTS = str(Path(__file__).parents[1])
 REFUSED = re.compile(r"(DuckDB 1|Polars 1|pyarrow (1\d|2[0-5]))[\d.]* is not supported")

@@ -31,10 +31,10 @@ PLANS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MAX_KNOWN_ENTRIES": (0, 1),
         "MAX_NEW_MANIFESTS": (0, 1),
     },
-    "engine.plan.filter.residuals": {"MIN_FOLDED_COMPARISONS": (1,)},
     "engine.plan.key_directory": {"MAX_DIRECTORY_FILES": (0, 2)},
     "engine.plan.manifests": {"MIN_STORED_BYTES": (0,), "MIN_THREADED_BYTES": (0,)},
     "engine.plan.planner": {"MAX_OBJECT_FILES": (0,)},
+    "engine.plan.predicate": {"MIN_FOLDED_COMPARISONS": (1,)},
     "engine.plan.pruning": {"MAX_BUCKET_KEYS": (0, 1), "MAX_HASHED_FILES": (1, 2)},
     "engine.plan.scan_plan": {"MAX_UNPACKED_FILES": (1, 2)},
     "engine.polars_threads": {"MAX_SMALL_ROWS": (0, 1)},
@@ -59,12 +59,8 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
     },
     "readers.execution.lookups": {"MAX_FOUND_ROWS": (0, 2), "MAX_SLICES": (0, 1)},
     "readers.execution.plain_sql": {"MAX_LISTED_POSITIONS": (0,), "MAX_FILTERED_BATCH_ROWS": (1, 2)},
-    "readers.execution.section_pieces": {
-        "MIN_CUT_ROWS": (1, 2),
-        "MAX_PIECES_PER_KEY": (1, 4),
-        "OPENING_BYTES": (1,),
-    },
     "readers.execution.section_frames": {"MAX_POSITIONED_ROWS": (1, 3), "MIN_SEARCHED_ROWS": (0, 1)},
+    "readers.execution.section_pieces": {"MIN_CUT_ROWS": (1, 2), "MAX_PIECES_PER_KEY": (1, 4), "OPENING_BYTES": (1,)},
     "readers.execution.section_reads": {"MAX_READ_GROUP_ROWS": (0, 1, 4), "MIN_THREADED_ROWS": (0,)},
     "readers.execution.statistics": {"MAX_EXACT_ROWS": (0,)},
     "readers.execution.strategy": {
@@ -123,13 +119,15 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MAX_MERGED_SHARE": (0.1, 5),
         "MIN_DENSE_ROWS": (0,),
     },
-    "readers.merges.merge_cache": {
+    "readers.merges.sections": {
         "ROWS_PER_SAVED_CHANGE": (1, 10**6),
         "MAX_BLOCKS": (1, 2),
         "MIN_ROWS_PER_DEAD_ROW": (1, 10**6),
+        "MERGED_RANGE_ROWS": (1, 2),
+        "MAX_CACHED_BYTES": (0,),
+        "MAX_SMALL_SECTION_ROWS": (0,),
+        "PART_ROWS": (1, 3),
     },
-    "readers.merges.section_merge": {"MERGED_RANGE_ROWS": (1, 2)},
-    "readers.merges.sections": {"MAX_CACHED_BYTES": (0,), "MAX_SMALL_SECTION_ROWS": (0,), "PART_ROWS": (1, 3)},
     "readers.merges.version_masks": {"MAX_COUNTED_VERSIONS": (1,)},
 }
 WRITES: Mapping[str, Mapping[str, Sequence[Value]]] = {
@@ -138,14 +136,14 @@ WRITES: Mapping[str, Mapping[str, Sequence[Value]]] = {
     "writers.append.row_level": {"MAX_SEARCH_FILES": (1,), "MAX_SEARCH_ROWS": (1,)},
     "writers.append.writer": {"MIN_STREAM_BYTES": (1,)},
     "writers.buckets.cross_partition": {"REBUILD_RATIO": (1,)},
-    "writers.commit.base_entries": {
+    "writers.commit.manifests": {
         "MAX_CHUNKS": (1,),
         "MAX_PRUNED_PARTITIONS": (1,),
         "MAX_SNAPSHOT_STEPS": (1,),
         "MIN_FILTERED_ENTRIES": (0,),
+        "ROLLING_CHECK_ENTRIES": (1,),
     },
-    "writers.commit.manifests": {"ROLLING_CHECK_ENTRIES": (1,)},
-    "writers.commit.sequence_numbers": {"MIN_NUMBER_GAP": (1,), "MAX_LOCKED_BYTES": (0,)},
+    "writers.commit.snapshot_metadata": {"MIN_NUMBER_GAP": (1,), "MAX_LOCKED_BYTES": (0,)},
     "writers.files.data_files": {"MIN_DESCRIBED_ROWS": (0,)},
     "writers.files.encoders": {"MIN_BLOCK_ROWS": (1,), "MAX_BLOCK_BYTES": (1,), "MAX_BLOCK_ROWS": (1, 2)},
     "writers.files.formats.orc": {"ORC_BATCH_ROWS": (1, 2)},
@@ -177,9 +175,9 @@ WRITES: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "SLICE_ROWS": (1, 2, 3),
         "MAX_SMALL_BYTES": (0,),
     },
-    "writers.operations.delete": {"MAX_LISTED_KEYS": (0, 1)},
     "writers.operations.overwrite": {"MAX_KEY_ROWS": (1, 2)},
     "writers.operations.table_writer": {"MAX_DESCRIBED_BYTES": (0,), "MAX_WRITERS": (1,)},
+    "writers.operations.update": {"MAX_LISTED_KEYS": (0, 1)},
     "writers.operations.write_session": {"MAX_REPLAY_ROWS": (1,)},
 }
 LOWERED: Mapping[str, Mapping[str, Sequence[Value]]] = {**PLANS, **READS, **WRITES}
@@ -213,7 +211,7 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
     },
     "vectors, times of rows and records of loads, which have tests of their own": {
         "readers.execution.vector_search": "MAX_BLOCK_BYTES",
-        "writers.files.record_expiry": "MIN_MILLIS",
+        "writers.files.bucket_reader": "MIN_MILLIS",
         "writers.history.load_history": "MAX_RECORDED_FILES",
     },
     "removing files, and rows in the order of a curve": {
@@ -235,9 +233,9 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
     },
     "limits of others": {
         "engine.plan.filter.sql_parsing": "MAX_RECURSION STACK_BYTES",
-        "readers.merges.functions.bitmaps": "BITMAP_BYTES",
+        "readers.merges.functions.sketches": "BITMAP_BYTES",
         "writers.buckets.dynamic": "MAX_BUCKET_NUMBER",
-        "writers.commit.sequence_numbers": "MAX_NUMBER_GAP",
+        "writers.commit.snapshot_metadata": "MAX_NUMBER_GAP",
         "writers.files.encoders": "MAX_DEPTHS",
         "writers.files.formats.orc": "STRIPE_BYTES",
         "writers.keyed.postpone_bucket": "MAX_WRITERS",

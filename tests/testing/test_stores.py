@@ -14,9 +14,8 @@ import morrow
 from morrow.engine.io.fsspec_store import wrap_filesystem
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.object_store import ObjectStore
-from morrow.engine.io.resolve import resolve
+from morrow.engine.io.resolve import confine, resolve
 from morrow.engine.io.store import FileStore, get_url_options
-from morrow.engine.io.wrapped_stores import confine
 from morrow.testing import StoreTests
 from tests.support.azure_server import KEY, azure_server
 from tests.support.google_server import google_server

@@ -29,7 +29,7 @@ from morrow.engine.units import format_count
 from morrow.writers.append.bucket_compaction import compute_small_size, rewrite_files
 from morrow.writers.append.column_files import materialize_groups, pick_group_packs, rewrite_groups
 from morrow.writers.append.writer import UNAWARE, AppendWriter
-from morrow.writers.buckets.bucket_state import BucketState, filter_bucket_numbers, restore_partitions
+from morrow.writers.buckets.routers import BucketState, filter_bucket_numbers, restore_partitions
 from morrow.writers.commit.conflicts import list_global_indexes
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.table_commit import TableCommit

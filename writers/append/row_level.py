@@ -43,8 +43,8 @@ from morrow.readers.masks import Mask, compute_live_masks
 from morrow.writers.append.bucket_compaction import AppendFiles, list_carried_fields
 from morrow.writers.append.column_files import GroupUpdate, write_updated_columns
 from morrow.writers.append.writer import UNAWARE, AppendWriter
-from morrow.writers.buckets.bucket_state import BucketState, restore_buckets, restore_partitions
 from morrow.writers.buckets.modes import make_router
+from morrow.writers.buckets.routers import BucketState, restore_buckets, restore_partitions
 from morrow.writers.commit.conflicts import find_stale_indexes
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.premise import guard_read, make_request

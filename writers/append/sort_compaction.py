@@ -43,7 +43,7 @@ from morrow.engine.names import CURVE, clear_pattern_name, col, cols
 from morrow.engine.options.declared.maintenance import SORT_COMPACTION_RANGE_STRATEGY, ZORDER_VAR_LENGTH_CONTRIBUTION
 from morrow.writers.append.bucket_compaction import AppendFiles, check_rewritable, list_carried_fields
 from morrow.writers.append.writer import UNAWARE
-from morrow.writers.buckets.bucket_state import BucketState, restore_partitions
+from morrow.writers.buckets.routers import BucketState, restore_partitions
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.data_files import Placement, write_files

@@ -22,10 +22,10 @@ from morrow.engine.format.types import DataField
 from morrow.engine.io.store import translate_system_errors
 from morrow.engine.redaction import get_logger
 from morrow.writers.append.bucket_compaction import BucketCompaction, CompactionResult
-from morrow.writers.buckets.bucket_state import BucketState
+from morrow.writers.buckets.routers import BucketState
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.premise import is_living_version
-from morrow.writers.files.blob_files import write_with_blobs
+from morrow.writers.files.blob_files import select_filed_vectors, write_with_blobs, write_with_vectors
 from morrow.writers.files.data_files import (
     MIN_DESCRIBED_ROWS,
     Placement,
@@ -35,7 +35,6 @@ from morrow.writers.files.data_files import (
     write_prepared,
 )
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
-from morrow.writers.files.vector_files import select_filed_vectors, write_with_vectors
 from morrow.writers.target import WriteTarget
 
 UNAWARE = -1

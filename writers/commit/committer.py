@@ -26,18 +26,16 @@ from morrow.engine.format.paths import LATEST
 from morrow.engine.format.snapshot import COMPACT, FIRST_SNAPSHOT_ID, Snapshot, format_snapshot
 from morrow.engine.io.store import call_both, start_request, write_hint
 from morrow.engine.plan import metadata as newest
+from morrow.engine.plan.manifests import is_same_commit
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
-from morrow.engine.plan.read_guards import is_same_commit
 from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace
-from morrow.writers.commit.base_entries import BaseEntries
 from morrow.writers.commit.commit_lock import hold_commit_lock
-from morrow.writers.commit.manifests import ManifestWriter
+from morrow.writers.commit.manifests import BaseEntries, ManifestWriter
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, Changes
 from morrow.writers.commit.premise import Routes
-from morrow.writers.commit.sequence_numbers import SequenceNumbering
-from morrow.writers.commit.snapshot_metadata import Delta, NothingMerged, Preparer, SnapshotRequest
+from morrow.writers.commit.snapshot_metadata import Delta, NothingMerged, Preparer, SequenceNumbering, SnapshotRequest
 from morrow.writers.target import WriteTarget
 
 RETRY_JITTER = 0.2

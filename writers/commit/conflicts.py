@@ -47,7 +47,7 @@ from morrow.engine.names import ADDS, ALONE, BASE, CHANGED, DELETED_FIRST, DELET
 from morrow.engine.options.declared.features import GLOBAL_INDEX_COLUMN_UPDATE_ACTION
 from morrow.engine.plan.manifests import list_delta_manifests, read_index_entries, read_manifest_entries
 from morrow.engine.plan.sections import number_buckets, rank_keys
-from morrow.writers.commit.base_entries import IDENTITY
+from morrow.writers.commit.manifests import IDENTITY
 from morrow.writers.commit.messages import FirstSequenceNumber, LookupFiles
 from morrow.writers.commit.premise import Misplaced
 from morrow.writers.target import WriteTarget

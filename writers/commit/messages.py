@@ -44,7 +44,7 @@ from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import DURATION, ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED, Snapshot
 from morrow.engine.plan.manifests import read_index_entries
 from morrow.engine.plan.sections import number_buckets, rank_keys
-from morrow.writers.commit.base_entries import read_live_entries
+from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.target import WriteTarget
 
 Args = ParamSpec("Args")

@@ -13,10 +13,9 @@ from typing import Protocol
 
 from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, StorageError, UnclearOutcome
 from morrow.engine.format.binary_row import Value
-from morrow.engine.format.manifest_entries import DataFileMeta, IndexFileMeta
+from morrow.engine.format.manifest_entries import DataFileMeta, IndexFileMeta, TableStatistics, encode_statistics
 from morrow.engine.format.paths import check_segment
 from morrow.engine.format.snapshot import ANALYZE, APPEND, COMPACT, OVERWRITE, Snapshot
-from morrow.engine.format.stats import TableStatistics, encode_statistics
 from morrow.engine.io.store import read_each
 from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace
@@ -33,8 +32,7 @@ from morrow.writers.commit.messages import (
     upgrade_levels,
 )
 from morrow.writers.commit.premise import Premise
-from morrow.writers.commit.sequence_numbers import SequenceNumbering
-from morrow.writers.commit.snapshot_metadata import AnyChanges, SnapshotRequest
+from morrow.writers.commit.snapshot_metadata import AnyChanges, SequenceNumbering, SnapshotRequest
 from morrow.writers.files.data_files import Placement, build_file_path
 from morrow.writers.target import WriteTarget
 

@@ -1,20 +1,27 @@
-"""Blob files as they are written: one column of one data file each, streamed value by value.
+"""Files beside data files as they are written: blob files with values of one column, and files of vectors.
 
 Values of a frame are bytes, or descriptors of values that are copied from other files and streams in parts. A data
 file and its blob files hold the same rows: the data file's rows are encoded while the values go to the blob files, and
 all of them end together. A blob file that is large enough ends earlier, and another one follows.
+
+Files of vectors belong to tables with data evolution and ``vector.file.format``.
+
+A data file holds the other columns of its rows. The vectors of the same rows follow in one or more files named
+``<name>.vector.<format>``. The metadata of both kinds names their columns.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import tempfile
 import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from decimal import Decimal
 from functools import partial
 from itertools import chain, count
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -38,21 +45,26 @@ from morrow.engine.format.blob_layout import (
 )
 from morrow.engine.format.blob_values import REGISTERED, Blob, BlobPlaces, find_registered
 from morrow.engine.format.blobs import PACK_SUFFIX, BlobDescriptor, decode_descriptor, is_descriptor_value, map_members
+from morrow.engine.format.file_formats import VECTOR_INFIX, is_dedicated_file
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import DataField, VectorType
+from morrow.engine.io.store import translate_system_errors
 from morrow.engine.names import cols
+from morrow.engine.options.declared.features import VECTOR_FILE_FORMAT, VECTOR_TARGET_FILE_SIZE
 from morrow.engine.plan.data_files import list_allowed_roots
+from morrow.engine.structs import replace
 from morrow.writers.files.data_files import (
     FileKind,
     Placement,
     build_file_path,
     delete_files,
     read_local_clock,
+    write_blocks,
     write_file,
 )
-from morrow.writers.files.encoders import MAX_BLOCK_ROWS, MIN_BLOCK_ROWS
+from morrow.writers.files.encoders import MAX_BLOCK_ROWS, MIN_BLOCK_ROWS, cut_blocks, encode_in_threads
 from morrow.writers.target import WriteTarget
 
 BLOB_SUFFIX = ".blob"
@@ -504,3 +516,85 @@ _ENCODERS: dict[Any, Callable[[Any], bytes]] = {
     t.DateType: lambda key: int((key - EPOCH).days).to_bytes(4, "little", signed=True),
     t.TimeType: _encode_time,
 }
+
+Fields = tuple[DataField, ...]
+WriteFiles = Callable[[Iterator[pl.DataFrame], Fields], list[DataFileMeta]]
+"""Writes rows of these columns to data files."""
+
+
+def select_filed_vectors(target: WriteTarget, columns: Fields) -> Fields:
+    """Return the VECTOR columns that have files of their own; none if there are no other columns beside them."""
+    if not target.options.data_evolution or target.write.given.get(VECTOR_FILE_FORMAT) is None:
+        return ()
+    found = tuple(field for field in columns if isinstance(field.type, VectorType))
+    return found if len(found) < len(columns) else ()
+
+
+def write_with_vectors(
+    target: WriteTarget, place: Placement, frames: Iterable[pl.DataFrame], columns: Fields, write: WriteFiles
+) -> list[DataFileMeta]:
+    """Write rows of these columns: their vectors to files of vectors, the other columns by `write`.
+
+    Vectors wait in a temporary file until the data files of their rows are complete.
+
+    Returns: each data file, followed by the files of its vectors, durable.
+
+    Raises: as `write_files`. After any error, no new file is left.
+    """
+    vectors = select_filed_vectors(target, columns)
+    others = tuple(field for field in columns if field not in vectors)
+    files: list[DataFileMeta] = []
+    with tempfile.TemporaryDirectory(prefix="morrow-vectors-") as folder:
+        paths: list[Path] = []
+
+        def split() -> Iterator[pl.DataFrame]:
+            for number, frame in enumerate(frames):
+                path = Path(folder) / f"{number}.arrow"
+                with translate_system_errors(folder, pl.exceptions.PolarsError):
+                    frame.select(cols(field.name for field in vectors)).write_ipc(path)
+                paths.append(path)
+                yield frame.select(cols(field.name for field in others))
+
+        written = write(split(), others)
+        try:
+            rows = _Rows(paths)
+            for number, file in enumerate(written):
+                files.append(file)
+                ends = number + 1 == len(written) or not is_dedicated_file(written[number + 1].file_name)
+                if ends:
+                    owner = next(each for each in reversed(files) if not is_dedicated_file(each.file_name))
+                    files += _write_vectors(target, place, rows.take(owner.row_count), vectors)
+        except BaseException:
+            with suppress(StorageError):
+                delete_files(target, place, [*files, *(file for file in written if file not in files)])
+            raise
+    return files
+
+
+class _Rows:
+    """Rows in temporary files, taken one after the other."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._frames = map(pl.read_ipc, paths)
+        self._left: pl.DataFrame | None = None
+
+    def take(self, count: int) -> Iterator[pl.DataFrame]:
+        """Yield the next rows."""
+        while count:
+            frame = next(self._frames) if self._left is None else self._left
+            yield frame[:count]
+            self._left = frame[count:] if frame.height > count else None
+            count -= min(frame.height, count)
+
+
+def _write_vectors(
+    target: WriteTarget, place: Placement, frames: Iterator[pl.DataFrame], vectors: Fields
+) -> list[DataFileMeta]:
+    given, write = target.write.given, target.write
+    size = given.get(VECTOR_TARGET_FILE_SIZE) or write.target_file_size
+    name = str(given.get(VECTOR_FILE_FORMAT)).lower()
+    chosen = replace(target, write=replace(write, file_format=name, format_per_level={}, target_file_size=size))
+    kind = FileKind.of(chosen, 0, changelog=False, columns=vectors)
+    kind = replace(kind, suffix=f"{VECTOR_INFIX.rstrip('.')}{kind.suffix}")
+    with closing(encode_in_threads(kind.describe, cut_blocks(frames, kind.block_bytes))) as blocks:
+        return write_blocks(chosen, place, kind, blocks, FileSource.APPEND, 0)

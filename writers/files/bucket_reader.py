@@ -1,8 +1,16 @@
-"""Reader of the data files of one bucket as version frames, in batches."""
+"""Reader of the data files of one bucket as version frames, in batches, and the expiry of old rows.
+
+Compactions of tables with a primary key drop old rows if ``record-level.expire-time`` is set.
+
+The time of a row is in the column ``record-level.time-field``: seconds, or milliseconds in a BIGINT of 10^12 or more,
+or a timestamp. Rows without a time stay. As in Paimon, each version of a key is dropped by its own time, before
+versions are merged. Reads show old rows until a compaction rewrites their files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,14 +18,18 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from morrow.engine.errors import CorruptFile
-from morrow.engine.format.manifest_entries import DataFileMeta
+from morrow.engine.errors import CorruptFile, InvalidArgument
+from morrow.engine.format.manifest_entries import DataFileMeta, decode_column_stats
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD
-from morrow.engine.format.types import DataField
-from morrow.engine.names import RUN_LEVEL
-from morrow.engine.plan.data_files import list_readable_roots, parse_file_formats, resolve_external_path
+from morrow.engine.format.types import BigIntType, DataField, IntType, has_same_values
+from morrow.engine.names import RUN_LEVEL, col
+from morrow.engine.plan.data_files import (
+    list_file_columns,
+    list_readable_roots,
+    parse_file_formats,
+    resolve_external_path,
+)
 from morrow.engine.plan.filter import NO_FILTER
-from morrow.engine.plan.planner import list_file_columns
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
 from morrow.readers.execution.strategy import may_fail_by_replaced_rows
@@ -27,8 +39,70 @@ from morrow.readers.masks import Mask
 from morrow.readers.masks.live_rows import compute_superseded_masks
 from morrow.writers.files.data_files import Placement, build_file_path
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
-from morrow.writers.files.record_expiry import RecordExpiry
 from morrow.writers.target import WriteTarget
+
+MIN_MILLIS = 10**12
+"""The least BIGINT that is a time in milliseconds; smaller ones are seconds, as in Paimon."""
+MILLIS_PER_SECOND = 1000
+
+
+@dataclass(frozen=True)
+class RecordExpiry:
+    """The age in seconds at which rows expire, and the column of their time."""
+
+    target: WriteTarget
+    field: DataField
+    seconds: int
+    now: Callable[[], float] = time.time
+
+    @classmethod
+    def of(cls, target: WriteTarget) -> RecordExpiry | None:
+        """Return the expiry of a table's rows, None if they do not expire.
+
+        Raises:
+            InvalidArgument: the options do not name a column of the table for the time.
+        """
+        age, name = target.write.record_expire_time, target.write.record_time_field
+        if age is None:
+            return None
+        if name is None or name not in target.schema.by_name:
+            raise InvalidArgument(
+                f"{target.where}: 'record-level.time-field' is {name!r}, which is no column of the table; set it to "
+                "the column with the time of a row"
+            )
+        return cls(target, target.schema.by_name[name], int(age.total_seconds()))
+
+    def drop_expired(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows that have not expired."""
+        return rows.filter(~self._is_expired(col(self.field.name)).fill_null(False))
+
+    def may_hold_expired(self, file: DataFileMeta) -> bool:
+        """Return whether the statistics of a file show a row that has expired."""
+        schema = self.target.metadata.schema(file.schema_id)
+        written = next((field for field in schema.fields if field.id == self.field.id), None)
+        if written is None or not has_same_values(written.type, self.field.type):
+            return False
+        stats, covered = file.value_stats, file.write_cols if file.value_stats_cols is None else file.value_stats_cols
+        found = decode_column_stats(
+            pl.Series([stats.min_values], dtype=pl.Binary),
+            pl.Series([stats.max_values], dtype=pl.Binary),
+            pl.Series([stats.null_counts], dtype=pl.List(pl.Int64)),
+            None if covered is None else pl.Series([covered], dtype=pl.List(pl.String)),
+            {field.name: field.type for field in schema.fields},
+            [written.name],
+            where=self.target.where,
+        )[written.name].minimum
+        return found is not None and found.to_frame("time").select(self._is_expired(pl.col("time"))).item() is True
+
+    def _is_expired(self, value: pl.Expr) -> pl.Expr:
+        return self._to_seconds(value) < int(self.now()) - self.seconds
+
+    def _to_seconds(self, value: pl.Expr) -> pl.Expr:
+        if isinstance(self.field.type, IntType):
+            return value.cast(pl.Int64)
+        if isinstance(self.field.type, BigIntType):
+            return pl.when(value >= MIN_MILLIS).then(value // MILLIS_PER_SECOND).otherwise(value)
+        return value.dt.epoch("s")
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from morrow.engine.errors import InvalidArgument, MorrowError, StorageError, Unsupported
-from morrow.engine.format.partition_path import unescape_path_name
-from morrow.engine.format.paths import DATABASE_SUFFIX
+from morrow.engine.format.paths import DATABASE_SUFFIX, unescape_path_name
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.store import start_request
 from morrow.engine.options import Options

@@ -25,10 +25,9 @@ import polars as pl
 from morrow.engine.errors import FileMissing, TableNotFound
 from morrow.engine.format.blobs import REFERENCES_SUFFIX, decode_references, is_blob_type
 from morrow.engine.format.file_formats import BUILT_IN
-from morrow.engine.format.partition_path import escape_path_name
-from morrow.engine.format.paths import MAIN_BRANCH, to_store_path
+from morrow.engine.format.paths import MAIN_BRANCH, escape_path_name, to_store_path
+from morrow.engine.io.resolve import is_inside
 from morrow.engine.io.store import FileStatus, FileStore, read_each
-from morrow.engine.io.wrapped_stores import is_inside
 from morrow.engine.plan.data_files import build_file_paths
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.references import list_extra_files

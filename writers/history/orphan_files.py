@@ -41,8 +41,8 @@ from morrow.engine.format.manifest import decode_index_manifest, decode_manifest
 from morrow.engine.format.manifest_entries import MANIFEST_LIST_COLUMNS
 from morrow.engine.format.paths import EARLIEST, LATEST, MAIN_BRANCH, parse_numbered
 from morrow.engine.format.snapshot import Snapshot, parse_snapshot
+from morrow.engine.io.resolve import is_link
 from morrow.engine.io.store import FileStatus, FileStore
-from morrow.engine.io.wrapped_stores import is_link
 from morrow.engine.names import NEEDED
 from morrow.engine.options.retention import parse_expire_options
 from morrow.engine.plan.changelogs import build_changelog_folder, build_changelog_path, list_changelog_ids

@@ -25,7 +25,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.binary_row import EPOCH, Value, decode_rows
 from morrow.engine.format.date_patterns import MAX_YEAR, to_epoch_day
 from morrow.engine.format.manifest_entries import ADD
-from morrow.engine.format.partition_path import partition_path, unescape_path_name
+from morrow.engine.format.paths import partition_path, unescape_path_name
 from morrow.engine.format.snapshot import OVERWRITE, Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.options.declarations import AnyOption, ExpireStrategy

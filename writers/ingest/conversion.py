@@ -5,9 +5,9 @@ Row kinds are given once for all rows, in a column, separately from the data, or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -20,14 +20,14 @@ from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import read_validity
 from morrow.engine.format.blob_values import unregister_blob
 from morrow.engine.format.blobs import is_descriptor, is_view
-from morrow.engine.format.row_kinds import DELETE, INSERT, RETRACT_BIT, UPDATE_AFTER, UPDATE_BEFORE
+from morrow.engine.format.row_kinds import INSERT, RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import to_polars_dtype
 from morrow.engine.format.variant_building import encode_arrow
 from morrow.engine.format.variant_json import encode_json_column
+from morrow.engine.library_versions import export_series, import_array
 from morrow.engine.names import clear_pattern_name
 from morrow.engine.polars_threads import check_process
-from morrow.engine.polars_versions import export_series, import_array
 from morrow.engine.redaction import suggest_name
 from morrow.engine.schema.defaults import NESTED, parse_default
 from morrow.engine.units import MILLIS_PER_SECOND, NANOS_PER_MILLI, format_count
@@ -36,11 +36,14 @@ from morrow.readers.casts.dtypes import make_null_mask, to_series
 from morrow.readers.casts.dtypes import to_polars_dtype as dtypes_to_polars_dtype
 from morrow.writers.ingest.sources import Piece, Source, open_source
 from morrow.writers.ingest.validation import (
+    KindColumn,
+    Kinds,
     check_values,
     decode_array,
     find_live_values,
     is_text,
     narrow_type,
+    read_kind_field,
     show_value,
     to_plain,
 )
@@ -603,107 +606,6 @@ def _build_default(field: t.DataField, where: str) -> pl.Series:
         text = text[1:-1]
     cast = cast_array(pa.array([text], pa.string()), t.VarCharType(), field.type, where=f"{where}, default of {field}")
     return to_series(field.name, cast, field.type)
-
-
-Kinds: TypeAlias = "str | int | pl.Series | np.ndarray[tuple[int], np.dtype[np.generic]] | Iterable[str | int] | None"
-"""One kind for all rows (``"-D"`` or its code), the name of a column of the data, or a kind per row."""
-
-CODES = {"+I": INSERT, "-U": UPDATE_BEFORE, "+U": UPDATE_AFTER, "-D": DELETE}
-SPELLINGS = "+I, -U, +U, -D or their codes 0 to 3"
-
-
-class KindColumn:
-    """The kinds of rows that arrive in pieces."""
-
-    def __init__(self, kinds: Kinds, names: tuple[str, ...]) -> None:
-        self.column: str | None = None
-        """The column of the data that holds kinds and is not a column of the table."""
-        self._of_piece = self._chosen(kinds, names)
-        self._row = 0
-
-    def of(self, piece_column: Callable[[str], pl.Series], height: int) -> pl.Series:
-        """Return the kinds of the next `height` rows (Int8). Raises `InvalidArgument` for an invalid kind."""
-        kinds = self._of_piece(piece_column, height)
-        self._row += height
-        return kinds
-
-    def check_end(self) -> None:
-        """Raise `InvalidArgument` if there were more kinds than rows."""
-        if isinstance(self._given, pl.Series) and len(self._given) != self._row:
-            raise InvalidArgument(f"kinds has {len(self._given)} values for {self._row} rows; give one kind per row")
-
-    _given: pl.Series | None = None
-
-    def _chosen(self, kinds: Kinds, names: tuple[str, ...]) -> Callable[[Callable[[str], pl.Series], int], pl.Series]:
-        if kinds is None:
-            return lambda _column, height: _make_constant(INSERT, height)
-        if isinstance(kinds, str) and kinds not in CODES:
-            if kinds not in names:
-                raise InvalidArgument(
-                    f"kinds={kinds!r} is no kind ({SPELLINGS}) and no column of the data, whose columns are "
-                    f"{', '.join(names)}"
-                )
-            self.column = kinds
-            return lambda column, _height: to_kind_codes(column(kinds))
-        if isinstance(kinds, (str, int)):
-            code = int(to_kind_codes(pl.Series([kinds]))[0])
-            return lambda _column, height: _make_constant(code, height)
-        self._given = to_kind_codes(_kinds_to_series(kinds))
-        return self._next
-
-    def _next(self, _column: Callable[[str], pl.Series], height: int) -> pl.Series:
-        assert self._given is not None
-        part = self._given.slice(self._row, height)
-        if len(part) < height:
-            raise InvalidArgument(f"kinds has {len(self._given)} values for more rows; give one kind per row")
-        return part
-
-
-def to_kind_codes(kinds: pl.Series) -> pl.Series:
-    """Return the codes (Int8) of kinds given as text or codes.
-
-    Raises:
-        InvalidArgument: a null, or a value that is not a kind.
-    """
-    kinds = clear_pattern_name(kinds)
-    if kinds.dtype.is_integer():
-        found = kinds.is_between(INSERT, DELETE)
-        result = pl.select(pl.when(found).then(kinds).cast(pl.Int8)).to_series()
-    elif kinds.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null):
-        result = kinds.cast(pl.String).replace_strict(CODES, default=None, return_dtype=pl.Int8)
-    else:
-        raise InvalidArgument(f"row kinds are {SPELLINGS}, not values of type {kinds.dtype}")
-    if result.null_count():
-        row = int(result.is_null().arg_max() or 0)
-        raise InvalidArgument(f"row {row}: the row kind {kinds[row]!r} is none of {SPELLINGS}")
-    return result
-
-
-def _kinds_to_series(kinds: Any) -> pl.Series:
-    if isinstance(kinds, pl.Series):
-        return kinds
-    try:
-        columnar = hasattr(kinds, "__array__") or hasattr(kinds, "__arrow_c_stream__")
-        made = pl.Series(kinds if columnar else list(kinds))
-    except (TypeError, ValueError) as error:
-        raise InvalidArgument(f"kinds: a {type(kinds).__name__} holds no row kinds ({error})") from error
-    return made.cast(pl.Int8) if not len(made) else made
-
-
-def _make_constant(code: int, height: int) -> pl.Series:
-    return pl.Series([code], dtype=pl.Int8).new_from_index(0, height)
-
-
-def read_kind_field(rows: pl.DataFrame, field: str, first_row: int) -> pl.Series:
-    """Return the codes of the kinds in the table's column ``rowkind.field`` (text).
-
-    Raises:
-        InvalidArgument: a null, or text that is not a kind.
-    """
-    try:
-        return to_kind_codes(rows[field])
-    except InvalidArgument as error:
-        raise InvalidArgument(f"the column {field!r} (rowkind.field), from row {first_row} on: {error}") from error
 
 
 def drop_ignored_rows(target: WriteTarget, rows: pl.DataFrame, kinds: pl.Series) -> tuple[pl.DataFrame, pl.Series]:

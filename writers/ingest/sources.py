@@ -23,12 +23,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from morrow.engine.arrow_versions import CASTS_VIEWS, estimate_bytes
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.blob_values import register_blob, to_blob
 from morrow.engine.format.blobs import BlobView, is_blob_type
 from morrow.engine.format.variant import encode, encode_json
+from morrow.engine.library_versions import CASTS_VIEWS, estimate_bytes
 from morrow.engine.units import NANOS_PER_MICRO, NANOS_PER_MILLI
 from morrow.readers.files.file_frames import collect_batches
 from morrow.writers.ingest.validation import check_frame, check_objects, check_table, find_mixed_types

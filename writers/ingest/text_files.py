@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from morrow.engine.errors import InvalidArgument
-from morrow.readers.expressions.duckdb_queries import open_stream
+from morrow.readers.expressions.sql import open_stream
 
 EXACT_DIGITS = 15
 """Maximum digits of a fractional JSON number that DuckDB reads exactly."""

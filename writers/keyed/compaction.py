@@ -14,10 +14,11 @@ from itertools import takewhile
 from typing import Protocol
 
 from morrow.engine.format.manifest_entries import DataFileMeta
-from morrow.engine.options.declarations import LookupCompact
+from morrow.engine.merge.spec import Rule
+from morrow.engine.options.declarations import ChangelogProducer, LookupCompact
 from morrow.engine.options.write_options import WriteOptions
+from morrow.writers.files.bucket_reader import RecordExpiry
 from morrow.writers.files.data_files import delete_files
-from morrow.writers.files.record_expiry import RecordExpiry
 from morrow.writers.keyed.levels import LevelRun, Levels, Section, make_key_order, split_sections, trim_key
 from morrow.writers.keyed.rewriter import CompactResult, Rewriter
 from morrow.writers.target import WriteTarget
@@ -357,3 +358,41 @@ def _parse_early_full(write: WriteOptions) -> EarlyFull | None:
 
 def _parse_off_peak(write: WriteOptions) -> OffPeak | None:
     return None if write.off_peak_hours is None else OffPeak(*write.off_peak_hours, write.off_peak_size_ratio)
+
+
+@dataclass(frozen=True)
+class LookupStrategy:
+    """The reasons to look up the keys of level 0 in the levels above when compaction lifts them there.
+
+    `first_row`: a key found above is dropped. `changelog`: the old row goes into changelog files. `vectors`: its
+    position is marked as dead. `forced`: the option ``force-lookup``.
+    """
+
+    first_row: bool = False
+    changelog: bool = False
+    vectors: bool = False
+    forced: bool = False
+
+    @classmethod
+    def of(cls, target: WriteTarget) -> LookupStrategy:
+        """Return the strategy of a keyed table; append tables need no lookups."""
+        if target.merge is None:
+            return cls()
+        return cls(
+            first_row=target.merge.rule is Rule.FIRST,
+            changelog=target.write.changelog_producer is ChangelogProducer.LOOKUP,
+            vectors=target.write.deletion_vectors,
+            forced=target.write.force_lookup,
+        )
+
+    @property
+    def needed(self) -> bool:
+        """Whether level 0 is compacted by lookup at every write."""
+        return self.first_row or self.changelog or self.vectors or self.forced
+
+    def reads_values(self, target: WriteTarget) -> bool:
+        """Return whether the values of the rows found are needed, not only their positions."""
+        assert target.merge is not None
+        if self.first_row:
+            return False
+        return not self.vectors or self.changelog or target.merge.folds or bool(target.merge.sequence)

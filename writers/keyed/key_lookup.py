@@ -26,9 +26,7 @@ from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.manifest_entries import DataFileMeta
 from morrow.engine.format.schema import SEQUENCE_NUMBER, SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD
 from morrow.engine.format.types import BooleanType, DataField, DoubleType, FloatType
-from morrow.engine.merge.spec import Rule
 from morrow.engine.names import FILE, KEY_NUMBER, KEY_ROW, POSITION, RUN_LEVEL, col, cols, get_series, join_by_names
-from morrow.engine.options.declarations import ChangelogProducer
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.execution.changelog import NO_ROW, Comparison, Rows, build_changelog, take_rows
 from morrow.readers.files.file_frames import scan_files, translate_file_errors
@@ -424,41 +422,3 @@ def merge_fully(target: WriteTarget, rows: pl.DataFrame, bottom: int, *, compari
     both = pl.concat([versions, merged]).drop(KEY_NUMBER)
     untouched = (before >= 0) & (groups.heights == 1)
     return MergeResult(merged.drop(KEY_NUMBER), build_changelog(both, before, after, ~untouched, comparison))
-
-
-@dataclass(frozen=True)
-class LookupStrategy:
-    """The reasons to look up the keys of level 0 in the levels above when compaction lifts them there.
-
-    `first_row`: a key found above is dropped. `changelog`: the old row goes into changelog files. `vectors`: its
-    position is marked as dead. `forced`: the option ``force-lookup``.
-    """
-
-    first_row: bool = False
-    changelog: bool = False
-    vectors: bool = False
-    forced: bool = False
-
-    @classmethod
-    def of(cls, target: WriteTarget) -> LookupStrategy:
-        """Return the strategy of a keyed table; append tables need no lookups."""
-        if target.merge is None:
-            return cls()
-        return cls(
-            first_row=target.merge.rule is Rule.FIRST,
-            changelog=target.write.changelog_producer is ChangelogProducer.LOOKUP,
-            vectors=target.write.deletion_vectors,
-            forced=target.write.force_lookup,
-        )
-
-    @property
-    def needed(self) -> bool:
-        """Whether level 0 is compacted by lookup at every write."""
-        return self.first_row or self.changelog or self.vectors or self.forced
-
-    def reads_values(self, target: WriteTarget) -> bool:
-        """Return whether the values of the rows found are needed, not only their positions."""
-        assert target.merge is not None
-        if self.first_row:
-            return False
-        return not self.vectors or self.changelog or target.merge.folds or bool(target.merge.sequence)

@@ -21,13 +21,12 @@ from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.merge.spec import Rule
 from morrow.engine.names import FILE, POSITION, cols
-from morrow.engine.options.declarations import ChangelogProducer
 from morrow.readers.execution.changelog import Comparison
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, delete_files, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
+from morrow.writers.keyed.compaction import LookupStrategy
 from morrow.writers.keyed.key_lookup import (
-    LookupStrategy,
     MergeResult,
     drop_superseded,
     look_up_keys,
@@ -263,21 +262,6 @@ def _find_comparison(target: WriteTarget) -> Comparison | None:
         return None
     ignored = target.write.changelog_ignored_fields
     return Comparison(tuple(field for field in target.schema.fields if field.name not in ignored))
-
-
-REWRITERS: tuple[tuple[Callable[[WriteTarget], bool], type[Rewriter]], ...] = (
-    (lambda target: target.write.changelog_producer is ChangelogProducer.FULL_COMPACTION, FullCompactionRewriter),
-    (lambda target: LookupStrategy.of(target).first_row, FirstRowRewriter),
-    (lambda target: LookupStrategy.of(target).needed, LookupRewriter),
-    (lambda _: True, Rewriter),
-)
-"""Conditions and rewriters. The first rewriter whose condition is true for a table compacts its buckets."""
-
-
-def make_rewriter(target: WriteTarget, place: Placement, vectors: DeletionMaintainer | None) -> Rewriter:
-    """Return the rewriter of the files of a bucket."""
-    kind = next(kind for applies, kind in REWRITERS if applies(target))
-    return kind(target, place, vectors)
 
 
 MAX_WAITING_FRAMES = 4

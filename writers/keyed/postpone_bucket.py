@@ -20,8 +20,7 @@ from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.names import cols
 from morrow.engine.structs import replace
-from morrow.writers.buckets.bucket_state import BucketState
-from morrow.writers.buckets.routers import FixedRouter, set_bucket_count
+from morrow.writers.buckets.routers import BucketState, FixedRouter, set_bucket_count
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, delete_files, write_files

@@ -29,10 +29,9 @@ from morrow.engine.merge.spec import MergeSpec, Rule
 from morrow.engine.names import cols, select_exactly
 from morrow.readers.merges.engines import fold
 from morrow.readers.merges.version_masks import Rounds, Versions, order_by_count
-from morrow.writers.files.bucket_reader import StoredFiles
+from morrow.writers.files.bucket_reader import RecordExpiry, StoredFiles
 from morrow.writers.files.data_files import Placement, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
-from morrow.writers.files.record_expiry import RecordExpiry
 from morrow.writers.keyed.levels import (
     KeyOrder,
     Levels,

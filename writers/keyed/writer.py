@@ -21,11 +21,11 @@ from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
 from morrow.engine.format.row_kinds import RETRACT_BIT, UPDATE_BEFORE
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.io.store import translate_system_errors
+from morrow.engine.library_versions import export_frame
 from morrow.engine.names import cols
 from morrow.engine.options.declarations import ChangelogProducer
-from morrow.engine.polars_versions import export_frame
 from morrow.engine.structs import replace
-from morrow.writers.buckets.bucket_state import BucketState
+from morrow.writers.buckets.routers import BucketState
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files.blob_files import PackWriter
 from morrow.writers.files.data_files import (
@@ -37,10 +37,16 @@ from morrow.writers.files.data_files import (
     write_prepared,
 )
 from morrow.writers.files.deletion_vectors import DeletionMaintainer, IndexChanges
-from morrow.writers.keyed.compaction import Compactor, make_strategy
-from morrow.writers.keyed.key_lookup import LookupStrategy
-from morrow.writers.keyed.lookup_rewriters import make_rewriter
-from morrow.writers.keyed.rewriter import CompactResult, iterate_key_ranges, join_frames, merge_slices, sort_slices
+from morrow.writers.keyed.compaction import Compactor, LookupStrategy, make_strategy
+from morrow.writers.keyed.lookup_rewriters import FirstRowRewriter, FullCompactionRewriter, LookupRewriter
+from morrow.writers.keyed.rewriter import (
+    CompactResult,
+    Rewriter,
+    iterate_key_ranges,
+    join_frames,
+    merge_slices,
+    sort_slices,
+)
 from morrow.writers.target import WriteTarget
 
 log = logging.getLogger(__name__)
@@ -78,9 +84,11 @@ class MergeTreeWriter:
 
     def _new_compactor(self, files: Iterable[DataFileMeta]) -> Compactor:
         target = self._target
-        rewriter = make_rewriter(target, self._place, self._vectors)
-        strategy = make_strategy(target.write, lookup=LookupStrategy.of(target).needed)
-        return Compactor(target, files, rewriter, strategy)
+        lookup = LookupStrategy.of(target)
+        kind = _choose_rewriter(target, lookup)
+        return Compactor(
+            target, files, kind(target, self._place, self._vectors), make_strategy(target.write, lookup=lookup.needed)
+        )
 
     @property
     def buffered_bytes(self) -> int:
@@ -479,3 +487,11 @@ class SpillFolder:
 
     def close(self) -> None:
         self._folder.cleanup()
+
+
+def _choose_rewriter(target: WriteTarget, lookup: LookupStrategy) -> type[Rewriter]:
+    if target.write.changelog_producer is ChangelogProducer.FULL_COMPACTION:
+        return FullCompactionRewriter
+    if lookup.first_row:
+        return FirstRowRewriter
+    return LookupRewriter if lookup.needed else Rewriter

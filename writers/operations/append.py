@@ -16,9 +16,9 @@ import pyarrow as pa
 from morrow.engine.arguments import check_texts
 from morrow.engine.errors import AlreadyExists, ColumnNotFound, CommitConflict, InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.library_versions import export_frame, import_array
 from morrow.engine.names import SOURCE, col, cols
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.polars_versions import export_frame, import_array
 from morrow.engine.schema.columns import read_columns
 from morrow.engine.schema.evolution import commit_changes
 from morrow.engine.schema.schema_changes import AddColumn
@@ -27,8 +27,9 @@ from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.messages import Operation, record_operation
 from morrow.writers.commit.premise import Premise
-from morrow.writers.ingest.conversion import NULL, Kinds, Missing
+from morrow.writers.ingest.conversion import NULL, Missing
 from morrow.writers.ingest.sources import Piece, Source, open_source
+from morrow.writers.ingest.validation import Kinds
 from morrow.writers.operations.write_session import OvertakenError, WriteSession
 from morrow.writers.target import WriteTarget
 

@@ -31,9 +31,9 @@ from morrow.writers.append.compaction import (
 )
 from morrow.writers.append.sort_compaction import ORDER, sort_compact
 from morrow.writers.append.writer import UNAWARE
-from morrow.writers.buckets.bucket_state import BucketState, filter_bucket_numbers, restore_partitions
-from morrow.writers.commit.base_entries import read_live_entries
+from morrow.writers.buckets.routers import BucketState, filter_bucket_numbers, restore_partitions
 from morrow.writers.commit.commit_lock import retry_on_conflict
+from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.commit.premise import Premise, guard_compaction
 from morrow.writers.commit.table_commit import TableCommit
@@ -41,15 +41,13 @@ from morrow.writers.files.data_files import Placement
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.ingest.conversion import convert_rows
-from morrow.writers.keyed.compaction import FilePicker, make_strategy
-from morrow.writers.keyed.key_lookup import LookupStrategy
+from morrow.writers.keyed.compaction import FilePicker, LookupStrategy, make_strategy
 from morrow.writers.keyed.levels import Levels, make_key_order, trim_key
 from morrow.writers.keyed.postpone_bucket import compact_postponed
 from morrow.writers.keyed.writer import compact_bucket
-from morrow.writers.operations.isolation import read_rows_where, run_serially
 from morrow.writers.operations.partition_filters import AnyOf, build_partition_filter, find_matching_partitions
 from morrow.writers.operations.table_writer import TableWriter
-from morrow.writers.operations.write_session import clean_up_on_failure, commit_once
+from morrow.writers.operations.write_session import clean_up_on_failure, commit_once, read_rows_where, run_serially
 from morrow.writers.target import WriteTarget
 
 MAX_COMPACTION_RETRIES = 3

@@ -44,11 +44,11 @@ from morrow.engine.units import format_count
 from morrow.readers.expressions.polars import filter_rows
 from morrow.writers.append.bucket_compaction import AppendFiles, list_carried_fields
 from morrow.writers.append.writer import UNAWARE
-from morrow.writers.buckets.bucket_state import BucketState, restore_partitions
+from morrow.writers.buckets.routers import BucketState, restore_partitions
 from morrow.writers.commit import messages as tally
-from morrow.writers.commit.base_entries import read_live_entries
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.committer import purge_manifests
+from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.commit.messages import CommitMessage, Operation, record_operation
 from morrow.writers.commit.premise import Premise, guard_compaction
 from morrow.writers.commit.table_commit import TableCommit

@@ -20,12 +20,11 @@ from sqlglot.errors import SqlglotError
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.library_versions import export_series, import_array
 from morrow.engine.plan.filter.sql import FORBIDDEN, STATEMENTS
 from morrow.engine.plan.filter.sql_parsing import check_calls, describe_problem, run_with_stack
-from morrow.engine.polars_versions import export_series, import_array
 from morrow.engine.redaction import format_columns, suggest_name
-from morrow.readers.expressions.duckdb_queries import run_query
-from morrow.readers.expressions.sql import SESSION, name_type, rename_row_columns
+from morrow.readers.expressions.sql import SESSION, name_type, rename_row_columns, run_query
 from morrow.writers.ingest.conversion import cast_lossless
 from morrow.writers.ingest.sources import build_column
 from morrow.writers.ingest.validation import check_frame

@@ -16,7 +16,7 @@ import polars as pl
 from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.file_formats import TIMESTAMPS
-from morrow.engine.format.partition_path import partition_path
+from morrow.engine.format.paths import partition_path
 from morrow.engine.format.types import DataType
 from morrow.engine.io.store import FileStatus
 from morrow.engine.names import col

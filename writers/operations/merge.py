@@ -22,15 +22,14 @@ import pyarrow as pa
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.schema import TRACKED
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.library_versions import export_frame, import_array
 from morrow.engine.names import POSITION, ROW, SOURCE, TARGET, col, find_free_name
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.predicate import ALWAYS, combine_predicates
 from morrow.engine.plan.scan_plan import list_tracked_fields
-from morrow.engine.polars_versions import export_frame, import_array
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table
-from morrow.readers.expressions.duckdb_queries import run_query
-from morrow.readers.expressions.sql import quote_identifier, rename_row_columns
+from morrow.readers.expressions.sql import quote_identifier, rename_row_columns, run_query
 from morrow.writers.append.row_level import MatchingRows, RowChanges
 from morrow.writers.commit import messages as tally
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage, Operation, record_operation
@@ -38,7 +37,6 @@ from morrow.writers.commit.premise import Premise
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.ingest.sources import is_of_pandas, open_source
 from morrow.writers.ingest.validation import to_plain
-from morrow.writers.operations.delete import build_bounds
 from morrow.writers.operations.expressions import (
     JOIN,
     Expression,
@@ -49,15 +47,22 @@ from morrow.writers.operations.expressions import (
     import_duckdb_error,
     open_session,
 )
-from morrow.writers.operations.isolation import check_rows, read_rows_where, run_serially, set_row_kind
 from morrow.writers.operations.update import (
+    build_bounds,
     build_new_versions,
     check_deletable,
     check_deletions,
     check_updatable,
     list_read_columns,
 )
-from morrow.writers.operations.write_session import WriteSession, commit_once
+from morrow.writers.operations.write_session import (
+    WriteSession,
+    check_rows,
+    commit_once,
+    read_rows_where,
+    run_serially,
+    set_row_kind,
+)
 from morrow.writers.target import WriteTarget
 
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.library_versions import export_frame
 from morrow.engine.names import cols
 from morrow.engine.plan.filter import Filter, FilterLike
-from morrow.engine.polars_versions import export_frame
 from morrow.engine.redaction import clean_text
 from morrow.writers.buckets.cross_partition import KeyPlaces
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
@@ -22,8 +22,9 @@ from morrow.writers.commit.premise import Premise
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
-from morrow.writers.ingest.conversion import NULL, Kinds, Missing, convert_rows
+from morrow.writers.ingest.conversion import NULL, Missing, convert_rows
 from morrow.writers.ingest.sources import Source, open_source
+from morrow.writers.ingest.validation import Kinds
 from morrow.writers.operations.append import SchemaMode, add_missing_columns
 from morrow.writers.operations.expressions import Expression, evaluate_constant
 from morrow.writers.operations.partition_filters import (

@@ -20,7 +20,7 @@ from morrow.engine.plan.predicate import And, Leaf, Op, Or
 from morrow.engine.plan.predicate import Value as Literal
 from morrow.readers.casts import cast_array
 from morrow.readers.expressions import polars as expressions
-from morrow.writers.commit.base_entries import read_live_entries
+from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.commit.premise import guard_read
 from morrow.writers.operations.expressions import Expression, evaluate_constant
 from morrow.writers.target import WriteTarget

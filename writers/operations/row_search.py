@@ -15,11 +15,17 @@ from functools import cached_property
 import polars as pl
 
 from morrow.engine.format.binary_row import decode_columns
-from morrow.engine.format.manifest_entries import ADD, ENTRY_COLUMNS, FILE_COLUMNS, DataFileMeta, to_data_files
+from morrow.engine.format.manifest_entries import (
+    ADD,
+    ENTRY_COLUMNS,
+    FILE_COLUMNS,
+    DataFileMeta,
+    decode_column_stats,
+    to_data_files,
+)
 from morrow.engine.format.metadata_json import parse_object
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.format.stats import decode_column_stats
 from morrow.engine.format.types import DataField
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.manifests import (
@@ -38,10 +44,10 @@ from morrow.engine.units import format_count
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.execution import execute
 from morrow.readers.expressions.polars import filter_rows
-from morrow.writers.commit.base_entries import read_live_entries
+from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement
-from morrow.writers.operations.isolation import plan_where
+from morrow.writers.operations.write_session import plan_where
 from morrow.writers.target import WriteTarget
 
 MAX_FILES_AT_ONCE = 64

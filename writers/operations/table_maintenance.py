@@ -26,26 +26,30 @@ import msgspec
 
 from morrow.engine.errors import CommitConflict, CorruptFile, FileMissing, InvalidArgument, Unsupported
 from morrow.engine.format.file_index.builder import RequestedIndex, build_container, check_kind, find_requested_indexes
-from morrow.engine.format.manifest_entries import DataFileMeta, ManifestEntry, drop_value_stats, to_entries
-from morrow.engine.format.partition_path import partition_path
-from morrow.engine.format.paths import INDEX_SUFFIX, POSTPONE_BUCKET, check_segment
+from morrow.engine.format.manifest_entries import (
+    ColumnFacts,
+    DataFileMeta,
+    ManifestEntry,
+    TableStatistics,
+    drop_value_stats,
+    to_entries,
+)
+from morrow.engine.format.paths import INDEX_SUFFIX, POSTPONE_BUCKET, check_segment, partition_path
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.format.stats import ColumnFacts, TableStatistics
 from morrow.engine.format.types import DataField, MapType
 from morrow.engine.options.declared.files import FILE_INDEX_IN_MANIFEST_THRESHOLD
-from morrow.engine.plan.data_files import resolve_external_path
+from morrow.engine.plan.data_files import list_file_columns, resolve_external_path
 from morrow.engine.plan.entries import read_live_entries as entries_live_entries
 from morrow.engine.plan.filter import Filter, FilterLike
-from morrow.engine.plan.planner import list_file_columns
+from morrow.engine.plan.manifests import guard_planning
 from morrow.engine.plan.predicate import ALWAYS
-from morrow.engine.plan.read_guards import guard_planning
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.structs import replace
 from morrow.readers.execution.statistics import check_measured, measure_columns
 from morrow.writers.append.writer import UNAWARE
-from morrow.writers.buckets.bucket_state import restore_buckets
-from morrow.writers.commit.base_entries import read_live_entries
+from morrow.writers.buckets.routers import restore_buckets
 from morrow.writers.commit.commit_lock import retry_on_conflict
+from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.commit.premise import guard_compaction, guard_read, is_living
 from morrow.writers.commit.table_commit import TableCommit
@@ -56,14 +60,13 @@ from morrow.writers.history.commit_maintenance import (
     commit_with_maintenance,
     mark_done,
 )
-from morrow.writers.operations.isolation import plan_where
 from morrow.writers.operations.partition_filters import (
     AnyOf,
     build_partition_filter,
     find_matching_partitions,
     parse_partition_spec,
 )
-from morrow.writers.operations.write_session import commit_once
+from morrow.writers.operations.write_session import commit_once, plan_where
 from morrow.writers.target import WriteTarget
 
 

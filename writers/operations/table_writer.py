@@ -20,15 +20,21 @@ from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.store import start_request
 from morrow.engine.plan.manifests import list_manifests
-from morrow.writers.buckets.bucket_state import BucketState, restore_buckets
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode, make_router
-from morrow.writers.buckets.routers import PartitionBucketsRouter, Router, set_bucket_count
+from morrow.writers.buckets.routers import (
+    BucketState,
+    PartitionBucketsRouter,
+    Router,
+    restore_buckets,
+    set_bucket_count,
+)
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.premise import guard_read, identify_version
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.data_files import FileKind, Placement
 from morrow.writers.history.partition_expiry import make_partition_check
-from morrow.writers.ingest.conversion import NULL, Kinds, Missing, convert_rows
+from morrow.writers.ingest.conversion import NULL, Missing, convert_rows
+from morrow.writers.ingest.validation import Kinds
 from morrow.writers.keyed.writer import MergeTreeWriter
 from morrow.writers.target import WriteTarget
 

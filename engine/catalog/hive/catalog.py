@@ -56,13 +56,11 @@ from morrow.engine.errors import (
     UnclearOutcome,
     Unsupported,
 )
-from morrow.engine.format.partition_path import escape_path_name
-from morrow.engine.format.paths import DATABASE_SUFFIX, MAIN_BRANCH
+from morrow.engine.format.paths import DATABASE_SUFFIX, MAIN_BRANCH, escape_path_name
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import OVERWRITE, Snapshot
-from morrow.engine.io.resolve import resolve, unescape_location
+from morrow.engine.io.resolve import confine, lock_creation, resolve, unescape_location
 from morrow.engine.io.store import FileStore
-from morrow.engine.io.wrapped_stores import confine, lock_creation
 from morrow.engine.options.declarations import Options
 from morrow.engine.options.declared.connectors import METASTORE_PARTITIONED_TABLE, METASTORE_TAG_TO_PARTITION
 from morrow.engine.options.declared.table import DATA_FILE_PATH_DIRECTORY

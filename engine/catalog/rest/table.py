@@ -37,9 +37,9 @@ from morrow.engine.format.types import to_json, to_json_field
 from morrow.engine.io.store import FileStore
 from morrow.engine.options.declarations import Options
 from morrow.engine.options.declared.table import TYPE
+from morrow.engine.plan.manifests import is_same_commit
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned, TableOwner
-from morrow.engine.plan.read_guards import is_same_commit
 from morrow.engine.schema import schema_changes as change
 from morrow.engine.schema.schema_changes import Place, Position, SchemaChange
 from morrow.engine.units import MILLIS_PER_SECOND

@@ -40,12 +40,12 @@ import polars as pl
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.format.binary_row_encoder import hash_bytes
 from morrow.engine.format.file_index import row_sets
 from morrow.engine.format.file_index.data_output import Cursor, Ragged, concat_rows, take, to_fixed_width
 from morrow.engine.format.file_index.keys import KINDS, ColumnKeys, Key, KeyKind, encode_keys, to_bits, to_ragged
 from morrow.engine.format.file_index.parameters import read_size, read_whole_number
 from morrow.engine.format.file_index.row_sets import Packed, write_many, write_rows
-from morrow.engine.format.murmur import hash_bytes
 
 NAME = "bitmap"
 UNSUPPORTED = (t.DecimalType, t.BinaryType, t.VarBinaryType)

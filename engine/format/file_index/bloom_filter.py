@@ -18,11 +18,11 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.format import types as t
+from morrow.engine.format.binary_row_encoder import iterate_waves
 from morrow.engine.format.file_index.data_output import Cursor, Ragged
 from morrow.engine.format.file_index.keys import ColumnKeys, Key, Keys, to_bits, to_ragged, to_total_order
 from morrow.engine.format.file_index.parameters import read_ratio, read_whole_number
 from morrow.engine.format.file_index.row_sets import ALL, NONE, IndexResult
-from morrow.engine.format.murmur import iterate_waves
 
 NAME = "bloom-filter"
 UNSUPPORTED = (t.BooleanType, t.DecimalType)

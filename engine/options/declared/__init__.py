@@ -1,1 +1,1 @@
-"""Every option of a table, declared once, by theme; `morrow.engine.options.registry` gathers them."""
+"""Every option of a table, declared once, by theme; `morrow.engine.options.table_options` gathers them."""

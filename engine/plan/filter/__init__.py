@@ -14,8 +14,18 @@ from morrow.engine.arguments import is_surrogate
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import DataField
 from morrow.engine.plan import predicate as tree
-from morrow.engine.plan.filter.residuals import Columns, Part, Residual, fold_comparisons, shorten_text
-from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Or, Predicate
+from morrow.engine.plan.predicate import (
+    ALWAYS,
+    And,
+    Columns,
+    Leaf,
+    Or,
+    Part,
+    Predicate,
+    Residual,
+    fold_comparisons,
+    shorten_text,
+)
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

@@ -45,18 +45,23 @@ from morrow.engine.plan.filter.literals import (
     build_is_null,
     build_membership,
 )
-from morrow.engine.plan.filter.residuals import (
+from morrow.engine.plan.predicate import (
+    ALWAYS,
     EXACT_FLOAT_INTEGERS,
     MIRRORED,
+    NEGATED,
+    NEVER,
     Columns,
+    Leaf,
+    Op,
     Part,
+    Predicate,
     Residual,
     combine_all,
     combine_any,
     limit_depth,
     shorten_text,
 )
-from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate
 
 MATCH_NULLS, SKIP_NULLS = 0, 1
 """SetLookupOptions: a null in the set matches null, or is ignored."""

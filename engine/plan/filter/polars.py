@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from morrow.engine import polars_versions
+from morrow.engine import library_versions
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import (
     BooleanType,
@@ -50,19 +50,25 @@ from morrow.engine.plan.filter.literals import (
     build_is_null,
     build_membership,
 )
-from morrow.engine.plan.filter.residuals import (
+from morrow.engine.plan.predicate import (
+    ALWAYS,
     EXACT_FLOAT_INTEGERS,
     MIRRORED,
+    NEGATED,
+    NEVER,
     Columns,
+    Leaf,
+    Op,
     Part,
+    Predicate,
     Residual,
+    Value,
     combine_all,
     combine_any,
     join_in_pairs,
     limit_depth,
     shorten_text,
 )
-from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate, Value
 from morrow.engine.units import NANOS_PER_MICRO
 
 
@@ -336,7 +342,7 @@ def iterate_nodes(expression: pl.Expr) -> Iterator[pl.Expr]:
 
 def is_row_by_row(expression: pl.Expr, columns: pl.LazyFrame) -> bool:
     """Return whether the rows of these columns are evaluated one by one."""
-    by_plan = polars_versions.is_row_by_row(expression, columns)
+    by_plan = library_versions.is_row_by_row(expression, columns)
     # Polars reports it only for the outermost operation.
     return all(map(_is_node_row_by_row, iterate_nodes(expression))) if by_plan is None else by_plan
 

@@ -26,23 +26,17 @@ from morrow.engine.format.types import BooleanType, DataField
 from morrow.engine.names import OWN_PREFIX, reserve_name
 from morrow.engine.plan.filter.implied import derive_predicate
 from morrow.engine.plan.filter.literals import (
+    NULL,
     STRING_TYPES,
+    Constant,
+    Node,
     build_comparison,
     build_is_not_null,
     build_is_null,
     build_membership,
+    convert_constant,
+    read_constant,
 )
-from morrow.engine.plan.filter.residuals import (
-    MIRRORED,
-    Columns,
-    Part,
-    Residual,
-    combine_all,
-    combine_any,
-    limit_depth,
-    shorten_text,
-)
-from morrow.engine.plan.filter.sql_literals import NULL, Constant, Node, convert_constant, read_constant
 from morrow.engine.plan.filter.sql_parsing import (
     CLOSING,
     COMPARISONS,
@@ -52,7 +46,22 @@ from morrow.engine.plan.filter.sql_parsing import (
     describe_problem,
     run_with_stack,
 )
-from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate
+from morrow.engine.plan.predicate import (
+    ALWAYS,
+    MIRRORED,
+    NEGATED,
+    NEVER,
+    Columns,
+    Leaf,
+    Op,
+    Part,
+    Predicate,
+    Residual,
+    combine_all,
+    combine_any,
+    limit_depth,
+    shorten_text,
+)
 
 
 class _Dialect(DuckDB):
@@ -423,7 +432,7 @@ def extract_lists(text: str) -> ExtractedLists:
 
 
 def parse_constants(written: str) -> list[Constant]:
-    """Return the literals of a list, see `morrow.engine.plan.filter.sql_literals.read_constant`."""
+    """Return the literals of a list, see `morrow.engine.plan.filter.literals.read_constant`."""
     if written.startswith("'"):
         return [Constant(text[1:-1].replace("''", "'"), "text") for text in re.findall(_TEXT, written)]
     if "." not in written:

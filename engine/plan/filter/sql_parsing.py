@@ -21,7 +21,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported, in every version
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.plan.filter.sql_literals import Node
+from morrow.engine.plan.filter.literals import Node
 from morrow.engine.plan.predicate import Op
 
 MAX_NESTING = 512

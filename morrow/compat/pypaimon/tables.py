@@ -21,7 +21,7 @@ from morrow.engine.options import Options as ParsedOptions
 from morrow.engine.options.declarations import PYPAIMON, AnyOption
 from morrow.engine.options.declared.scans import SCAN_MODE
 from morrow.engine.options.declared.table import BRANCH, BUCKET
-from morrow.engine.options.registry import OPTIONS
+from morrow.engine.options.table_options import OPTIONS
 from morrow.engine.plan.consumers import NEXT_SNAPSHOT
 from morrow.engine.plan.time_travel import find_at_time
 

@@ -14,23 +14,23 @@ from morrow.engine.errors import ColumnNotFound, CommitConflict, InvalidArgument
 from morrow.engine.format.schema import ROW_ID, TRACKED
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
+from morrow.engine.library_versions import import_array
 from morrow.engine.names import POSITION
 from morrow.engine.plan.filter import NO_FILTER, Filter, parse_filter
 from morrow.engine.plan.scan_plan import list_tracked_fields
 from morrow.engine.plugins import require_extra
-from morrow.engine.polars_versions import import_array
 from morrow.engine.redaction import suggest_name
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.tables.writer import CommitMessage, Committer, Writer
 from morrow.writers.append.row_level import RowChanges, delete_where
 from morrow.writers.operations.append import make_upsert
-from morrow.writers.operations.isolation import check_rows
 from morrow.writers.operations.merge import compile_merge, prepare_merge
 from morrow.writers.operations.overwrite import commit_overwrite
 from morrow.writers.operations.partition_filters import parse_partition_spec
 from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.operations.update import build_row_filter, read_row_values, set_row_values
+from morrow.writers.operations.write_session import check_rows
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

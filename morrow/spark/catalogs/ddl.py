@@ -24,7 +24,7 @@ from morrow.engine.format.file_formats import find_format
 from morrow.engine.options import Options
 from morrow.engine.options.declared.files import FILE_FORMAT
 from morrow.engine.options.declared.table import TYPE
-from morrow.engine.options.registry import OPTIONS, find_present_key
+from morrow.engine.options.table_options import OPTIONS, find_present_key
 from morrow.engine.plan.folder_table import FORMAT_TABLE, FORMATS
 from morrow.engine.redaction import hide_secrets
 from morrow.engine.schema.defaults import NESTED, check_default, format_default

@@ -18,7 +18,7 @@ from morrow.spark.catalogs.questions import Place, Question, TableOpener, build_
 from morrow.spark.catalogs.reads import format_table, is_of_folder
 from morrow.spark.catalogs.syntax import resolve_name, split_name
 from morrow.spark.expressions import parse_partition_value, quote_name
-from morrow.writers.commit.base_entries import read_live_entries
+from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.operations.format_table import delete_partition_files
 from morrow.writers.operations.partition_filters import (
     find_greatest_partition,

@@ -30,11 +30,10 @@ from morrow.spark.writing.write import write as write_rows
 from morrow.tables.format_table import WITHOUT_SNAPSHOTS
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.premise import ADVICE, Premise
-from morrow.writers.operations.delete import delete_matching, is_of_partitions
 from morrow.writers.operations.erasure import delete_by_rewriting
 from morrow.writers.operations.format_table import Replacement, delete_partition_files, plan_replace
-from morrow.writers.operations.isolation import find_readable_snapshot
-from morrow.writers.operations.update import needs_rewriting
+from morrow.writers.operations.update import delete_matching, is_of_partitions, needs_rewriting
+from morrow.writers.operations.write_session import find_readable_snapshot
 from morrow.writers.target import WriteTarget, override_options
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.murmur import hash_words
+from morrow.engine.format.binary_row_encoder import hash_words
 from morrow.engine.names import TASK
 from morrow.engine.redaction import clean_text
 from morrow.spark.dataframes import set_mapped_size

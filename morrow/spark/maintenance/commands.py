@@ -12,8 +12,8 @@ import polars.selectors as cs
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
+from morrow.engine.format.manifest_entries import ColumnFacts
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.format.stats import ColumnFacts
 from morrow.engine.format.types import DataField
 from morrow.engine.io.resolve import Roots, resolve, resolve_roots
 from morrow.engine.plan.filter import FilterLike

@@ -50,7 +50,7 @@ from morrow.writers.append.sort_compaction import (
     open_partition_rows,
 )
 from morrow.writers.append.writer import UNAWARE
-from morrow.writers.buckets.bucket_state import filter_bucket_numbers, restore_partitions
+from morrow.writers.buckets.routers import filter_bucket_numbers, restore_partitions
 from morrow.writers.commit.attempt_log import AttemptLog
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.commit.premise import guard_compaction

@@ -47,7 +47,7 @@ from morrow.writers.append.sort_compaction import (
     split_by_range,
     write_sorted,
 )
-from morrow.writers.buckets.bucket_state import BucketState
+from morrow.writers.buckets.routers import BucketState
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files.data_files import Placement
 from morrow.writers.keyed.postpone_bucket import compact_postponed

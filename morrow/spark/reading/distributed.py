@@ -19,7 +19,7 @@ from morrow.engine.format.types import BigIntType, DataField, DataType, IntType,
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import FILE_PATH, ROW_BUCKET, ROW_INDEX, ROW_PARTITION, VIEW
 from morrow.engine.options import TableOptions
-from morrow.engine.plan.read_guards import guard_read
+from morrow.engine.plan.manifests import guard_read
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind, list_tracked_fields
 from morrow.engine.structs import replace
 from morrow.readers.execution.strategy import limit_sections

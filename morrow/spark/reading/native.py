@@ -27,8 +27,8 @@ from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.names import FILE, FIRST_BIT, KEY_HERE, MASK, ROW_HERE
+from morrow.engine.plan.manifests import KEEP_ROWS
 from morrow.engine.plan.predicate import ALWAYS
-from morrow.engine.plan.read_guards import KEEP_ROWS
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.masks.section_cache import pack_mask
 from morrow.spark import expressions

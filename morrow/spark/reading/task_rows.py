@@ -24,9 +24,9 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
 from morrow.engine.plan.entries import mask_partitions
 from morrow.engine.plan.filter import Filter, combine_filters
+from morrow.engine.plan.manifests import guard_read
 from morrow.engine.plan.predicate import ALWAYS, combine_predicates, find_columns
 from morrow.engine.plan.pruning import project_predicate
-from morrow.engine.plan.read_guards import guard_read
 from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table, to_polars_dtype

@@ -17,18 +17,19 @@ from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import FILE_PATH, POSITION, ROW_BUCKET, ROW_INDEX, cols
-from morrow.engine.plan.read_guards import guard_read
+from morrow.engine.plan.manifests import guard_read
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution import execute
 from morrow.readers.execution.execute import MASK_WORKERS
 from morrow.readers.execution.section_frames import filter_frame
+from morrow.readers.execution.strategy import scan_masks
 from morrow.readers.files.file_frames import collect_batches, scan_files, translate_file_errors
 from morrow.readers.masks import Mask, compute_live_masks
 from morrow.readers.masks.live_rows import find_known_masks, mask_bytes
 from morrow.readers.masks.section_cache import SECTIONS, make_cache_key, pack_mask, unpack_mask
-from morrow.readers.merges.version_masks import find_known_version_masks, scan_masks
+from morrow.readers.merges.version_masks import find_known_version_masks
 from morrow.spark.job.execution import is_local
 from morrow.spark.job.sections import ScanJob, run_sections
 from morrow.spark.job.tasks import Run, Work

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound, Unsupported
 from morrow.engine.format.types import DataField
 from morrow.engine.options.declared import scans
-from morrow.engine.options.read_options import StreamOptions as StoredOptions
-from morrow.engine.options.read_options import parse_stream_options
+from morrow.engine.options.table_options import StreamOptions as StoredOptions
+from morrow.engine.options.table_options import parse_stream_options
 from morrow.engine.plan import incremental as planned
 from morrow.engine.plan.changelogs import find_snapshot_or_changelog
 from morrow.engine.plan.consumers import Consumers, ReadCommit

@@ -15,7 +15,7 @@ from morrow.engine.format.types import DataField
 from morrow.engine.io.resolve import resolve
 from morrow.engine.options.declarations import FIELDS, parse_names
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
-from morrow.engine.options.registry import split_column_option
+from morrow.engine.options.table_options import split_column_option
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import parse_travel
 from morrow.engine.redaction import is_secret

@@ -17,7 +17,7 @@ from morrow.engine.options import table_settings
 from morrow.engine.options.declarations import TUNING
 from morrow.engine.options.declared import connectors as connector
 from morrow.engine.options.declared import scans
-from morrow.engine.options.registry import OPTIONS
+from morrow.engine.options.table_options import OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,7 +22,7 @@ from morrow.spark.writing.schema_evolution import Evolution
 from morrow.spark.writing.write import is_overwriting_dynamically, write
 from morrow.statements.dml_parser import UNMATCHED_BY_SOURCE
 from morrow.statements.statement import Delete, Insert, MergeInto, Name, Truncate, Update, Values, When
-from morrow.writers.operations.delete import is_of_partitions
+from morrow.writers.operations.update import is_of_partitions
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

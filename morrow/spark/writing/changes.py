@@ -44,25 +44,25 @@ from morrow.writers.append.row_level import RowChanges
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.commit.premise import ADVICE, Premise, make_request
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
-from morrow.writers.operations.delete import list_deletion_columns
 from morrow.writers.operations.erasure import delete_by_rewriting
-from morrow.writers.operations.isolation import (
-    check_alone,
-    find_hidden_buckets,
-    find_readable_snapshot,
-    plan_where,
-    run_serially,
-)
 from morrow.writers.operations.update import (
     OVERWRITE,
     check_deletable,
     check_updatable,
     has_moving_rows,
     instead_of_update,
+    list_deletion_columns,
     make_partition_error,
     needs_rewriting,
 )
-from morrow.writers.operations.write_session import commit_once
+from morrow.writers.operations.write_session import (
+    check_alone,
+    commit_once,
+    find_hidden_buckets,
+    find_readable_snapshot,
+    plan_where,
+    run_serially,
+)
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

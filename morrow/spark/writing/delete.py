@@ -20,15 +20,17 @@ from morrow.spark.writing.job import Commit
 from morrow.spark.writing.job import write as write_job
 from morrow.spark.writing.write import Place, check_numbered, open_metadata
 from morrow.writers.commit.premise import Premise
-from morrow.writers.operations.delete import (
+from morrow.writers.operations.update import (
+    check_deletable,
     delete_matching,
+    find_removing_groups,
     is_condition,
     is_of_partitions,
     list_deletion_columns,
+    make_not_deleted_error,
     needs_only_key,
 )
-from morrow.writers.operations.isolation import check_alone, plan_where, run_serially
-from morrow.writers.operations.update import check_deletable, find_removing_groups, make_not_deleted_error
+from morrow.writers.operations.write_session import check_alone, plan_where, run_serially
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

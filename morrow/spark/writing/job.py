@@ -49,7 +49,6 @@ from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessag
 from morrow.writers.commit.premise import Premise, guard_read
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.ingest.conversion import convert_rows
-from morrow.writers.operations.isolation import plan_where
 from morrow.writers.operations.overwrite import build_key_premise, replace_matching
 from morrow.writers.operations.partition_filters import PartitionSpec, is_in_partition
 from morrow.writers.operations.write_session import (
@@ -57,6 +56,7 @@ from morrow.writers.operations.write_session import (
     clean_up_on_failure,
     commit_once,
     is_full_compaction_due,
+    plan_where,
 )
 from morrow.writers.target import WriteTarget
 

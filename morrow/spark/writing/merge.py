@@ -33,7 +33,6 @@ from morrow.spark.writing.changes import change, insert, list_identifying, read_
 from morrow.spark.writing.tasks import DELETED, INSERTED, UPDATED
 from morrow.spark.writing.write import Place, is_case_sensitive, open_metadata
 from morrow.writers.commit.premise import Premise
-from morrow.writers.operations.isolation import run_serially
 from morrow.writers.operations.merge import (
     DELETE,
     INSERT,
@@ -44,6 +43,7 @@ from morrow.writers.operations.merge import (
     Clause,
 )
 from morrow.writers.operations.update import check_deletable, check_updatable
+from morrow.writers.operations.write_session import run_serially
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

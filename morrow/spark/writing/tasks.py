@@ -19,9 +19,9 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.binary_row_encoder import hash_rows
 from morrow.engine.format.schema import ROW_ID
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.library_versions import import_array
 from morrow.engine.names import FAILED, FILE_PATH, KIND, ROW_INDEX, TASK
 from morrow.engine.plan.filter import Filter
-from morrow.engine.polars_versions import import_array
 from morrow.engine.structs import replace
 from morrow.spark.job.tasks import Run, Work
 from morrow.spark.job.wire import TableAccess, build_result, get_attempt_name
@@ -30,7 +30,6 @@ from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
 from morrow.writers.buckets.routers import FixedRouter
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.ingest.conversion import convert_rows
-from morrow.writers.operations.isolation import check_rows
 from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.operations.update import (
     build_new_versions,
@@ -39,6 +38,7 @@ from morrow.writers.operations.update import (
     read_row_values,
     set_row_values,
 )
+from morrow.writers.operations.write_session import check_rows
 from morrow.writers.target import WriteTarget
 
 UPDATE, DELETE = "+U", "-D"

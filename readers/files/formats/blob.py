@@ -36,7 +36,7 @@ from morrow.engine.format.blob_layout import (
 from morrow.engine.format.blobs import encode_descriptors, is_blob_type
 from morrow.engine.format.types import DataField, to_polars_dtype
 from morrow.engine.io.store import FileStore, read_each
-from morrow.engine.polars_versions import import_array
+from morrow.engine.library_versions import import_array
 from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource
 

@@ -34,7 +34,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as orc
 
-from morrow.engine.arrow_versions import CHECKS_ORC_TIMESTAMPS
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format import orc_stripes as stored
 from morrow.engine.format.file_formats import TIMESTAMPS
@@ -79,8 +78,8 @@ from morrow.engine.format.types import (
     VarCharType,
     VectorType,
 )
+from morrow.engine.library_versions import CHECKS_ORC_TIMESTAMPS, import_array
 from morrow.engine.options.declared.files import MORROW_ORC_WRITER_TIME_ZONE, ORC_TIMESTAMP_LTZ_LEGACY_TYPE
-from morrow.engine.polars_versions import import_array
 from morrow.engine.units import NANOS_PER_MILLI, NANOS_PER_SECOND
 from morrow.readers.files.registry import FileReader, Stripe
 from morrow.readers.files.source import (

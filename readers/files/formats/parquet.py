@@ -29,10 +29,10 @@ from morrow.engine.format.types import (
     has_type,
 )
 from morrow.engine.io.local import LocalStore
+from morrow.engine.io.resolve import ConfinedStore
 from morrow.engine.io.store import get_url_options, has_urls
-from morrow.engine.io.wrapped_stores import ConfinedStore
+from morrow.engine.library_versions import CONVERTS_TIME_UNITS, DATETIME_CASTS, export_series, import_array
 from morrow.engine.names import clear_pattern_name, col, cols, reserve_name, select_exactly
-from morrow.engine.polars_versions import CONVERTS_TIME_UNITS, DATETIME_CASTS, export_series, import_array
 from morrow.readers.casts.dtypes import cast_layout, to_polars_dtype, to_series
 from morrow.readers.files.registry import FileReader, KeyBounds
 from morrow.readers.files.source import FileSource, check_rows, has_timestamps, list_member_types, translate_errors

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.types import DataField
+from morrow.engine.library_versions import DECODES_MAPS
 from morrow.engine.names import get_member
 from morrow.engine.options.declared.files import TEXT_LINE_DELIMITER
-from morrow.engine.polars_versions import DECODES_MAPS
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.casts.java_strings import format_reals
 from morrow.readers.files.registry import FileReader

@@ -17,7 +17,7 @@ import pyarrow as pa
 from morrow.engine.errors import CorruptFile, MorrowError
 from morrow.engine.format.types import DataField
 from morrow.engine.io.local import LocalStore
-from morrow.engine.io.wrapped_stores import ConfinedStore
+from morrow.engine.io.resolve import ConfinedStore
 from morrow.readers.casts.dtypes import to_series
 from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource

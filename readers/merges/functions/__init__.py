@@ -13,7 +13,7 @@ from morrow.engine.format.types import DataType
 from morrow.engine.merge.spec import AggregateCall
 from morrow.engine.options.declarations import AGGREGATE_FUNCTION_PLUGINS
 from morrow.engine.plugins import load_plugin
-from morrow.readers.merges.functions import bitmaps, collections, scalars, sketches
+from morrow.readers.merges.functions import collections, scalars, sketches
 from morrow.readers.merges.functions.base import VALUE, Aggregator, IgnoreRetract, Make, NoResult, State
 
 __all__ = ["AGGREGATORS", "VALUE", "Aggregator", "NoResult", "State", "find_aggregator"]
@@ -25,7 +25,7 @@ AGGREGATORS: Mapping[str, Make] = {
     **scalars.TEXT_FUNCTIONS,
     **collections.COLLECTION_FUNCTIONS,
     **collections.NESTED_FUNCTIONS,
-    **bitmaps.BITMAP_FUNCTIONS,
+    **sketches.BITMAP_FUNCTIONS,
     **sketches.SKETCH_FUNCTIONS,
 }
 """The built-in functions by name."""

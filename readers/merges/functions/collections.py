@@ -54,7 +54,7 @@ import polars as pl
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import find_byte_spans, to_arrow_array
-from morrow.engine.format.murmur import hash_bytes
+from morrow.engine.format.binary_row_encoder import hash_bytes
 from morrow.engine.format.types import (
     ArrayType,
     BinaryType,

@@ -26,9 +26,9 @@ from typing import Any
 import polars as pl
 
 from morrow.engine.format.types import MAX_DECIMAL_PRECISION, DataType, DecimalType, DoubleType, FloatType
+from morrow.engine.library_versions import to_decimals
 from morrow.engine.merge.spec import AggregateCall
 from morrow.engine.names import col
-from morrow.engine.polars_versions import to_decimals
 from morrow.readers.casts.atomic import WIDE, fit
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.merges.functions.base import (

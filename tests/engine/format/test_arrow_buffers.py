@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from polars.testing import assert_frame_equal, assert_series_equal
 
-from morrow.engine.arrow_versions import CASTS_VIEWS
 from morrow.engine.format.arrow_buffers import IPC_ERRORS, deserialize_frame, join_slices, serialize_frame
+from morrow.engine.library_versions import CASTS_VIEWS
 
 COUNT = 3000
 COLUMNS = [

@@ -40,8 +40,8 @@ ELSEWHERE = {
     "writers/operations/format_table.py": "text files, codecs by format, and what Hive reads in Parquet",
     "engine/catalog/hive/tables.py": "Hive tells the format of files by classes",
     "morrow/cli/": "formats of input and output",
-    "morrow/statements/copy_files.py": "formats of COPY INTO",
-    "morrow/spark/migration.py": "formats of the tables of Spark",
+    "morrow/statements/copy_into.py": "formats of COPY INTO",
+    "morrow/spark/procedures.py": "formats of the tables of Spark",
 }
 """The modules that name a format for a reason other than the format itself."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from morrow.engine.format.murmur import hash_words, iterate_waves
+from morrow.engine.format.binary_row_encoder import hash_words, iterate_waves
 
 
 def test_waves_visit_every_element_once() -> None:

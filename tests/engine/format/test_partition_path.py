@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.binary_row import Value
-from morrow.engine.format.partition_path import escape_path_name, partition_path, unescape_path_name
+from morrow.engine.format.paths import escape_path_name, partition_path, unescape_path_name
 from morrow.engine.format.types import parse_atomic
 
 UTC = dt.UTC

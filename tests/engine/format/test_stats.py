@@ -10,7 +10,7 @@ import pytest
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.binary_row_encoder import encode_row
-from morrow.engine.format.stats import ColumnStats, decode_column_stats
+from morrow.engine.format.manifest_entries import ColumnStats, decode_column_stats
 from morrow.engine.format.types import ArrayType, BigIntType, DataType, DoubleType, IntType, VarCharType
 
 SCHEMA: dict[str, DataType] = {"id": BigIntType(), "name": VarCharType(), "price": DoubleType()}

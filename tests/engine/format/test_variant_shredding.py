@@ -21,8 +21,7 @@ from morrow.engine.errors import CorruptFile, InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.variant import decode, encode
 from morrow.engine.format.variant_building import encode_values
-from morrow.engine.format.variant_shredder import build_group_type, infer_shredding_type, shred
-from morrow.engine.format.variant_shredding import rebuild
+from morrow.engine.format.variant_shredding import build_group_type, infer_shredding_type, rebuild, shred
 from morrow.engine.schema.sql_columns import parse_type
 
 SCALARS = (

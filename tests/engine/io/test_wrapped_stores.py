@@ -14,8 +14,8 @@ from obstore.store import MemoryStore
 from morrow.engine.errors import UnsafePath
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.object_store import ObjectStore
+from morrow.engine.io.resolve import confine
 from morrow.engine.io.store import FileStore
-from morrow.engine.io.wrapped_stores import confine
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from morrow.engine.options.declarations import FIELDS
-from morrow.engine.options.registry import BY_ANY_KEY, COLUMN_OPTIONS
+from morrow.engine.options.table_options import BY_ANY_KEY, COLUMN_OPTIONS
 
 ROOT = Path(__file__).parents[3]
 HOUSE = ("engine", "readers", "writers", "morrow")

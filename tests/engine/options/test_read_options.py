@@ -13,8 +13,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options import Options, TableOptions, parse_options
 from morrow.engine.options.declarations import Stage
 from morrow.engine.options.declared.merging import IGNORE_DELETE
-from morrow.engine.options.read_options import READ_BY, TRAVEL_KEYS
-from morrow.engine.options.registry import OPTIONS
+from morrow.engine.options.table_options import OPTIONS, READ_BY, TRAVEL_KEYS
 
 REFUSED = {
     key: option.refusal for key, option in OPTIONS.items() if option.refusal and Stage.READING in option.refusal.stages

@@ -12,7 +12,7 @@ from morrow.engine.options.declarations import Stage
 from morrow.engine.options.declared.maintenance import WRITE_ONLY
 from morrow.engine.options.declared.merging import IGNORE_DELETE
 from morrow.engine.options.documentation import format_default
-from morrow.engine.options.registry import (
+from morrow.engine.options.table_options import (
     IMMUTABLE,
     OPTIONS,
     THEMES,
@@ -166,7 +166,7 @@ def test_functions_of_other_packages_have_options_of_their_own(monkeypatch: pyte
         check_new_options(raw, raw, "/t")
     mean = EntryPoint("mean", "other:MEAN", "morrow.aggregate_functions")
     monkeypatch.setattr(
-        "morrow.engine.options.registry.entry_points", lambda **wanted: EntryPoints([mean]).select(**wanted)
+        "morrow.engine.options.table_options.entry_points", lambda **wanted: EntryPoints([mean]).select(**wanted)
     )
     check_new_options(raw, raw, "/t")
 

@@ -19,7 +19,7 @@ import morrow
 from morrow.engine.errors import CorruptFile, FileMissing, UnsafePath
 from morrow.engine.format import types as t
 from morrow.engine.format.buckets import compute_buckets
-from morrow.engine.format.stats import ColumnStats
+from morrow.engine.format.manifest_entries import ColumnStats
 from morrow.engine.plan.predicate import ALWAYS, NEVER, And, Leaf, Op, Or, Predicate, find_columns
 from morrow.engine.plan.pruning import StatsFrame, mask_by_stats, project_predicate
 from morrow.engine.plan.scan_plan import ScanPlan

@@ -9,9 +9,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from morrow.engine.arrow_versions import CASTS_VIEWS, WRITES_VIEWS
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
+from morrow.engine.library_versions import CASTS_VIEWS, WRITES_VIEWS
 from morrow.readers.casts import dtypes
 from morrow.readers.casts.dtypes import to_arrow_batch, to_arrow_table, to_polars_dtype, to_polars_schema, to_series
 

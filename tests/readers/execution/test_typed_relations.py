@@ -16,7 +16,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
-from morrow.readers.expressions.duckdb_queries import run_query
+from morrow.readers.expressions.sql import run_query
 
 ENDLESS = "SELECT sum(sin(a.range * b.range)) FROM range(100000) a, range(1000000) b"
 

@@ -17,6 +17,7 @@ import morrow
 from morrow.engine.io import cache_folder
 from morrow.engine.structs import replace
 from morrow.readers.execution.execute import to_polars
+from morrow.readers.execution.strategy import scan_masks
 from morrow.readers.masks import incremental, section_cache
 from morrow.readers.masks.incremental import (
     FileKeys,
@@ -24,8 +25,7 @@ from morrow.readers.masks.incremental import (
     find_all_positions,
     find_positions,
 )
-from morrow.readers.merges import merge_cache
-from morrow.readers.merges.version_masks import scan_masks
+from morrow.readers.merges import sections
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.random_merging_tables import random_merging_tables
 from tests.support.random_tables import RandomTable, random_tables
@@ -43,11 +43,11 @@ def test_every_state_reads_the_same_after_every_other(table: RandomTable, data: 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(section_cache, "MIN_ROWS_PER_CHANGE", 0)
             patched.setattr(section_cache, "MIN_CACHED_ROWS", 0)
-            patched.setattr(merge_cache, "ROWS_PER_SAVED_CHANGE", data.draw(st.sampled_from((0, 1 << 30)), "often"))
+            patched.setattr(sections, "ROWS_PER_SAVED_CHANGE", data.draw(st.sampled_from((0, 1 << 30)), "often"))
             patched.setenv(cache_folder.SWITCH, data.draw(st.sampled_from(("on", "off")), "folder"))
             patched.setenv(cache_folder.FOLDER, str(folder / "cache"))
             if data.draw(st.booleans(), "fingerprints that many keys share"):
-                for module in (incremental, merge_cache):
+                for module in (incremental, sections):
                     patched.setattr(
                         module, "compute_fingerprints", lambda keys: compute_fingerprints(keys).astype(np.uint64) & 3
                     )

@@ -14,8 +14,8 @@ import pytest
 
 import morrow
 from morrow.engine.io import cache_folder
+from morrow.readers.execution.strategy import scan_masks
 from morrow.readers.masks import section_cache as masks_folder
-from morrow.readers.merges.version_masks import scan_masks
 from tests.support.recording_store import RecordingStore
 from tests.support.table_factory import TableFactory
 

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from morrow.readers.merges import merge_cache
-from morrow.readers.merges.merge_cache import Merged
+from morrow.readers.merges import sections
+from morrow.readers.merges.sections import Merged
 
 
 def of(keys: list[int], state: int) -> Merged:
@@ -17,8 +17,8 @@ def of(keys: list[int], state: int) -> Merged:
 
 @pytest.mark.parametrize(("blocks", "dead"), [(1, 4), (3, 2), (100, 1)])
 def test_states_after_commits_are_those_of_a_mapping(blocks: int, dead: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merge_cache, "MAX_BLOCKS", blocks)
-    monkeypatch.setattr(merge_cache, "MIN_ROWS_PER_DEAD_ROW", dead)
+    monkeypatch.setattr(sections, "MAX_BLOCKS", blocks)
+    monkeypatch.setattr(sections, "MIN_ROWS_PER_DEAD_ROW", dead)
     random = np.random.default_rng(blocks)
     start = random.permutation(200).tolist()  # in random order
     state, expected = of(start, 0), dict.fromkeys(start, 0)

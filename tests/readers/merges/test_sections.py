@@ -15,9 +15,8 @@ from morrow.engine.errors import CorruptFile
 from morrow.readers.execution import strategy
 from morrow.readers.masks import section_keys
 from morrow.readers.masks.section_cache import SECTIONS
-from morrow.readers.merges import engines, section_merge, sections
-from morrow.readers.merges.merge_cache import open_cache
-from morrow.readers.merges.section_merge import SectionMerge
+from morrow.readers.merges import engines, sections
+from morrow.readers.merges.sections import SectionMerge, open_cache
 from tests.support.table_factory import TableFactory
 
 FIELDS = [("id", "INT"), ("a", "INT"), ("b", "STRING"), ("n", "BIGINT")]
@@ -106,7 +105,7 @@ def test_rows_are_counted_without_values(table: morrow.Table) -> None:
 def test_a_large_section_is_merged_by_key_range(table: morrow.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sections, "MAX_SMALL_SECTION_ROWS", 0)
     monkeypatch.setattr(sections, "MAX_CACHED_BYTES", 0)
-    monkeypatch.setattr(section_merge, "MERGED_RANGE_ROWS", 1)
+    monkeypatch.setattr(sections, "MERGED_RANGE_ROWS", 1)
     monkeypatch.setattr(strategy, "MAX_WHOLE_ROWS", 0)
     for name, value in {"MAX_FEW_ROWS": 0, "MAX_WHOLE_ROWS": 0, "RANGE_ROWS": 1}.items():
         monkeypatch.setattr(section_keys, name, value)

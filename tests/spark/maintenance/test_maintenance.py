@@ -29,7 +29,7 @@ from morrow.spark.maintenance.commands import compact, remove_orphan_files
 from morrow.spark.maintenance.compaction_tasks import Compaction, CompactionJob, Held
 from morrow.spark.procedures import call
 from morrow.writers.append.sort_compaction import Sorter
-from morrow.writers.buckets.bucket_state import restore_partitions
+from morrow.writers.buckets.routers import restore_partitions
 from morrow.writers.commit.attempt_log import AttemptLog
 from morrow.writers.target import WriteTarget
 from tests.support.s3_server import client_of, s3_server

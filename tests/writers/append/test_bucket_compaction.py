@@ -22,7 +22,7 @@ from morrow.writers.append.bucket_compaction import (
     rewrite_files,
 )
 from morrow.writers.append.writer import AppendWriter
-from morrow.writers.buckets.bucket_state import BucketState, restore_buckets
+from morrow.writers.buckets.routers import BucketState, restore_buckets
 from morrow.writers.files.data_files import Placement
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.target import WriteTarget

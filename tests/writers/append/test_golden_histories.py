@@ -27,8 +27,8 @@ from morrow.writers.append.bucket_compaction import AppendFiles
 from morrow.writers.append.compaction import compact_append
 from morrow.writers.append.row_level import MatchingRows, RowChanges
 from morrow.writers.append.writer import AppendWriter
-from morrow.writers.buckets.bucket_state import restore_buckets, restore_partitions
 from morrow.writers.buckets.modes import make_router
+from morrow.writers.buckets.routers import restore_buckets, restore_partitions
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.data_files import Placement

@@ -12,7 +12,7 @@ import pytest
 from morrow.engine.format.manifest_entries import DataFileMeta
 from morrow.writers.append import writer as buffer
 from morrow.writers.append.writer import AppendWriter, FrameStream
-from morrow.writers.buckets.bucket_state import BucketState
+from morrow.writers.buckets.routers import BucketState
 from morrow.writers.files.data_files import Placement
 from tests.writers.append.tables import append_table, commit, data_files, file, ids, read, rows
 

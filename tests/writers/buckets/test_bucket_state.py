@@ -8,7 +8,7 @@ import pytest
 
 from morrow.engine.format.manifest_entries import EMPTY_STATS, SimpleStats
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.writers.buckets.bucket_state import BucketState, restore_buckets, restore_partitions
+from morrow.writers.buckets.routers import BucketState, restore_buckets, restore_partitions
 from morrow.writers.files.data_files import Placement
 from morrow.writers.target import WriteTarget
 from tests.support.commits import committer, data_file, message, partition, table, vectors

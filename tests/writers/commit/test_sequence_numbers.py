@@ -16,7 +16,7 @@ import morrow
 from morrow.engine.errors import FileMissing, InvalidArgument, StorageError, UnclearOutcome
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.writers.commit import sequence_numbers
+from morrow.writers.commit import snapshot_metadata
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
@@ -321,13 +321,13 @@ def test_a_file_that_waits_and_is_gone(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_without_turns")
 def test_large_files_are_written_before_the_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Renumbering leaves a gap for concurrent commits, so their rows do not require another round."""
-    monkeypatch.setattr(sequence_numbers, "MAX_LOCKED_BYTES", 0)
+    monkeypatch.setattr(snapshot_metadata, "MAX_LOCKED_BYTES", 0)
     t = keyed(tmp_path)
     waiting = prepared(t, range(10), "last")
     t.upsert(frame([5], "first"))
     rounds: list[int] = []
-    renumbered = sequence_numbers.renumber_files
-    monkeypatch.setattr(sequence_numbers, "renumber_files", lambda *a, **k: rounds.append(1) or renumbered(*a, **k))
+    renumbered = snapshot_metadata.renumber_files
+    monkeypatch.setattr(snapshot_metadata, "renumber_files", lambda *a, **k: rounds.append(1) or renumbered(*a, **k))
 
     commits_through(Between(before=[lambda: t.upsert(frame([1, 2], "race"))]), t).commit(waiting)
 
@@ -339,6 +339,6 @@ def test_what_is_not_contended_is_not_looked_at(tmp_path: Path, monkeypatch: pyt
     """A commit on the snapshot that its writer read does not read the table's entries."""
     t = keyed(tmp_path, {"write-only": "true"})
     waiting = prepared(t, range(10), "new")
-    monkeypatch.setattr("morrow.writers.commit.base_entries.BaseEntries.at", None)
+    monkeypatch.setattr("morrow.writers.commit.manifests.BaseEntries.at", None)
     t.committer("w").commit(waiting)
     assert rows_of(t) == dict.fromkeys(range(10), "new")

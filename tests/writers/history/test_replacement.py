@@ -8,7 +8,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import CommitConflict, MorrowError, Unsupported
-from morrow.writers.history import replacement
+from morrow.writers.history import branches
 
 
 @pytest.fixture(params=[{}, {"primary_keys": ["id"], "options": {"bucket": "2"}}, {"partition_keys": ["v"]}])
@@ -59,7 +59,7 @@ def test_a_crash_before_the_schema_leaves_the_new_table(
     branch = begin(catalog)
     branch.append({"v": ["x"], "n": [7]})
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(replacement, "commit_schema", kill)
+        patch.setattr(branches, "commit_schema", kill)
         catalog.publish_replacement("db.t", branch._metadata.branch)
     table = catalog.table("db.t")
     if reading == "append":
@@ -87,13 +87,13 @@ def test_changes_of_the_schema_meanwhile(catalog: morrow.Catalog, monkeypatch: p
     table.alter.add_column("more", "INT")
     with pytest.raises(CommitConflict, match="its schema was changed while it was replaced"):
         catalog.publish_replacement("db.t", branch._metadata.branch)
-    branch, commit = begin(catalog), replacement.TableCommit
+    branch, commit = begin(catalog), branches.TableCommit
 
     def commit_late(*given: object) -> object:  # the other change comes between the check and the snapshot
         table.alter.add_column("late", "INT")
         return commit(*given)
 
-    monkeypatch.setattr(replacement, "TableCommit", commit_late)
+    monkeypatch.setattr(branches, "TableCommit", commit_late)
     with pytest.raises(CommitConflict, match="its schema was changed while it was replaced"):
         catalog.publish_replacement("db.t", branch._metadata.branch)
     assert sorted(table.scan().to_polars().rows()) == [(1, "a", None, None), (2, "b", None, None)]

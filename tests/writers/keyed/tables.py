@@ -14,7 +14,7 @@ from morrow.engine.format.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_
 from morrow.engine.io.local import LocalStore, disable_fsync
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.readers.casts.dtypes import to_series
-from morrow.writers.buckets.bucket_state import BucketState, restore_buckets
+from morrow.writers.buckets.routers import BucketState, restore_buckets
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.data_files import Placement

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from morrow.engine.format.manifest_entries import EMPTY_ROW, DataFileMeta
 from morrow.engine.options.declarations import LookupCompact
 from morrow.engine.options.write_options import WriteOptions
-from morrow.writers.buckets.bucket_state import BucketState
+from morrow.writers.buckets.routers import BucketState
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.keyed.compaction import (
     Compactor,

@@ -29,8 +29,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.files import file_frames
-from morrow.writers.buckets.bucket_state import BucketState, restore_partitions
-from morrow.writers.buckets.routers import FixedRouter
+from morrow.writers.buckets.routers import BucketState, FixedRouter, restore_partitions
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files.data_files import Placement
 from morrow.writers.keyed import writer as module

@@ -10,7 +10,7 @@ import pytest
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.manifest_entries import EMPTY_ROW, EMPTY_STATS
-from morrow.writers.buckets.bucket_state import BucketState, restore_partitions
+from morrow.writers.buckets.routers import BucketState, restore_partitions
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files.data_files import Placement
 from morrow.writers.keyed.postpone_bucket import PostponeWriter, compact_postponed, read_postponed_rows

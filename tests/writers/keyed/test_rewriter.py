@@ -17,8 +17,7 @@ import morrow
 from morrow.engine.errors import Unsupported
 from morrow.engine.io.local import disable_fsync
 from morrow.engine.structs import replace
-from morrow.writers.buckets.bucket_state import BucketState, restore_partitions
-from morrow.writers.buckets.routers import split
+from morrow.writers.buckets.routers import BucketState, restore_partitions, split
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files import bucket_reader
 from morrow.writers.files.data_files import Placement

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.io.local import disable_fsync
-from morrow.writers.buckets.bucket_state import BucketState
+from morrow.writers.buckets.routers import BucketState
 from morrow.writers.keyed import writer as module
 from morrow.writers.keyed.writer import MergeTreeWriter, SortBuffer, compact_bucket
 from tests.support.hostile_names import renamings

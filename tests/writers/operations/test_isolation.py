@@ -17,7 +17,7 @@ from morrow.engine.structs import replace
 from morrow.writers.commit import commit_lock
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.table_commit import TableCommit
-from morrow.writers.operations import isolation
+from morrow.writers.operations import write_session
 from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
 
@@ -88,8 +88,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         done.append(len(done))
         return readable(target)
 
-    readable = isolation.find_readable_snapshot
-    monkeypatch.setattr(isolation, "find_readable_snapshot", counted)
+    readable = write_session.find_readable_snapshot
+    monkeypatch.setattr(write_session, "find_readable_snapshot", counted)
     return done
 
 

@@ -215,7 +215,7 @@ def test_files_that_expire_while_they_are_looked_for_are_not_lost(
 def _all(target: Any, snapshot: Any, _threads: int) -> Any:
     """List every live file as missing."""
     from morrow.engine.format.manifest_entries import to_entries
-    from morrow.writers.commit.base_entries import read_live_entries
+    from morrow.writers.commit.manifests import read_live_entries
 
     entries = to_entries(read_live_entries(target.metadata, snapshot, target.schema, None))
     return [(entry, table_maintenance._build_path(target, entry)) for entry in entries]

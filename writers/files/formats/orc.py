@@ -35,8 +35,8 @@ import pyarrow.orc as orc
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.orc_file import Field, encode_message, encode_varint, make_field
+from morrow.engine.library_versions import export_series
 from morrow.engine.options.declared.files import ORC_COMPRESS, ORC_DICTIONARY_KEY_THRESHOLD, ORC_STRIPE_SIZE
-from morrow.engine.polars_versions import export_series
 from morrow.readers.casts.dtypes import cast_layout
 from morrow.writers.files.encoders import (
     MAX_BLOCK_ROWS,

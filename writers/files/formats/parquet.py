@@ -25,7 +25,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from morrow.engine.arrow_versions import BYTES, PARQUET_PROPERTIES, TEXT, WRITES_UTC_TIMES
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import read_fixed_values, read_validity
@@ -41,7 +40,8 @@ from morrow.engine.format.parquet_metadata import (
     encode_thrift,
 )
 from morrow.engine.format.variant import decode
-from morrow.engine.format.variant_shredder import build_group_type, infer_shredding_type, parse_shredding_types, shred
+from morrow.engine.format.variant_shredding import build_group_type, infer_shredding_type, parse_shredding_types, shred
+from morrow.engine.library_versions import BYTES, PARQUET_PROPERTIES, TEXT, WRITES_UTC_TIMES, export_series
 from morrow.engine.names import clear_pattern_name, col, get_series
 from morrow.engine.options.declared.features import (
     VARIANT_INFER_SHREDDING_SCHEMA,
@@ -59,7 +59,6 @@ from morrow.engine.options.declared.files import (
     PARQUET_PAGE_SIZE,
     PARQUET_WRITER_VERSION,
 )
-from morrow.engine.polars_versions import export_series
 from morrow.engine.units import NANOS_PER_DAY
 from morrow.readers.casts.dtypes import cast_layout, list_offsets, make_null_mask
 from morrow.writers.files.encoders import Block, EncoderOptions, FieldPlace, FileLayout, FileWriter, encode_one_by_one

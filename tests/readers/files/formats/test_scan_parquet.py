@@ -15,7 +15,7 @@ import pytest
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.io.local import LocalStore
-from morrow.engine.polars_versions import import_array
+from morrow.engine.library_versions import import_array
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.files import FileSource, scan, translate_errors, verify
 

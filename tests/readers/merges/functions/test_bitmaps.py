@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import VarBinaryType
-from morrow.readers.merges.functions import bitmaps as roaring32
-from morrow.readers.merges.functions import bitmaps as roaring64
+from morrow.readers.merges.functions import sketches as roaring32
+from morrow.readers.merges.functions import sketches as roaring64
 from tests.support.aggregates import function, stepped
 
 BYTES = VarBinaryType()

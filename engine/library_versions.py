@@ -1,4 +1,6 @@
-"""Differences between Polars versions; no other module checks versions of Polars.
+"""Differences between versions of Polars and of pyarrow; no other module checks their versions.
+
+Polars:
 
 1.40  units of timestamps are not converted while Parquet files are scanned; slices of structs with nulls are exported
       to Arrow with members of another length
@@ -10,6 +12,15 @@
 2.1   128-bit integers are reinterpreted as DECIMAL
 
 `EXPORT_LEVEL` depends on pyarrow, too: before 18, pyarrow cannot convert Polars' own layout of text.
+
+pyarrow:
+
+17   casts no views of text and bytes, not even to other layouts
+18   casts views
+21   writes views to Parquet files
+22   writes TIME to Parquet files as local time
+23   writes TIME as either
+26   timestamps of ORC files beyond 64 bits of nanoseconds are errors; older versions return other timestamps
 """
 
 from __future__ import annotations
@@ -22,21 +33,44 @@ import polars as pl
 import pyarrow as pa
 from polars.io.plugins import register_io_source
 
-from morrow.engine.arrow_versions import CASTS_VIEWS
 from morrow.engine.errors import MorrowError, find_remembered, remember
 from morrow.engine.plugins import check_libraries, parse_version
 from morrow.engine.polars_threads import run_as_source
 
 check_libraries()
-VERSION = parse_version(pl.__version__)
+ARROW_VERSION = parse_version(pa.__version__)
 
-CONVERTS_TIME_UNITS = EXPORTS_SLICED_STRUCTS = VERSION >= (1, 43)
+CASTS_VIEWS = ARROW_VERSION >= (18,)
+WRITES_VIEWS = ARROW_VERSION >= (21,)
+CHECKS_ORC_TIMESTAMPS = ARROW_VERSION >= (26,)
+
+
+def estimate_bytes(rows: pa.Table) -> int:
+    """Return the bytes of these rows, or of all buffers that they share if this version does not count views."""
+    try:
+        return int(rows.nbytes)
+    except pa.ArrowTypeError:
+        return int(rows.get_total_buffer_size())
+
+
+PARQUET_PROPERTIES: dict[str, Any] = {"write_time_adjusted_to_utc": True} if ARROW_VERSION >= (23,) else {}
+"""Properties of Parquet writers that state what versions before 22 do without being asked."""
+WRITES_UTC_TIMES = ARROW_VERSION[0] != 22
+"""Whether TIME is written to Parquet files as Java Paimon does."""
+
+TEXT, BYTES = (pa.string_view(), pa.binary_view()) if WRITES_VIEWS else (pa.large_string(), pa.large_binary())
+"""The types with which Parquet columns of text and bytes are written: the layout that Polars exports fastest."""
+
+check_libraries()
+POLARS_VERSION = parse_version(pl.__version__)
+
+CONVERTS_TIME_UNITS = EXPORTS_SLICED_STRUCTS = POLARS_VERSION >= (1, 43)
 """Whether scans of Parquet files convert units of timestamps, and whether `pl.Series.to_arrow` is right for slices."""
-STREAMS_IN_SOURCES = VERSION >= (1, 42)
+STREAMS_IN_SOURCES = POLARS_VERSION >= (1, 42)
 """Whether a Python source can run a query by the streaming engine; before, both wait forever."""
-IMPORTS_NULL_MAPS = VERSION >= (1, 44)
-RAISES_SOURCE_ERRORS = TELLS_ROW_BY_ROW = DECODES_MAPS = VERSION >= (2, 0)
-REINTERPRETS_WIDE_INTEGERS = VERSION >= (2, 1)
+IMPORTS_NULL_MAPS = POLARS_VERSION >= (1, 44)
+RAISES_SOURCE_ERRORS = TELLS_ROW_BY_ROW = DECODES_MAPS = POLARS_VERSION >= (2, 0)
+REINTERPRETS_WIDE_INTEGERS = POLARS_VERSION >= (2, 1)
 
 WITHIN_SOURCE = "caught exception during execution of a Python source"
 """The text with which Polars 1 begins the message of an error that a Python source raised."""

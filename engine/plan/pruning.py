@@ -160,7 +160,7 @@ def has_cut_keys(metadata: TableMetadata, schema: TableSchema, entries: pl.DataF
 
 def _mask_inexact(entries: pl.DataFrame, where: str) -> pl.Series:
     formats = parse_file_formats(entries, where)
-    return formats.is_in([name for name in find_distinct(formats) if not get_format(name, where).is_exact])
+    return formats.is_in([name for name in formats.unique() if not get_format(name, where).is_exact])
 
 
 def has_misplaced_keys(

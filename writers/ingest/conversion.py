@@ -37,6 +37,7 @@ from morrow.readers.casts.dtypes import to_polars_dtype as dtypes_to_polars_dtyp
 from morrow.writers.ingest.sources import Piece, Source, open_source
 from morrow.writers.ingest.validation import (
     check_values,
+    check_variants,
     decode_array,
     find_live_values,
     is_text,
@@ -106,6 +107,8 @@ def cast_lossless(
     column = pa.chunked_array(made, field.type.arrow())
     if not stored:
         check_values(column, field, first_row)
+        if not is_text(given) and t.has_type(field.type, t.VariantType):
+            check_variants(column, field, first_row)
     return column
 
 

@@ -120,12 +120,7 @@ def to_catalog_schema(fields: Sequence[t.DataField]) -> StructType:
     from pyspark.sql.types import StructField, StructType
 
     given = make_members_nullable(fields)
-    return StructType(
-        [
-            StructField(f.name, _to_shown_type(f), f.type.nullable, _build_metadata(f, to_spark_type(f.type, f.name)))
-            for f in given
-        ]
-    )
+    return StructType([StructField(f.name, _to_shown_type(f), f.type.nullable, _build_metadata(f)) for f in given])
 
 
 def collect_properties(table: Table) -> dict[str, str]:
@@ -150,10 +145,10 @@ def _to_shown_type(field: t.DataField) -> SparkType:
     return to_spark_type(kind, field.name)
 
 
-def _build_metadata(field: t.DataField, kind: SparkType) -> dict[str, str]:
+def _build_metadata(field: t.DataField) -> dict[str, str]:
     found = {} if field.description is None else {COMMENT: field.description}
     if field.default_value is not None:
-        found |= dict.fromkeys(DEFAULTS, format_spark_default(field, kind))
+        found |= dict.fromkeys(DEFAULTS, _format_default(field))
     return found
 
 

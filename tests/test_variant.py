@@ -189,3 +189,21 @@ def test_values_that_no_variant_holds_are_refused(tmp_path: Path, rows: int) -> 
             table.append({"v": [value] * rows})
     with pytest.raises(InvalidArgument, match="nested deeper"):
         table.append([{"v": deep}] * rows)
+
+
+def test_other_values_and_types_that_are_nested_too_deeply_are_refused(tmp_path: Path) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    table = catalog.create_table("db.t", schema="v INT")
+    value: Any = 1
+    for _ in range(600):
+        value = {"a": value}
+    (tmp_path / "deep.json").write_text('{"a":' * 600 + "1" + "}" * 600)
+    calls: list[Callable[[], object]] = [
+        lambda: table.append([{"v": value}]),
+        lambda: catalog.create_table("db.u", schema="v " + "ROW<a " * 600 + "INT" + ">" * 600),
+        lambda: catalog.import_table([{"v": value}], "db.u"),
+        lambda: catalog.import_table(tmp_path / "deep.json", "db.u"),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidArgument, match="nested deeper than Python can follow"):
+            call()

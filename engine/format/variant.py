@@ -33,6 +33,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from morrow.engine.arguments import refuse_depth
 from morrow.engine.errors import CorruptFile, InvalidArgument, Unsupported
 from morrow.engine.format.java_floats import format_double, format_float
 
@@ -128,10 +129,8 @@ def encode(value: object) -> tuple[bytes, bytes]:
     """
     names: dict[str, int] = {}
     out = bytearray()
-    try:
+    with refuse_depth("a VARIANT is"):
         _write(out, value, names)
-    except RecursionError as error:
-        raise InvalidArgument("a VARIANT is nested deeper than Python can follow; flatten it") from error
     metadata = encode_metadata(names)
     if max(len(out), len(metadata)) > MAX_ROW_BYTES:
         raise InvalidArgument(f"a VARIANT of {max(len(out), len(metadata))} bytes; its limit is {MAX_ROW_BYTES} bytes")

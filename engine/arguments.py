@@ -20,7 +20,7 @@ NUL = "\0"
 
 @contextmanager
 def refuse_depth(what: str) -> Iterator[None]:
-    """Raise `InvalidArgument` if the block, also a function of which this is the decorator, recurses too deeply."""
+    """Raise `InvalidArgument` if the block, or the decorated function, recurses too deeply."""
     try:
         yield
     except RecursionError as error:

@@ -306,7 +306,7 @@ def test_streams_that_give_no_bytes_and_parts_before_a_file_are_refused(tmp_path
     closed = io.BytesIO(b"closed")
     closed.close()
     for stream in (io.StringIO("text"), closed):
-        with pytest.raises(InvalidArgument, match="a stream of a BLOB: .*give an open file of bytes"):
+        with pytest.raises(InvalidArgument, match=r"a stream of a BLOB: .*give an open file of bytes"):
             table.append([{"id": 1, "pic": stream}])
     for offset, length in ((-1, None), (0, -1)):
         with pytest.raises(InvalidArgument, match="begins at 0 or above and has no negative length"):

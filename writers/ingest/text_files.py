@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from morrow.engine.arguments import refuse_depth
 from morrow.engine.errors import InvalidArgument
 from morrow.readers.expressions.sql import open_stream
 
@@ -420,6 +421,7 @@ def infer_csv_schema(files: Sequence[Path], options: CsvOptions | None = None, n
     return pa.schema([(name, column.type()) for name, column in columns.items()])
 
 
+@refuse_depth("JSON objects are")
 def infer_json_schema(files: Sequence[Path]) -> pa.Schema:
     """Infer the columns of files of JSON objects from all of their rows. The type null means no values.
 
@@ -505,7 +507,8 @@ def _check_numbers(connection: duckdb.DuckDBPyConnection, lines: str, columns: S
     sources = [
         (
             "json",
-            f"NOT {IS_WHOLE} AND length(regexp_replace(t, '[^0-9]', '', 'g')) > {EXACT_DIGITS} AND {LOSES_FRACTION}",
+            f"NOT {IS_WHOLE} AND (coalesce(isinf(TRY_CAST(t AS DOUBLE)), true) OR "
+            f"length(regexp_replace(t, '[^0-9]', '', 'g')) > {EXACT_DIGITS} AND {LOSES_FRACTION})",
         )
     ]
     sources += [

@@ -386,6 +386,35 @@ class DropView(Statement):
 
 
 @dataclass(frozen=True)
+class CreateFunction(Statement):
+    """CREATE FUNCTION in Spark: its parameters and body as SQL, or a Java class in files."""
+
+    kind: ClassVar[str] = "CREATE FUNCTION"
+    function: Name
+    body: str
+    """The text behind the name."""
+    if_not_exists: bool = False
+    replace: bool = False
+    class_name: str | None = None
+    files: tuple[tuple[str, str], ...] = ()
+    """The kinds and URIs of files: ``JAR``, for example."""
+
+
+@dataclass(frozen=True)
+class DropFunction(Statement):
+    kind: ClassVar[str] = "DROP FUNCTION"
+    function: Name
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DescribeFunction(Statement):
+    kind: ClassVar[str] = "DESCRIBE FUNCTION"
+    function: Name
+    extended: bool = False
+
+
+@dataclass(frozen=True)
 class RenameTable(Statement):
     kind: ClassVar[str] = "ALTER TABLE RENAME"
     table: Name

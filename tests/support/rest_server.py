@@ -185,6 +185,47 @@ def get_function(server: RestServer, _query: Any, _body: Any, name: str, functio
     return {"uuid": "u", "name": function, **server.functions[name][function]}
 
 
+def create_function(server: RestServer, _query: Any, body: Any, name: str) -> Any:
+    if server.functions is None:
+        raise Refused(501, "", "", "no functions here")
+    server.database(name)
+    known = server.functions.setdefault(name, {})
+    if body["name"] in known:
+        raise Refused(409, "FUNCTION", body["name"], "function exists")
+    known[body["name"]] = {key: value for key, value in body.items() if key != "name"}
+
+
+def alter_function(server: RestServer, _query: Any, body: Any, name: str, function: str) -> Any:
+    found = get_function(server, None, None, name, function)
+    definitions, options = dict(found.get("definitions") or {}), dict(found.get("options") or {})
+    comment = found.get("comment")
+    for node in body["changes"]:
+        match node["action"]:
+            case "addDefinition" | "updateDefinition":
+                if (node["name"] in definitions) is (node["action"] == "addDefinition"):
+                    code = 409 if node["name"] in definitions else 404
+                    raise Refused(code, "DEFINITION", node["name"], f"definition {node['name']}")
+                definitions[node["name"]] = node["definition"]
+            case "dropDefinition":
+                if definitions.pop(node["name"], None) is None:
+                    raise Refused(404, "DEFINITION", node["name"], f"no definition {node['name']}")
+            case "setOption":
+                options[node["key"]] = node["value"]
+            case "removeOption":
+                options.pop(node["key"], None)
+            case _:
+                comment = node["comment"]
+    assert server.functions is not None
+    changed = {"definitions": definitions, "options": options, "comment": comment}
+    server.functions[name][function] = {**server.functions[name][function], **changed}
+
+
+def drop_function(server: RestServer, _query: Any, _body: Any, name: str, function: str) -> Any:
+    get_function(server, None, None, name, function)
+    assert server.functions is not None
+    del server.functions[name][function]
+
+
 def create_view(server: RestServer, _: Any, body: Any, name: str) -> Any:
     view = body["identifier"]["object"]
     server.database(name)
@@ -383,6 +424,9 @@ ROUTES: list[tuple[str, str, Callable[..., Any]]] = [
     ("GET", f"{DATABASE}/views", list_views),
     ("GET", f"{DATABASE}/functions", list_functions),
     ("GET", f"{DATABASE}/functions/*", get_function),
+    ("POST", f"{DATABASE}/functions", create_function),
+    ("POST", f"{DATABASE}/functions/*", alter_function),
+    ("DELETE", f"{DATABASE}/functions/*", drop_function),
     ("POST", f"{DATABASE}/views", create_view),
     ("GET", f"{DATABASE}/views/*", get_view),
     ("DELETE", f"{DATABASE}/views/*", drop_view),

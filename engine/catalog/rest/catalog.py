@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +11,14 @@ from typing import Any
 
 from morrow.engine.catalog.databases import LOCATION, OWNER, check_empty, refuse_renaming
 from morrow.engine.catalog.names import checked_name, table_name
-from morrow.engine.catalog.protocol import Function, View, parse_function, view_from_json, view_to_json
+from morrow.engine.catalog.protocol import (
+    Function,
+    View,
+    function_to_json,
+    parse_function,
+    view_from_json,
+    view_to_json,
+)
 from morrow.engine.catalog.rest.client import HEADER, OPTIONS, Client, Refusal
 from morrow.engine.catalog.rest.table import (
     RestTable,
@@ -22,7 +30,14 @@ from morrow.engine.catalog.rest.table import (
     to_texts,
 )
 from morrow.engine.catalog.settings import WAREHOUSE, Settings
-from morrow.engine.errors import AlreadyExists, DatabaseNotFound, StorageError, TableNotFound, Unsupported
+from morrow.engine.errors import (
+    AlreadyExists,
+    DatabaseNotFound,
+    InvalidArgument,
+    StorageError,
+    TableNotFound,
+    Unsupported,
+)
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import from_json_field
 from morrow.engine.io.resolve import resolve, unescape_location
@@ -153,6 +168,7 @@ class RestFolders:
 
 DATABASES, VIEWS, FUNCTIONS = "databases", "views", "functions"
 DATABASE = "DATABASE"
+FUNCTION_NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9._-]+")
 
 
 class RestViews:
@@ -178,14 +194,49 @@ class RestViews:
         try:
             answer = self.client.get(DATABASES, database, FUNCTIONS, function)
         except Refusal as refusal:
-            if refusal.code != 404:
-                raise to_error(self.client, refusal) from None
-            functions = self.functions(database)
-            known, hint = ", ".join(functions) or "none", suggest_name(function, functions)
-            raise TableNotFound(
-                f"{self.title}: there is no function {name!r}; {hint}the functions of {database} are: {known}"
-            ) from None
+            raise self._without_function(database, function, refusal) from None
         return parse_function(answer, f"{self.title}, {name}")
+
+    def create_function(self, name: str, function: Function) -> None:
+        """Create a function. Raises `DatabaseNotFound`, `AlreadyExists`, `InvalidArgument`."""
+        database, own = table_name(name)
+        if not FUNCTION_NAME.fullmatch(own):
+            raise InvalidArgument(f"{own!r} is no name of a function: give letters, digits and . _ -, not digits alone")
+        try:
+            self.client.post(DATABASES, database, FUNCTIONS, body={"name": own, **function_to_json(function)})
+        except Refusal as refusal:
+            if refusal.code == 404:
+                raise self._no_database(database) from None
+            if refusal.code != 409:
+                raise to_error(self.client, refusal) from None
+            if not (refusal.unclear and self.function(name) == function):
+                raise AlreadyExists(f"{self.title}: there is a function {name!r} already") from None
+
+    def alter_function(self, name: str, changes: Sequence[Mapping[str, Any]]) -> None:
+        """Apply changes. Raises `DatabaseNotFound`, `TableNotFound`, `AlreadyExists`."""
+        database, function = table_name(name)
+        try:
+            self.client.post(DATABASES, database, FUNCTIONS, function, body={"changes": list(changes)})
+        except Refusal as refusal:
+            raise self._without_function(database, function, refusal) from None
+
+    def drop_function(self, name: str) -> None:
+        """Drop a function. Raises `DatabaseNotFound`, `TableNotFound`."""
+        database, function = table_name(name)
+        try:
+            self.client.delete(DATABASES, database, FUNCTIONS, function)
+        except Refusal as refusal:
+            if not (refusal.code == 404 and refusal.unclear):
+                raise self._without_function(database, function, refusal) from None
+
+    def _without_function(self, database: str, function: str, refusal: Refusal) -> Exception:
+        if refusal.code != 404 or refusal.kind == "DEFINITION":
+            return to_error(self.client, refusal)
+        functions = self.functions(database)
+        known, hint = ", ".join(functions) or "none", suggest_name(function, functions)
+        return TableNotFound(
+            f"{self.title}: there is no function '{database}.{function}'; {hint}the functions of {database} are: {known}"
+        )
 
     def view(self, name: str) -> View:
         """Return a view. Raises `DatabaseNotFound`, `TableNotFound`."""

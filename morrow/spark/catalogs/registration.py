@@ -37,6 +37,7 @@ from morrow.spark.catalogs import (
     by_path,
     ddl,
     descriptions,
+    functions,
     partitions,
     reads,
     statements,
@@ -241,6 +242,7 @@ ANSWERS: Mapping[str, Answer] = {
     **partitions.ANSWERS,
     **statements.ANSWERS,
     **view_statements.ANSWERS,
+    **functions.ANSWERS,
 }
 """Answers by the verb of the question."""
 

@@ -14,6 +14,7 @@ from morrow.scans.arguments import check_columns
 from morrow.spark.catalogs import syntax
 from morrow.spark.catalogs.copy_into import copy_into, copy_into_location
 from morrow.spark.catalogs.ddl import IGNORED, PROVIDERS, check_database
+from morrow.spark.catalogs.functions import create_function, describe_function, drop_function
 from morrow.spark.catalogs.questions import Place, Question, build_full_name
 from morrow.spark.catalogs.syntax import resolve_name, unpack_statement
 from morrow.spark.catalogs.view_statements import alter_view, create_view, drop_view, show_views
@@ -27,10 +28,13 @@ from morrow.statements.statement import (
     AnalyzeTables,
     CopyInto,
     CopyIntoLocation,
+    CreateFunction,
     CreateTableLike,
     CreateTag,
     CreateView,
     DeleteTags,
+    DescribeFunction,
+    DropFunction,
     DropView,
     RenameTag,
     Show,
@@ -58,8 +62,8 @@ def run_statement(place: Place, statement: Statement, name: str) -> DataFrame:
     if isinstance(statement, Show):
         tags = sorted(place.table(name).tags.names)
         return place.spark.createDataFrame([(tag,) for tag in tags], "tag STRING NOT NULL")
-    if isinstance(statement, (CopyInto, CopyIntoLocation)):
-        return COPIES[type(statement)](place, name, statement)
+    if type(statement) in ASKING:
+        return ASKING[type(statement)](place, name, statement)
     EXECUTORS[type(statement)](place, name, statement)
     return place.spark.range(1).limit(0).select()
 
@@ -145,12 +149,15 @@ EXECUTORS: Mapping[type[Statement], Callable[[Place, str, Any], None]] = {
     CreateView: create_view,
     AlterView: alter_view,
     DropView: drop_view,
+    CreateFunction: create_function,
+    DropFunction: drop_function,
 }
 """Class of a statement that Spark's parser does not know -> the function that executes it."""
 
-COPIES: Mapping[type[Statement], Callable[[Place, str, Any], DataFrame]] = {
+ASKING: Mapping[type[Statement], Callable[[Place, str, Any], DataFrame]] = {
     CopyInto: copy_into,
     CopyIntoLocation: copy_into_location,
+    DescribeFunction: describe_function,
 }
 """Class of a statement that returns rows -> the function that executes it."""
 

@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.DropPartitions;
 import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
@@ -34,6 +35,7 @@ public class Writes extends Rule {
     private final Checks checks;
     private final MadeTables tables;
     private final PartitionPrefix partitions;
+    private final Functions functions;
 
     private Writes(SessionState state, String id) {
         this.state = state;
@@ -41,6 +43,7 @@ public class Writes extends Rule {
         this.checks = new Checks(state, names, id);
         this.tables = new MadeTables(state, names);
         this.partitions = new PartitionPrefix(state, names);
+        this.functions = new Functions(state);
     }
 
     /** Puts the rule before the other analysis rules of a session, and Casts among its rules of resolution, unless they are already there. */
@@ -69,7 +72,8 @@ public class Writes extends Rule {
         }
     }
 
-    public TreeNode apply(TreeNode plan) {
+    public TreeNode apply(TreeNode given) {
+        TreeNode plan = functions.called((LogicalPlan) given);
         if (plan instanceof UnresolvedRelation && !((UnresolvedRelation) plan).options().isEmpty()) {
             checks.refuseView((UnresolvedRelation) plan);
         }

@@ -134,6 +134,16 @@ def has_format_tables(catalog: Catalog) -> bool:
     return hasattr(catalog, "create_folder_table")
 
 
+def has_table_locations(catalog: Catalog) -> bool:
+    """Return whether tables of a catalog may lie in any folder, given as the option ``path``."""
+    return hasattr(catalog, "create_folder_table")
+
+
+def has_replacement(catalog: Catalog) -> bool:
+    """Return whether the catalog's server replaces tables and renames them, whatever their kind."""
+    return hasattr(catalog, "replace_schema")
+
+
 def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> FolderTable:
     """Create a format table with these columns, partition keys and options.
 

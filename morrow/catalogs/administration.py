@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from morrow.engine.arguments import check_mapping
 from morrow.engine.catalog import databases
@@ -15,7 +15,7 @@ from morrow.engine.catalog.databases import Database
 from morrow.engine.catalog.names import check_new_table_name
 from morrow.engine.catalog.protocol import notify_watchers
 from morrow.engine.catalog.settings import select_table_defaults
-from morrow.engine.errors import AlreadyExists
+from morrow.engine.errors import AlreadyExists, Unsupported
 from morrow.engine.options.declared.files import FILE_FORMAT
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.structs import replace
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
     from morrow.engine.format.schema import TableSchema
     from morrow.engine.schema.columns import SchemaLike
+    from morrow.engine.schema.schema_changes import SchemaChange
     from morrow.tables.format_table import FormatTable
     from morrow.tables.table_operations import CompactedTable
     from morrow.writers.operations.append import SchemaMode
@@ -230,6 +231,30 @@ class CatalogChanges(CatalogDatabases):
         """
         check_new_table_name(new_name, self._catalog.databases)
         return self._told(Table(self._catalog.rename_table(name, new_name)))
+
+    def move_table(self, name: str, new_name: str) -> None:
+        """Rename a table or format table of a catalog whose server renames. Raises as `rename_table`."""
+        cast("Any", self._catalog).move_table(name, new_name)
+        self._told(None)
+
+    def replace_schema(self, name: str, schema: TableSchema) -> None:
+        """Have the server replace a table by an empty one with these columns, which keeps its snapshots.
+
+        Raises:
+            DatabaseNotFound, TableNotFound. InvalidArgument: other partition keys.
+        """
+        cast("Any", self._catalog).replace_schema(name, schema)
+        self._told(None)
+
+    def alter_format_table(self, name: str, changes: Sequence[SchemaChange]) -> None:
+        """Change options of a format table: `SetOption` and `RemoveOption`. REST catalogs support it.
+
+        Raises:
+            DatabaseNotFound, TableNotFound. Unsupported: another catalog.
+        """
+        if not hasattr(self._catalog, "alter_folder_table"):
+            raise Unsupported("changing a format table", where=self._catalog.title, hint="create it again")
+        cast("Any", self._catalog).alter_folder_table(name, changes)
 
     def check_replaceable(self) -> None:
         """Raise `Unsupported` if tables cannot be replaced, as in object stores."""

@@ -386,6 +386,16 @@ class DropView(Statement):
 
 
 @dataclass(frozen=True)
+class RepairTable(Statement):
+    """MSCK REPAIR TABLE: partitions whose folders exist are registered, those without a folder unregistered."""
+
+    kind: ClassVar[str] = "MSCK REPAIR TABLE"
+    table: Name
+    adds: bool = True
+    drops: bool = False
+
+
+@dataclass(frozen=True)
 class CreateFunction(Statement):
     """CREATE FUNCTION in Spark: its parameters and body as SQL, or a Java class in files."""
 
@@ -524,7 +534,8 @@ class Analyze(Statement):
     kind: ClassVar[str] = "ANALYZE TABLE"
     table: Name
     columns: tuple[str, ...] | None = ()
-    has_partition: bool = False
+    partition: Values | None = None
+    """The values in PARTITION as SQL; None without PARTITION."""
     has_noscan: bool = False
 
 

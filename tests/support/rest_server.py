@@ -27,7 +27,10 @@ from morrow.engine.format.types import from_json, to_json_field
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema import schema_changes as change
-from morrow.engine.schema.evolution import commit_changes, create_first_schema
+from morrow.engine.schema.columns import assign_ids
+from morrow.engine.schema.evolution import commit_changes, commit_schema, create_first_schema
+from morrow.engine.schema.sql_columns import Column
+from morrow.engine.structs import replace as replace_members
 from morrow.tables.table import Table
 
 PAGE = 2
@@ -57,6 +60,9 @@ class Stored:
     options: dict[str, str] = field(default_factory=dict)
     files: str | None = None
     """The folder with the rows of a format table or object table."""
+    partitions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The registered partitions: the values and the statistics, by the values as JSON."""
+    is_external: bool = False
 
     def metadata(self, branch: str = "main") -> TableMetadata:
         return TableMetadata(LocalStore(), self.folder, branch)
@@ -98,7 +104,7 @@ class RestServer:
                 return 200, serve(self, query, body, *found) or {}
         raise Refused(404, "", path, f"nothing at {path}")
 
-    def page(self, member: str, names: list[str], query: dict[str, str]) -> dict[str, Any]:
+    def page(self, member: str, names: list[Any], query: dict[str, str]) -> dict[str, Any]:
         begin = int(query.get("pageToken", "0"))
         rest = {} if begin + PAGE >= len(names) else {"nextPageToken": str(begin + PAGE)}
         return {member: names[begin : begin + PAGE], **rest}
@@ -253,9 +259,14 @@ def create_table(server: RestServer, _: Any, body: Any, name: str) -> Any:
     if table in server.database(name):
         raise Refused(409, "TABLE", table, "table exists")
     given = dict(body["schema"])
-    stored = Stored(f"{server.folder}/{uuid.uuid4().hex}")
+    path = given["options"].pop("path", None)
+    stored = Stored(path or f"{server.folder}/{uuid.uuid4().hex}", is_external=path is not None)
     if given["options"].get("type") == "format-table":
-        stored.files, stored.options = f"{server.folder}/{uuid.uuid4().hex}", given.pop("options")
+        stored.files, stored.options = stored.folder, given.pop("options")
+        stored.folder = f"{server.folder}/{uuid.uuid4().hex}"
+    elif stored.metadata().schema_ids():
+        server.databases[name][table] = stored
+        return
     highest = max((each["id"] for each in given["fields"]), default=-1)
     node = {"version": 3, "id": 0, "highestFieldId": highest, "timeMillis": 1, "options": {}, **given}
     create_first_schema(stored.metadata(), parse_schema(json.dumps(node).encode(), "the request"))
@@ -274,7 +285,7 @@ def get_table(server: RestServer, _query: Any, _body: Any, database: str, name: 
     }
     place = {
         "path": f"file:{stored.files or stored.folder}",
-        "isExternal": False,
+        "isExternal": stored.is_external,
         "schemaId": schema.id,
         "schema": told,
     }
@@ -282,7 +293,10 @@ def get_table(server: RestServer, _query: Any, _body: Any, database: str, name: 
 
 
 def drop_table(server: RestServer, _query: Any, _body: Any, database: str, name: str) -> Any:
-    shutil.rmtree(server.stored(database, name)[0].folder)
+    stored = server.stored(database, name)[0]
+    for folder in (stored.folder, stored.files):
+        if folder is not None and not (stored.is_external and folder == (stored.files or stored.folder)):
+            shutil.rmtree(folder, ignore_errors=True)
     del server.databases[database][name]
 
 
@@ -297,7 +311,61 @@ def rename_table(server: RestServer, _: Any, body: Any) -> Any:
 
 def alter_table(server: RestServer, _: Any, body: Any, database: str, name: str) -> Any:
     stored, branch = server.stored(database, name)
+    if stored.files is not None:
+        for node in body["changes"]:
+            if node["action"] == "setOption":
+                stored.options[node["key"]] = node["value"]
+            elif node["action"] == "removeOption":
+                stored.options.pop(node["key"], None)
+            else:
+                commit_changes(stored.metadata(branch), [_change(node)])
+        return
     commit_changes(stored.metadata(branch), [_change(node) for node in body["changes"]])
+
+
+def list_partitions(server: RestServer, query: Any, _body: Any, database: str, name: str) -> Any:
+    stored, _branch = server.stored(database, name)
+    return server.page("partitions", list(stored.partitions.values()), query)
+
+
+def create_partitions(server: RestServer, _query: Any, body: Any, database: str, name: str) -> Any:
+    stored, _branch = server.stored(database, name)
+    keys = {json.dumps(spec, sort_keys=True): spec for spec in body["partitionSpecs"]}
+    existed = [key for key in keys if key in stored.partitions]
+    if existed and not body["ignoreIfExists"]:
+        raise Refused(409, "PARTITION", existed[0], f"the partition {existed[0]} exists")
+    told = {json.dumps(each["spec"], sort_keys=True): each for each in body.get("partitionStatistics") or ()}
+    for key, spec in keys.items():
+        stored.partitions.setdefault(key, {"spec": spec})
+        stored.partitions[key] |= told.get(key, {})
+    return {
+        "created": [spec for key, spec in keys.items() if key not in existed],
+        "existed": [keys[k] for k in existed],
+    }
+
+
+def drop_partitions(server: RestServer, _query: Any, body: Any, database: str, name: str) -> Any:
+    stored, _branch = server.stored(database, name)
+    gone = [spec for spec in body["partitionSpecs"] if stored.partitions.pop(json.dumps(spec, sort_keys=True), None)]
+    return {"dropped": gone, "missing": []}
+
+
+def replace_table(server: RestServer, _query: Any, body: Any, database: str, name: str) -> Any:
+    stored, branch = server.stored(database, name)
+    metadata, given = stored.metadata(branch), dict(body["schema"])
+    before = metadata.latest_schema()
+    offset = before.highest_field_id + 1
+    node = {"version": 3, "timeMillis": 1, **given, "id": before.id + 1, "highestFieldId": offset}
+    made = parse_schema(json.dumps(node).encode(), "the request")
+    if made.partition_keys != before.partition_keys:
+        raise Refused(400, "TABLE", name, "other partition keys")
+    replacing = Table(metadata)
+    if metadata.latest_snapshot() is not None:
+        replacing.truncate()
+    fields, highest = assign_ids(
+        [Column(each.name, each.type, each.description, each.default_value) for each in made.fields], offset
+    )
+    commit_schema(metadata, replace_members(made, fields=fields, highest_field_id=highest))
 
 
 def get_token(server: RestServer, _query: Any, _body: Any, database: str, name: str) -> Any:
@@ -434,6 +502,10 @@ ROUTES: list[tuple[str, str, Callable[..., Any]]] = [
     ("GET", TABLE, get_table),
     ("POST", TABLE, alter_table),
     ("DELETE", TABLE, drop_table),
+    ("GET", f"{TABLE}/partitions", list_partitions),
+    ("POST", f"{TABLE}/partitions", create_partitions),
+    ("POST", f"{TABLE}/partitions/drop", drop_partitions),
+    ("POST", f"{TABLE}/replace", replace_table),
     ("GET", f"{TABLE}/token", get_token),
     ("POST", f"{TABLE}/commit", commit),
     ("GET", f"{TABLE}/snapshot", latest_snapshot),

@@ -30,6 +30,7 @@ from morrow.statements.statement import (
     DescribeFunction,
     DropFunction,
     Name,
+    RepairTable,
     Show,
     Statement,
 )
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CATALOG_SETTING = "spark.sql.catalog."
-CLASS = "MorrowCatalog"
+CLASS, GENERIC = "MorrowCatalog", "GenericCatalog"
 PROCEDURE = "morrow.statement"
 SPARKS_OWN = "spark_catalog"
 
@@ -61,7 +62,7 @@ def rewrite_statement(spark: SparkSession, text: str) -> str | None:
     else:
         is_of_database = words.comes("ANALYZE", "TABLES") or words.comes("SHOW", "VIEWS")
         catalog, name = (resolve_database if is_of_database else resolve_name)(spark, path)
-    if not _is_ours(spark, catalog):
+    if not _is_ours(spark, catalog) or (catalog == SPARKS_OWN and not _is_in_sparks_own(spark, words, name)):
         return None
     changes_view = words.comes("DROP", "VIEW") or words.comes("ALTER", "VIEW")
     if changes_view and _is_temporary(spark, ".".join(map(quote_name, path))):
@@ -113,6 +114,12 @@ def _is_sparks_function(spark: SparkSession, words: Words, path: Name) -> bool:
 
 def parse_spark_statement(words: Words) -> Statement:
     """Parse a statement, also one on a function. Raises as `parse_statement`."""
+    if any(words.has(*begin) for begin in REPAIR_WORDS):
+        table, mode = words.path(), words.one_of("ADD", "DROP", "SYNC")
+        if mode is not None:
+            words.need("PARTITIONS")
+        words.end()
+        return RepairTable(table, mode != "DROP", mode in ("DROP", "SYNC"))
     begin = next((begin for begin in FUNCTION_WORDS if words.has(*begin)), None)
     if begin is None:
         return parse_statement(words)
@@ -175,7 +182,21 @@ def resolve_copy(spark: SparkSession, path: tuple[str, ...]) -> tuple[str, Name]
 
 
 def _is_ours(spark: SparkSession, catalog: str) -> bool:
-    return spark.conf.get(f"{CATALOG_SETTING}{catalog}", None) == get_class_name(CLASS)
+    known = (get_class_name(CLASS), get_class_name(GENERIC))
+    return spark.conf.get(f"{CATALOG_SETTING}{catalog}", None) in known
+
+
+def _is_in_sparks_own(spark: SparkSession, words: Words, name: Name) -> bool:
+    """Return whether a statement in Spark's own catalog is about a table of Morrow's, or COPY INTO a location."""
+    if words.comes("COPY") and not name:
+        return True
+    if len(name) != 2 or any(words.comes(*begin) for begin in (*VIEW_WORDS, *FUNCTION_WORDS, ("SHOW", "VIEWS"))):
+        return False
+    catalog = cast("Any", spark)._jsparkSession.sessionState().catalogManager().v2SessionCatalog()
+    if words.comes("CREATE"):
+        made = parse_statement(replace(words, at=0))
+        _, name = resolve_name(spark, made.source) if isinstance(made, CreateTableLike) else (None, name)
+    return len(name) == 2 and bool(catalog.owns(*name))
 
 
 def resolve_changes_function(spark: SparkSession, function: str, arguments: Sequence[str | None]) -> dict[str, object]:
@@ -231,6 +252,8 @@ def _find_name(words: Words) -> Name | None:
         if words.has(*begin):
             _ = words.has("IF", "NOT", "EXISTS") or words.has("IF", "EXISTS") or words.has("EXTENDED")
             return words.path()
+    if any(words.has(*begin) for begin in REPAIR_WORDS):
+        return words.path()
     if words.has("COPY", "INTO"):
         return () if words.takes(TokenType.STRING) else words.path()
     if words.has("ANALYZE", "TABLES"):
@@ -248,6 +271,7 @@ def _find_name(words: Words) -> Name | None:
 
 
 VIEW_WORDS = (("CREATE", "VIEW"), ("CREATE", "OR", "REPLACE", "VIEW"), ("ALTER", "VIEW"), ("DROP", "VIEW"))
+REPAIR_WORDS = (("MSCK", "REPAIR", "TABLE"), ("REPAIR", "TABLE"))
 FUNCTION_WORDS = (
     *(("CREATE", "FUNCTION"), ("CREATE", "OR", "REPLACE", "FUNCTION"), ("DROP", "FUNCTION")),
     *(("DESCRIBE", "FUNCTION"), ("DESC", "FUNCTION")),

@@ -13,10 +13,11 @@ from morrow.engine.arguments import check_mapping
 from morrow.engine.catalog import databases
 from morrow.engine.catalog.databases import Database
 from morrow.engine.catalog.names import check_new_table_name
-from morrow.engine.catalog.protocol import notify_watchers
+from morrow.engine.catalog.protocol import has_table_locations, notify_watchers
 from morrow.engine.catalog.settings import select_table_defaults
 from morrow.engine.errors import AlreadyExists, Unsupported
 from morrow.engine.options.declared.files import FILE_FORMAT
+from morrow.engine.options.declared.table import PATH
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.structs import replace
 from morrow.tables.table import Table
@@ -140,7 +141,8 @@ class CatalogChanges(CatalogDatabases):
                 or pyarrow. Comments of Arrow fields are their metadata ``comment``.
             primary_keys: the primary key columns, which become NOT NULL; if empty, the table is an append table.
             partition_keys: columns whose values become folders.
-            options: Paimon's table options, checked as Java checks them; values may be numbers and booleans.
+            options: Paimon's table options, checked as Java checks them; values may be numbers and booleans. In Hive
+                and REST catalogs, ``path`` is the table's folder, which dropping it keeps.
             comment: the table's comment.
             defaults: column name -> the value for rows that do not give one.
             ignore_if_exists: return the existing table, whatever its schema.
@@ -177,7 +179,9 @@ class CatalogChanges(CatalogDatabases):
 
         check_new_table_name(name, self._catalog.databases)
         given = {**select_table_defaults(self._catalog.options), **check_mapping(options, "options")}
-        return build_first_schema(schema, options=given, where=self._catalog.where_of(name), **described)
+        path = given.pop(PATH.key, None) if has_table_locations(self._catalog) else None
+        made = build_first_schema(schema, options=given, where=self._catalog.where_of(name), **described)
+        return made if path is None else replace(made, options={**made.options, PATH.key: str(path)})
 
     def _create(self, name: str, first: TableSchema) -> Table:
         return self._told(Table(self._catalog.create_table(name, first)))

@@ -42,7 +42,7 @@ from morrow.readers.execution.format_tables import Partition, find_partitions, r
 from morrow.readers.files.source import list_member_types
 from morrow.writers.files.encoders import EncoderOptions, FileLayout, make_encoder
 from morrow.writers.ingest.conversion import convert_rows
-from morrow.writers.operations.partition_filters import AnyOf, build_partition_filter
+from morrow.writers.operations.partition_filters import AnyOf, build_partition_filter, parse_partition_spec
 from morrow.writers.target import WriteTarget
 
 CODECS = {"parquet": "snappy", "orc": "zstd"}
@@ -135,23 +135,29 @@ def add_partitions(table: FolderTable, wanted: Sequence[Mapping[str, object]]) -
         AlreadyExists: a partition is registered already. Unsupported: the folders are the partitions.
     """
     registry = _require_registry(table, "ADD PARTITION")
-    types = [table.schema.by_name[key].type for key in table.schema.partition_keys]
-    default = table.given.get(PARTITION_DEFAULT_NAME)
-    texts = []
-    for values in wanted:
-        path = partition_path(
-            [values[key] for key in table.schema.partition_keys],  # type: ignore[misc]  # values of their columns
-            types,
-            table.schema.partition_keys,
-            default_name=default,
-            legacy_name=False,
-        )
-        folders = [unescape_path_name(folder.partition("=")[2]) for folder in path.split("/")]
-        texts.append(tuple(None if text == default else text for text in folders))
+    texts = [_to_texts(table, values) for values in wanted]
     places = [_place(table, table.folder_of(each)) for each in texts]
     registry.create(table.to_specs(texts), ignore_if_exists=False)
     for place in places:
         table.store.make_folder(place)
+
+
+def ensure_partition(table: FolderTable, values: Mapping[str, object]) -> None:
+    """Make a partition's folder, and register it in a catalog that keeps partitions, unless it exists."""
+    texts = _to_texts(table, values)
+    if table.registry is not None:
+        table.registry.create(table.to_specs([texts]))
+    table.store.make_folder(_place(table, table.folder_of(texts)))
+
+
+def _to_texts(table: FolderTable, values: Mapping[str, object]) -> tuple[str | None, ...]:
+    """Return the values of a partition as in the names of its folders; None for null."""
+    types = [table.schema.by_name[key].type for key in table.schema.partition_keys]
+    default, keys = table.given.get(PARTITION_DEFAULT_NAME), table.schema.partition_keys
+    given = parse_partition_spec(make_target(table, partitioned=True), values)
+    path = partition_path([given[key] for key in keys], types, keys, default_name=default, legacy_name=False)
+    texts = [unescape_path_name(folder.partition("=")[2]) for folder in path.split("/")]
+    return tuple(None if text == default else text for text in texts)
 
 
 def repair_partitions(table: FolderTable, *, adds: bool, drops: bool) -> None:

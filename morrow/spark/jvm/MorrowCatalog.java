@@ -274,10 +274,10 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
             return new MaxPartition(id);
         }
         Map found = namespace.length == 1 ? function(namespace[0], function.name()) : null;
-        if (!LambdaFunction.is(found)) {
+        if (!JavaLambda.is(found)) {
             throw new NoSuchFunctionException(function);
         }
-        return new LambdaFunction(found);
+        return new JavaLambda(found);
     }
 
     public boolean functionExists(Identifier function) {
@@ -288,7 +288,7 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
 
     public Identifier[] listFunctions(String[] namespace) {
         boolean isOwn = namespace.length == 0 || namespace[0].equals(PROCEDURES);
-        String[] found = isOwn ? new String[] {MaxPartition.NAME} : LambdaFunction.names(ask(Questions.of("functions", "database", namespace[0])));
+        String[] found = isOwn ? new String[] {MaxPartition.NAME} : JavaLambda.names(ask(Questions.of("functions", "database", namespace[0])));
         Identifier[] names = new Identifier[found.length];
         for (int i = 0; i < names.length; i++) {
             names[i] = Identifier.of(namespace, found[i]);

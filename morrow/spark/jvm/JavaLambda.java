@@ -18,7 +18,7 @@ import org.codehaus.commons.compiler.CompileException;
 import org.codehaus.janino.SimpleCompiler;
 
 /** A function of the catalog whose definition is a Java lambda, which each process compiles at its first call. */
-public final class LambdaFunction implements UnboundFunction, ScalarFunction, Serializable {
+public final class JavaLambda implements UnboundFunction, ScalarFunction, Serializable {
     private static final Pattern LAMBDA = Pattern.compile("\\s*\\(([^)]*)\\)\\s*->\\s*(.+?)\\s*", Pattern.DOTALL);
     private static final String CLASS = "MorrowLambda";
     private final String name;
@@ -28,7 +28,7 @@ public final class LambdaFunction implements UnboundFunction, ScalarFunction, Se
     private final String text;
     private transient Method compiled;
 
-    LambdaFunction(Map described) {
+    JavaLambda(Map described) {
         name = (String) described.get("name");
         parameters = (StructType) DataType.fromJson((String) described.get("parameters"));
         result = ((StructType) DataType.fromJson((String) described.get("returns"))).apply(0).dataType();

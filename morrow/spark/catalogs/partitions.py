@@ -109,15 +109,21 @@ def _truncate(place: Place, question: Question, _rows: DataFrame | None) -> None
 
 
 def _create(place: Place, question: Question, _rows: DataFrame | None) -> None:
-    """Register partitions. As in Paimon, a table with snapshots has its partitions by its rows, so nothing is done.
+    """Register partitions. Raises as `add_partitions` and `check_added_partitions`."""
+    if not is_of_folder(question):
+        check_added_partitions(place, question)
+        return
+    folder = format_table(place, question)
+    add_partitions(folder._table, _parse_partitions(question, folder.partition_keys))
+
+
+def check_added_partitions(place: TableOpener, question: Question, _rows: DataFrame | None = None) -> None:
+    """Do nothing for ADD PARTITION of a table with snapshots, whose rows tell its partitions, as in Paimon.
 
     Raises:
-        Unsupported: a table whose metastore lists partitions, or a format table whose folders are its partitions.
+        Unsupported: a table whose metastore lists partitions.
     """
-    if is_of_folder(question):
-        folder = format_table(place, question)
-        add_partitions(folder._table, _parse_partitions(question, folder.partition_keys))
-    elif Options(place.table(question["table"]).options).get(METASTORE_PARTITIONED_TABLE):
+    if Options(place.table(question["table"]).options).get(METASTORE_PARTITIONED_TABLE):
         hint = "write rows; the commit registers their partitions"
         raise Unsupported("ADD PARTITION of a table with metastore.partitioned-table", hint=hint)
 

@@ -48,7 +48,7 @@ class FolderFile:
 class PartitionRegistry(Protocol):
     """The partitions of a format table that a catalog keeps: the values as text by key, as in the folders' names."""
 
-    def list(self) -> list[dict[str, str]]:
+    def specs(self) -> list[dict[str, str]]:
         """Return all partitions."""
 
     def create(
@@ -121,7 +121,7 @@ class FolderTable:
         """
         if registered and self.registry is not None:
             default = self.given.get(PARTITION_DEFAULT_NAME)
-            specs = [[spec[key] for key in self.schema.partition_keys] for spec in self.registry.list()]
+            specs = [[spec[key] for key in self.schema.partition_keys] for spec in self.registry.specs()]
             return {
                 self.folder_of(texts): tuple(None if text == default else text for text in texts) for texts in specs
             }

@@ -249,7 +249,7 @@ class RestPartitions:
     def _path(self) -> tuple[str, ...]:
         return "databases", self.database, "tables", self.table, "partitions"
 
-    def list(self) -> list[dict[str, str]]:
+    def specs(self) -> list[dict[str, str]]:
         found: list[dict[str, str]] = []
         query: dict[str, str] = {}
         seen: set[str] = set()

@@ -126,7 +126,7 @@ def _make_table(place: Place, question: Question, name: str, make: Callable[...,
 
 
 def _register(place: Place, name: str, options: Mapping[str, str], properties: Mapping[str, str]) -> Table:
-    """Create a table without columns in the statement: those of the table in its LOCATION."""
+    """Create a table without columns in the statement: the table in its LOCATION has them."""
     there = TableMetadata(*resolve(options[PATH.key], place.access.storage_options)).latest_schema()
     given = {key: value for key, value in options.items() if key != PATH.key}
     return place.catalog.create_table(
@@ -396,7 +396,7 @@ def _alter(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
 
 
 def _alter_folder(place: Place, question: Question, name: str) -> dict[str, object]:
-    """Change the options of a format table. Raises `Unsupported` for its columns, which are those of its files."""
+    """Change the options of a format table. Raises `Unsupported` for its columns, which its files determine."""
     others = [told["verb"] for told in question["changes"] if not told["verb"].endswith("set option")]
     if others:
         raise Unsupported(f"ALTER TABLE ({others[0]}) of a format table", hint="create it again over its folder")

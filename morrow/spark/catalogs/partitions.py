@@ -100,7 +100,7 @@ def _drop(place: Place, question: Question, _rows: DataFrame | None) -> None:
 
 
 def _truncate(place: Place, question: Question, _rows: DataFrame | None) -> None:
-    """Remove the rows of partitions; those of a format table stay as folders or in the catalog."""
+    """Remove the rows of partitions. Partitions of a format table stay as folders or in the catalog."""
     if not is_of_folder(question):
         drop_table_partitions(place, question)
         return

@@ -24,6 +24,7 @@ from morrow.engine.errors import InvalidArgument, MorrowError, StorageError, Uns
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DataField, from_json_field, to_json_field
 from morrow.engine.io.local import LocalStore
+from morrow.engine.options.declared.files import CSV_QUOTE_CHARACTER
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY, TYPE
 from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderTable
 from morrow.engine.plan.metadata import TableMetadata
@@ -161,7 +162,9 @@ def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> Fol
         raise InvalidArgument(f"{where}: name the partition keys of a format table as such, not by an option")
     options = {**schema.options, TYPE.key: FORMAT_TABLE}
     made = replace(schema, options=options)
-    _ = FolderTable(LocalStore(), "", FORMAT_TABLE, made, where).format  # Raises for an unknown format.
+    checked = FolderTable(LocalStore(), "", FORMAT_TABLE, made, where)
+    if checked.format == "csv" and not checked.given.get(CSV_QUOTE_CHARACTER):
+        raise InvalidArgument(f"{where}: csv.quote-character must not be empty")
     found = cast(Any, catalog).create_folder_table(name, made)
     assert isinstance(found, FolderTable)
     return found

@@ -12,6 +12,12 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
 
 from morrow.engine.catalog.protocol import (
     SQL,
@@ -26,6 +32,7 @@ from morrow.engine.format.types import DataField
 from morrow.engine.structs import replace
 from morrow.spark.catalogs.descriptions import quote_text, to_sql_type
 from morrow.spark.catalogs.questions import Place, Question
+from morrow.spark.catalogs.syntax import SPARK_SYNTAX
 from morrow.spark.catalogs.view_statements import DIALECT, using_database
 from morrow.spark.expressions import quote_name
 from morrow.spark.types import to_paimon_fields, to_spark_schema
@@ -80,8 +87,9 @@ def _parse_sql(place: Place, name: str, statement: CreateFunction) -> Function:
     database, _, short = name.partition(".")
     spark, session = place.spark, _get_session_catalog(place.spark)
     probe = PROBE if session.lookupBuiltinOrTempFunction(short).isDefined() else short
+    body = split_body(statement.body)
     with using_database(place, database):
-        spark.sql(f"CREATE TEMPORARY FUNCTION {quote_name(probe)}{statement.body}")
+        spark.sql(f"CREATE TEMPORARY FUNCTION {quote_name(probe)}{body[0]}{qualify_names(place, database, body[1])}")
     try:
         info = session.lookupBuiltinOrTempFunction(probe).get()
         parser = cast("Any", spark)._jsparkSession.sessionState().sqlParser()
@@ -102,11 +110,10 @@ def _parse_sql(place: Place, name: str, statement: CreateFunction) -> Function:
         f"{OPTION}deterministic": _format_flag(found.deterministic().get()),
         f"{OPTION}contains-sql": _format_flag(found.containsSQL().get()),
     }
-    body = (found.queryText() if found.exprText().isEmpty() else found.exprText()).get()
     return Function(
         _to_fields(found.inputParam().get().json()) if found.inputParam().isDefined() else (),
         _to_fields(returns.json()),
-        {DIALECT: Definition(SQL, body)},
+        {DIALECT: Definition(SQL, body[1].strip())},
         bool(found.deterministic().get()),
         found.comment().get() if found.comment().isDefined() else None,
         {**told, **{key: value for key, value in properties.items() if not key.startswith(AROUND)}},
@@ -136,7 +143,42 @@ def _to_fields(told: str) -> tuple[DataField, ...]:
     schema: StructType = StructType.fromJson(json.loads(told))
     defaults = [field.metadata.get(DEFAULT) for field in schema.fields]
     fields = to_paimon_fields(schema)
-    return tuple(replace(field, default_value=default) for field, default in zip(fields, defaults, strict=True))
+    numbered = enumerate(zip(fields, defaults, strict=True))
+    return tuple(replace(field, id=number, default_value=default) for number, (field, default) in numbered)
+
+
+def split_body(text: str) -> tuple[str, str]:
+    """Split the text behind the name of a function behind its last RETURN outside of parentheses."""
+    depth, at = 0, len(text)
+    for token in SPARK_SYNTAX.tokenize(text):
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if depth == 0 and token.text.upper() == "RETURN" and token.token_type is not TokenType.STRING:
+            at = token.end + 1
+            break
+    return text[:at], text[at:]
+
+
+def qualify_names(place: Place, database: str, text: str) -> str:
+    """Put the catalog and database before names of tables and functions without one; unknown syntax stays as it is.
+
+    Spark resolves names in a temporary function in the database that is current when it is called.
+    """
+    try:
+        tree, tokens = sqlglot.parse_one(text, dialect="spark"), SPARK_SYNTAX.tokenize(text)
+    except SqlglotError:
+        return text
+    around = f"{quote_name(place.name)}.{quote_name(database)}."
+    common = {each.alias_or_name.casefold() for each in tree.find_all(exp.CTE)}
+    tables = (table for table in tree.find_all(exp.Table) if not table.db and isinstance(table.this, exp.Identifier))
+    begins = {table.this.meta.get("start") for table in tables if table.name.casefold() not in common}
+    known = {name.casefold() for name in place.catalog.functions(database)}
+    for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None]):
+        is_call = after is not None and after.token_type is TokenType.L_PAREN and token.text.casefold() in known
+        if is_call and (before is None or before.token_type is not TokenType.DOT):
+            begins.add(token.start)
+    for begin in sorted((each for each in begins if each is not None), reverse=True):
+        text = text[:begin] + around + text[begin:]
+    return text
 
 
 def drop_function(place: Place, name: str, statement: DropFunction) -> None:
@@ -220,6 +262,8 @@ def _load_function(place: Place, question: Question, _rows: DataFrame | None) ->
     }
 
 
+_MADE: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
+"""The temporary functions of a session."""
 _being_made: list[str] = []
 """The functions whose bodies Spark resolves at the moment, which must not call each other in a circle."""
 
@@ -228,20 +272,22 @@ def _ensure_temporary(place: Place, name: str, function: Function, definition: D
     """Return the name of the session's temporary function with this definition; create it if it is missing."""
     told = json.dumps([place.name, name, function_to_json(function)], sort_keys=True)
     made = MADE + hashlib.sha256(told.encode()).hexdigest()[:24]
-    if _get_session_catalog(place.spark).lookupBuiltinOrTempFunction(made).isDefined():
+    if made in _MADE.setdefault(place.spark, set()):
         return made
     if made in _being_made:
         raise InvalidArgument(f"the function {name} calls itself")
     _being_made.append(made)
     try:
+        text = _format_body(place, name.partition(".")[0], function, definition)
         with using_database(place, name.partition(".")[0]), _with_settings(place.spark, function.options):
-            place.spark.sql(f"CREATE TEMPORARY FUNCTION {made} {_format_body(function, definition)}")
+            place.spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {made} {text}")
     finally:
         _being_made.remove(made)
+    _MADE[place.spark].add(made)
     return made
 
 
-def _format_body(function: Function, definition: Definition) -> str:
+def _format_body(place: Place, database: str, function: Function, definition: Definition) -> str:
     if definition.kind == FILE:
         files = definition.members.get("fileResources") or ()
         using = ", ".join(f"{str(each['resourceType']).upper()} {quote_text(each['uri'])}" for each in files)
@@ -249,7 +295,8 @@ def _format_body(function: Function, definition: Definition) -> str:
     parameters = ", ".join(map(_format_declaration, function.parameters))
     certain = "" if function.deterministic else " NOT DETERMINISTIC"
     returns = to_sql_type(function.returns[0].type)
-    return f"({parameters}) RETURNS {returns}{certain} RETURN {definition.text}"
+    body = qualify_names(place, database, definition.text or "")
+    return f"({parameters}) RETURNS {returns}{certain} RETURN {body}"
 
 
 def _format_declaration(field: DataField) -> str:

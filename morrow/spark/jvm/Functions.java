@@ -50,6 +50,7 @@ final class Functions extends scala.runtime.AbstractPartialFunction {
         if (found == null || found.get("temporary") == null) {
             return null; // Spark itself resolves or reports it
         }
+        ((scala.collection.mutable.Set) AnalysisContext.get().referredTempFunctionNames()).add(found.get("temporary")); // views hide others
         ArrayBuffer name = new ArrayBuffer(1);
         name.$plus$eq(found.get("temporary"));
         return call.copy(

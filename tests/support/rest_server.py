@@ -260,6 +260,7 @@ def create_table(server: RestServer, _: Any, body: Any, name: str) -> Any:
         raise Refused(409, "TABLE", table, "table exists")
     given = dict(body["schema"])
     path = given["options"].pop("path", None)
+    path = None if path is None else str(path).removeprefix("file:")
     stored = Stored(path or f"{server.folder}/{uuid.uuid4().hex}", is_external=path is not None)
     if given["options"].get("type") == "format-table":
         stored.files, stored.options = stored.folder, given.pop("options")

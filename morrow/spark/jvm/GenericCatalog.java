@@ -21,6 +21,7 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -49,11 +50,17 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
         return table.namespace().length == 1 && owns(table.namespace()[0], table.name());
     }
 
-    /** Whether a new table is Morrow's: USING paimon, in the folder of its database. Spark's own has those with a LOCATION. */
+    /** Whether a new table is Morrow's: USING paimon. Its folder is in that of its database. */
     private static boolean isOwn(Map properties) {
-        Object provider = properties.get(TableCatalog.PROP_PROVIDER);
-        boolean isOurs = provider != null && Arrays.asList(PROVIDERS).contains(((String) provider).toLowerCase(java.util.Locale.ROOT));
-        return isOurs && !properties.containsKey(TableCatalog.PROP_LOCATION);
+        boolean isOurs = isOurs(properties.get(TableCatalog.PROP_PROVIDER));
+        if (isOurs && properties.containsKey(TableCatalog.PROP_LOCATION)) {
+            throw Refused.of("Unsupported", "a table USING paimon with a LOCATION in spark_catalog is not supported; read it by spark.read.format('paimon').load(path)");
+        }
+        return isOurs;
+    }
+
+    static boolean isOurs(Object provider) {
+        return provider != null && Arrays.asList(PROVIDERS).contains(((String) provider).toLowerCase(java.util.Locale.ROOT));
     }
 
     private TableCatalog others() {
@@ -99,7 +106,11 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
         try {
             return own.loadTable(table);
         } catch (NoSuchTableException error) {
-            return super.loadTable(table);
+            Table found = super.loadTable(table);
+            if (found instanceof V1Table && ((V1Table) found).v1Table().provider().isDefined() && isOurs(((V1Table) found).v1Table().provider().get())) {
+                throw Refused.of("Unsupported", "the table " + table + ", which Spark's catalog knows by its LOCATION, is not supported beside tables of Morrow; read it by spark.read.format('paimon').load(path)");
+            }
+            return found;
         }
     }
 

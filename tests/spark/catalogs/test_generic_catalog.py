@@ -72,7 +72,8 @@ def test_tables_of_both(run: Sql, spark: SparkSession) -> None:
 
 REFUSED = {
     "CREATE TABLE p (a INT) USING paimon": "TABLE_OR_VIEW_ALREADY_EXISTS",
-    "CREATE TABLE t (a INT) USING parquet": "ALREADY_EXISTS",
+    "CREATE TABLE t (a INT) USING parquet": "AlreadyExists: there is a table",
+    "CREATE TABLE x (a INT) USING paimon LOCATION '/tmp/x'": "with a LOCATION in spark_catalog",
     "DROP DATABASE own": "SCHEMA_NOT_EMPTY",
     "ALTER TABLE t RENAME TO p": "ALREADY_EXISTS",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -75,14 +75,12 @@ def _find_max_folder(table: FormatTable) -> str:
     """Return the maximum of the first partition column of a format table, among partitions with files."""
     if not table.partition_keys:
         raise InvalidArgument(f"{table.path}: it is not partitioned, so that max_pt has no partition")
-    found = pl.concat(
-        [each.constants for each in find_partitions(table._table, NO_FILTER) if each.files] or [pl.DataFrame()]
-    )
-    values = [] if found.is_empty() else found.get_column(table.partition_keys[0]).drop_nulls()
-    if not len(values):
+    key = table._table.schema.by_name[table.partition_keys[0]]
+    found: list[Any] = [each.constants.get_column(key.name)[0] for each in find_partitions(table._table, NO_FILTER)]
+    values = [value for value in found if value is not None]
+    if not values:
         raise InvalidArgument(f"{table.path}: none of its partitions has files and a value")
-    field = table._table.schema.by_name[table.partition_keys[0]]
-    path = partition_path([values.max()], [field.type], [field.name], default_name="", legacy_name=False)
+    path = partition_path([max(values)], [key.type], [key.name], default_name="", legacy_name=False)
     return unescape_path_name(path.partition("=")[2])
 
 

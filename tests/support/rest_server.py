@@ -333,7 +333,7 @@ def create_partitions(server: RestServer, _query: Any, body: Any, database: str,
     stored, _branch = server.stored(database, name)
     keys = {json.dumps(spec, sort_keys=True): spec for spec in body["partitionSpecs"]}
     existed = [key for key in keys if key in stored.partitions]
-    if existed and not body["ignoreIfExists"]:
+    if existed and not body.get("ignoreIfExists", True):
         raise Refused(409, "PARTITION", existed[0], f"the partition {existed[0]} exists")
     told = {json.dumps(each["spec"], sort_keys=True): each for each in body.get("partitionStatistics") or ()}
     for key, spec in keys.items():
@@ -446,6 +446,10 @@ def rollback(server: RestServer, _: Any, body: Any, database: str, name: str) ->
     Table(stored.metadata(branch)).rollback(**given)
 
 
+def keep_partitions(server: RestServer, _query: Any, _body: Any, database: str, name: str) -> Any:
+    server.stored(database, name)
+
+
 def create_tag(server: RestServer, _: Any, body: Any, database: str, name: str) -> Any:
     stored, branch = server.stored(database, name)
     kept = body["timeRetained"]
@@ -512,6 +516,7 @@ ROUTES: list[tuple[str, str, Callable[..., Any]]] = [
     ("GET", f"{TABLE}/snapshot", latest_snapshot),
     ("GET", f"{TABLE}/snapshots/*", one_snapshot),
     ("POST", f"{TABLE}/rollback", rollback),
+    ("POST", f"{TABLE}/partitions/mark", keep_partitions),
     ("POST", f"{TABLE}/tags", create_tag),
     ("DELETE", f"{TABLE}/tags/*", delete_tag),
     ("POST", f"{TABLE}/branches", create_branch),

@@ -15,7 +15,7 @@ database.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 from weakref import WeakMethod
@@ -24,6 +24,7 @@ from morrow.engine.errors import InvalidArgument, MorrowError, StorageError, Uns
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DataField, from_json_field, to_json_field
 from morrow.engine.io.local import LocalStore
+from morrow.engine.options.declared.files import CSV_QUOTE_CHARACTER
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY, TYPE
 from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderTable
 from morrow.engine.plan.metadata import TableMetadata
@@ -134,6 +135,16 @@ def has_format_tables(catalog: Catalog) -> bool:
     return hasattr(catalog, "create_folder_table")
 
 
+def has_table_locations(catalog: Catalog) -> bool:
+    """Return whether tables of a catalog may lie in any folder, given as the option ``path``."""
+    return hasattr(catalog, "create_folder_table")
+
+
+def has_replacement(catalog: Catalog) -> bool:
+    """Return whether the catalog's server replaces tables and renames them, whatever their kind."""
+    return hasattr(catalog, "replace_schema")
+
+
 def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> FolderTable:
     """Create a format table with these columns, partition keys and options.
 
@@ -151,7 +162,9 @@ def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> Fol
         raise InvalidArgument(f"{where}: name the partition keys of a format table as such, not by an option")
     options = {**schema.options, TYPE.key: FORMAT_TABLE}
     made = replace(schema, options=options)
-    _ = FolderTable(LocalStore(), "", FORMAT_TABLE, made, where).format  # Raises for an unknown format.
+    checked = FolderTable(LocalStore(), "", FORMAT_TABLE, made, where)
+    if checked.format == "csv" and not checked.given.get(CSV_QUOTE_CHARACTER):
+        raise InvalidArgument(f"{where}: csv.quote-character must not be empty")
     found = cast(Any, catalog).create_folder_table(name, made)
     assert isinstance(found, FolderTable)
     return found
@@ -254,6 +267,8 @@ class Definition:
 
     kind: str
     text: str | None = None
+    members: Mapping[str, Any] = field(default_factory=dict)
+    """The other JSON members: ``language``, and of a file ``className``, ``functionName`` and ``fileResources``."""
 
 
 @dataclass(frozen=True)
@@ -265,6 +280,56 @@ class Function:
     definitions: Mapping[str, Definition] = field(default_factory=dict)
     deterministic: bool = False
     comment: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+class FunctionCatalog(Protocol):
+    """A catalog with functions. Names are ``database.function``."""
+
+    def functions(self, database: str) -> list[str]:
+        """Return the names of the functions of a database, sorted. Raises `DatabaseNotFound`."""
+
+    def function(self, name: str) -> Function:
+        """Return a function. Raises `DatabaseNotFound`, or `TableNotFound` if the function does not exist."""
+
+    def create_function(self, name: str, function: Function) -> None:
+        """Create a function. Raises `DatabaseNotFound`, `AlreadyExists`, and `InvalidArgument` for a wrong name."""
+
+    def alter_function(self, name: str, changes: Sequence[Mapping[str, Any]]) -> None:
+        """Apply changes: JSON with the ``action`` and its members. Raises as `function`, and `AlreadyExists`."""
+
+    def drop_function(self, name: str) -> None:
+        """Drop a function. Raises as `function`."""
+
+
+def has_functions(catalog: Catalog) -> bool:
+    """Return whether a catalog supports functions."""
+    return hasattr(catalog, "functions")
+
+
+def require_functions(catalog: Catalog) -> FunctionCatalog:
+    """Return the catalog if it supports functions. Raises `Unsupported` otherwise."""
+    if not has_functions(catalog):
+        raise Unsupported("functions", where=catalog.title, hint="catalogs with metastore=rest have them")
+    return cast(FunctionCatalog, catalog)
+
+
+def function_to_json(function: Function) -> dict[str, Any]:
+    """Return the JSON of a function."""
+    return {
+        "inputParams": [to_json_field(each) for each in function.parameters],
+        "returnParams": [to_json_field(each) for each in function.returns],
+        "deterministic": function.deterministic,
+        "definitions": {name: definition_to_json(each) for name, each in function.definitions.items()},
+        "comment": function.comment,
+        "options": dict(function.options),
+    }
+
+
+def definition_to_json(definition: Definition) -> dict[str, Any]:
+    """Return the JSON of a definition."""
+    text = {} if definition.text is None else {"definition": definition.text}
+    return {"type": definition.kind, **text, **definition.members}
 
 
 def parse_function(node: Any, where: str) -> Function:
@@ -278,11 +343,16 @@ def parse_function(node: Any, where: str) -> Function:
             tuple(from_json_field(each, where=where) for each in node.get("inputParams") or ()),
             tuple(from_json_field(each, where=where) for each in node.get("returnParams") or ()),
             {
-                str(dialect): Definition(str(each["type"]), _check_text(each.get("definition")))
+                str(dialect): Definition(
+                    str(each["type"]),
+                    _check_text(each.get("definition")),
+                    {key: value for key, value in each.items() if key not in ("type", "definition")},
+                )
                 for dialect, each in (node.get("definitions") or {}).items()
             },
             node.get("deterministic") is True,
             node.get("comment"),
+            _to_texts(node.get("options")),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StorageError(f"{where}: the catalog does not tell what the function is ({error!r})") from error

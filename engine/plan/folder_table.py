@@ -7,11 +7,12 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from morrow.engine.errors import Unsupported
-from morrow.engine.format.paths import unescape_path_name
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.paths import escape_path_name, unescape_path_name
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import BigIntType, DataField, VarCharType
 from morrow.engine.io.store import FileStatus, FileStore
@@ -44,6 +45,25 @@ class FolderFile:
     partition: tuple[str | None, ...] = ()
 
 
+class PartitionRegistry(Protocol):
+    """The partitions of a format table that a catalog keeps: the values as text by key, as in the folders' names."""
+
+    def specs(self) -> list[dict[str, str]]:
+        """Return all partitions."""
+
+    def create(
+        self,
+        specs: Sequence[Mapping[str, str]],
+        statistics: Sequence[Mapping[str, object]] = (),
+        *,
+        ignore_if_exists: bool = True,
+    ) -> None:
+        """Register partitions, and replace their statistics if given. Raises `AlreadyExists`."""
+
+    def drop(self, specs: Sequence[Mapping[str, str]]) -> None:
+        """Unregister partitions, without their files; missing ones are ignored."""
+
+
 @dataclass(frozen=True)
 class FolderTable:
     """A table as its catalog describes it. `where` is its name in messages."""
@@ -55,6 +75,8 @@ class FolderTable:
     where: str
     is_hives: bool = False
     """Whether Hive also reads and writes the files."""
+    registry: PartitionRegistry | None = None
+    """The partitions in the catalog, if ``metastore.partitioned-table`` is set: other folders are not read."""
 
     @property
     def fields(self) -> tuple[DataField, ...]:
@@ -87,7 +109,53 @@ class FolderTable:
             Unsupported: a file of a format table lies outside of the partition folders. StorageError.
         """
         found = self._partitioned() if self.kind == FORMAT_TABLE else self._below()
-        return sorted(found, key=lambda each: each.relative)
+        known = None if self.registry is None else set(self.list_partitions().values())
+        return sorted(
+            (each for each in found if known is None or each.partition in known), key=lambda each: each.relative
+        )
+
+    def list_partitions(self, *, registered: bool = True) -> dict[str, tuple[str | None, ...]]:
+        """Return the partitions by their folders below the table: those in the catalog, or all folders.
+
+        Raises: as `files`.
+        """
+        if registered and self.registry is not None:
+            default = self.given.get(PARTITION_DEFAULT_NAME)
+            specs = [[spec[key] for key in self.schema.partition_keys] for spec in self.registry.specs()]
+            return {
+                self.folder_of(texts): tuple(None if text == default else text for text in texts) for texts in specs
+            }
+        count = len(self.schema.partition_keys)
+        folders: dict[str, tuple[str | None, ...]] = {}
+        prefix = len(self.root) + 1 if self.root else 0
+        for listed in self.store.walk(self.root):
+            for path, status in listed:
+                parts = path[prefix:].split("/")
+                parts = parts if status.is_dir else parts[:-1]
+                if len(parts) >= count and not any(part.startswith(HIDDEN) for part in parts[:count]):
+                    folder = "/".join(parts[:count])
+                    if folder not in folders:
+                        folders[folder] = self.partition_in(parts[:count], path)
+        return folders
+
+    def folder_of(self, texts: Sequence[str | None]) -> str:
+        """Return the folder of a partition below the table. Raises `InvalidArgument` for values that name no folder."""
+        default, only_values = (
+            self.given.get(PARTITION_DEFAULT_NAME),
+            self.given.get(FORMAT_TABLE_PARTITION_PATH_ONLY_VALUE),
+        )
+        names = [escape_path_name(default if text is None else text) for text in texts]
+        if only_values and (bad := [name for name in names if name in ("", ".", "..")]):
+            raise InvalidArgument(f"{self.where}: the partition value {bad[0]!r} names no folder")
+        keys = map(escape_path_name, self.schema.partition_keys)
+        return "/".join(name if only_values else f"{key}={name}" for key, name in zip(keys, names, strict=True))
+
+    def to_specs(self, partitions: Iterable[tuple[str | None, ...]]) -> list[dict[str, str]]:
+        """Return the values of partitions as text by key; null is the default partition's name."""
+        default, keys = self.given.get(PARTITION_DEFAULT_NAME), self.schema.partition_keys
+        return [
+            dict(zip(keys, (default if text is None else text for text in texts), strict=True)) for texts in partitions
+        ]
 
     def _below(self) -> Iterator[FolderFile]:
         prefix = len(self.root) + 1 if self.root else 0

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from morrow.engine.arguments import check_mapping
 from morrow.engine.catalog import databases
 from morrow.engine.catalog.databases import Database
 from morrow.engine.catalog.names import check_new_table_name
-from morrow.engine.catalog.protocol import notify_watchers
+from morrow.engine.catalog.protocol import has_table_locations, notify_watchers
 from morrow.engine.catalog.settings import select_table_defaults
-from morrow.engine.errors import AlreadyExists
+from morrow.engine.errors import AlreadyExists, Unsupported
 from morrow.engine.options.declared.files import FILE_FORMAT
+from morrow.engine.options.declared.table import PATH
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.structs import replace
 from morrow.tables.table import Table
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
     from morrow.engine.format.schema import TableSchema
     from morrow.engine.schema.columns import SchemaLike
+    from morrow.engine.schema.schema_changes import SchemaChange
     from morrow.tables.format_table import FormatTable
     from morrow.tables.table_operations import CompactedTable
     from morrow.writers.operations.append import SchemaMode
@@ -139,7 +141,8 @@ class CatalogChanges(CatalogDatabases):
                 or pyarrow. Comments of Arrow fields are their metadata ``comment``.
             primary_keys: the primary key columns, which become NOT NULL; if empty, the table is an append table.
             partition_keys: columns whose values become folders.
-            options: Paimon's table options, checked as Java checks them; values may be numbers and booleans.
+            options: Paimon's table options, checked as Java checks them; values may be numbers and booleans. In Hive
+                and REST catalogs, ``path`` is the table's folder, which dropping it keeps.
             comment: the table's comment.
             defaults: column name -> the value for rows that do not give one.
             ignore_if_exists: return the existing table, whatever its schema.
@@ -176,7 +179,9 @@ class CatalogChanges(CatalogDatabases):
 
         check_new_table_name(name, self._catalog.databases)
         given = {**select_table_defaults(self._catalog.options), **check_mapping(options, "options")}
-        return build_first_schema(schema, options=given, where=self._catalog.where_of(name), **described)
+        path = given.pop(PATH.key, None) if has_table_locations(self._catalog) else None
+        made = build_first_schema(schema, options=given, where=self._catalog.where_of(name), **described)
+        return made if path is None else replace(made, options={**made.options, PATH.key: str(path)})
 
     def _create(self, name: str, first: TableSchema) -> Table:
         return self._told(Table(self._catalog.create_table(name, first)))
@@ -230,6 +235,30 @@ class CatalogChanges(CatalogDatabases):
         """
         check_new_table_name(new_name, self._catalog.databases)
         return self._told(Table(self._catalog.rename_table(name, new_name)))
+
+    def move_table(self, name: str, new_name: str) -> None:
+        """Rename a table or format table of a catalog whose server renames. Raises as `rename_table`."""
+        cast("Any", self._catalog).move_table(name, new_name)
+        self._told(None)
+
+    def replace_schema(self, name: str, schema: TableSchema) -> None:
+        """Have the server replace a table by an empty one with these columns, which keeps its snapshots.
+
+        Raises:
+            DatabaseNotFound, TableNotFound. InvalidArgument: other partition keys.
+        """
+        cast("Any", self._catalog).replace_schema(name, schema)
+        self._told(None)
+
+    def alter_format_table(self, name: str, changes: Sequence[SchemaChange]) -> None:
+        """Change options of a format table: `SetOption` and `RemoveOption`. REST catalogs support it.
+
+        Raises:
+            DatabaseNotFound, TableNotFound. Unsupported: another catalog.
+        """
+        if not hasattr(self._catalog, "alter_folder_table"):
+            raise Unsupported("changing a format table", where=self._catalog.title, hint="create it again")
+        cast("Any", self._catalog).alter_folder_table(name, changes)
 
     def check_replaceable(self) -> None:
         """Raise `Unsupported` if tables cannot be replaced, as in object stores."""

@@ -17,7 +17,7 @@ from morrow.catalogs.administration import CatalogChanges
 from morrow.engine.arguments import check_mapping, check_text
 from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.catalog.names import MARK, SYSTEM_DATABASE, ObjectName, parse_object_name, table_name
-from morrow.engine.catalog.protocol import View, find_folder_table, replace_view, require_views
+from morrow.engine.catalog.protocol import View, find_folder_table, replace_view, require_functions, require_views
 from morrow.engine.errors import AlreadyExists, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.io.resolve import Roots, resolve, resolve_roots, to_location
 from morrow.engine.plan.filter import FilterLike
@@ -156,8 +156,7 @@ class CatalogViews:
         Raises:
             DatabaseNotFound. Unsupported: a catalog without functions.
         """
-        self._check_functions()
-        return cast("list[str]", cast("Any", self._catalog).functions(database))
+        return require_functions(self._catalog).functions(database)
 
     def function(self, name: str) -> Function:
         """Return the function ``database.name`` of a REST server. `Catalog.sql` can call functions defined in SQL.
@@ -165,13 +164,42 @@ class CatalogViews:
         Raises:
             DatabaseNotFound. TableNotFound: no such function. Unsupported: a catalog without functions.
         """
-        self._check_functions()
-        return cast("Function", cast("Any", self._catalog).function(name))
+        return require_functions(self._catalog).function(name)
 
-    def _check_functions(self) -> None:
-        if not hasattr(self._catalog, "functions"):
-            hint = "catalogs with metastore=rest have them"
-            raise Unsupported("functions", where=self._catalog.title, hint=hint)
+    def create_function(
+        self, name: str, function: Function, *, ignore_if_exists: bool = False, replace: bool = False
+    ) -> None:
+        """Create the function ``database.name`` at a REST server, for all engines that know one of its definitions.
+
+        Raises:
+            DatabaseNotFound. AlreadyExists: neither `ignore_if_exists` nor `replace` is true.
+            InvalidArgument: a wrong name. Unsupported: a catalog without functions.
+        """
+        catalog = require_functions(self._catalog)
+        if replace:
+            self.drop_function(name, ignore_if_not_exists=True)
+        try:
+            catalog.create_function(name, function)
+        except AlreadyExists:
+            if not ignore_if_exists:
+                raise
+
+    def alter_function(self, name: str, *changes: Mapping[str, Any]) -> None:
+        """Change a function: each change has the JSON members of Paimon's ``FunctionChange``.
+
+        Raises:
+            DatabaseNotFound. TableNotFound: no such function. AlreadyExists: a definition of this name.
+            Unsupported: a catalog without functions.
+        """
+        require_functions(self._catalog).alter_function(name, changes)
+
+    def drop_function(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
+        """Drop a function. Raises `DatabaseNotFound`, `TableNotFound`, `Unsupported`."""
+        try:
+            require_functions(self._catalog).drop_function(name)
+        except TableNotFound:
+            if not ignore_if_not_exists:
+                raise
 
 
 class Catalog(CatalogChanges, CatalogViews):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from morrow.engine.catalog.protocol import Function
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.types import DataField, from_json_field
 from morrow.engine.options.declared import maintenance
 from morrow.engine.options.retention import parse_time_span
 from morrow.engine.plan.manifests import list_manifests
@@ -18,6 +21,7 @@ from morrow.procedures.procedure import (
     DONE,
     RESULT,
     Call,
+    Catalog,
     Kind,
     NamedTable,
     Parameter,
@@ -360,9 +364,8 @@ def _alter_view_dialect(
     _call: Call, view: NamedTable, action: str, engine: str | None = None, query: str | None = None
 ) -> Rows:
     """Add, update or drop the query of a view for an engine, by default Spark."""
-    if view.catalog is None:
-        raise InvalidArgument("alter_view_dialect: the view is database.view in a catalog")
-    found, dialect, verb = view.catalog.view(view.name), engine or "spark", action.strip().lower()
+    catalog = _require_catalog(view, "alter_view_dialect")
+    found, dialect, verb = catalog.view(view.name), engine or "spark", action.strip().lower()
     there = dialect in found.dialects
     if verb not in ("add", "update", "drop"):
         raise InvalidArgument(f"alter_view_dialect: the action {action!r} is none of add, update, drop")
@@ -375,8 +378,76 @@ def _alter_view_dialect(
         raise InvalidArgument(f"alter_view_dialect: {verb} takes {'no' if verb == 'drop' else 'a'} query")
     left = {name: text for name, text in found.dialects.items() if name != dialect}
     dialects = left if query is None else {**left, dialect: query}
-    view.catalog.replace_view(view.name, replace(found, dialects=dialects))
+    catalog.replace_view(view.name, replace(found, dialects=dialects))
     return DONE
+
+
+def _create_function(
+    _call: Call,
+    function: NamedTable,
+    input_params: str,
+    return_params: str,
+    deterministic: bool | None = None,
+    comment: str | None = None,
+    options: str | None = None,
+) -> Rows:
+    """Create a function without definitions; `alter_function` adds them."""
+    made = Function(
+        _parse_parameters(input_params, "inputParams"),
+        _parse_parameters(return_params, "returnParams"),
+        deterministic=deterministic is not False,
+        comment=comment,
+        options=parse_pairs(options, "options"),
+    )
+    _require_catalog(function, "create_function").create_function(function.name, made)
+    return DONE
+
+
+def _parse_parameters(text: str, argument: str) -> tuple[DataField, ...]:
+    """Parse a JSON list of columns. Raises `InvalidArgument`, and `Unsupported` for a type."""
+    try:
+        return tuple(from_json_field(node, where=argument) for node in json.loads(text))
+    except (ValueError, TypeError, KeyError) as error:
+        hint = '[{"id": 0, "name": "x", "type": "INT"}]'
+        raise InvalidArgument(f"{argument}: {text!r} is no list of columns such as {hint} ({error!r})") from error
+
+
+def _alter_function(_call: Call, function: NamedTable, change: str) -> Rows:
+    """Apply one change, given as the JSON of Paimon's FunctionChange."""
+    try:
+        told = json.loads(change)
+        action = told["action"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise InvalidArgument(f"change: {change!r} is no JSON with an action ({error!r})") from error
+    if action not in FUNCTION_ACTIONS:
+        raise InvalidArgument(f"change: the action {action!r} is none of {', '.join(FUNCTION_ACTIONS)}")
+    if missing := [member for member in FUNCTION_ACTIONS[action] if member not in told]:
+        raise InvalidArgument(f"change: {action} lacks the member {missing[0]!r}")
+    _require_catalog(function, "alter_function").alter_function(function.name, told)
+    return DONE
+
+
+FUNCTION_ACTIONS: Mapping[str, tuple[str, ...]] = {
+    "addDefinition": ("name", "definition"),
+    "updateDefinition": ("name", "definition"),
+    "dropDefinition": ("name",),
+    "setOption": ("key", "value"),
+    "removeOption": ("key",),
+    "updateComment": ("comment",),
+}
+"""The actions of a change to a function, and their members."""
+
+
+def _drop_function(_call: Call, function: NamedTable) -> Rows:
+    _require_catalog(function, "drop_function").drop_function(function.name)
+    return DONE
+
+
+def _require_catalog(named: NamedTable, procedure: str) -> Catalog:
+    """Return the catalog of a name. Raises `InvalidArgument` for a folder."""
+    if named.catalog is None:
+        raise InvalidArgument(f"{procedure}: the name is database.name in a catalog, not {named.name!r}")
+    return named.catalog
 
 
 _MODES = "divided|combined"
@@ -393,6 +464,11 @@ _COPY = (make_required("source_table", Kind.TABLE), make_required("target_table"
 _VIEW_DIALECT = (
     *(make_required("view", Kind.TABLE), make_required("action")),
     *(Parameter("engine"), Parameter("query")),
+)
+_FUNCTION = make_required("function", Kind.TABLE)
+_NEW_FUNCTION = (
+    *(_FUNCTION, make_required("inputParams"), make_required("returnParams")),
+    *(Parameter("deterministic", Kind.BOOLEAN), Parameter("comment"), Parameter("options")),
 )
 _MIGRATE = (
     *(
@@ -427,6 +503,9 @@ COMPACT_DATABASE = Procedure(
 TABLE_PROCEDURES = (
     COMPACT_DATABASE,
     Procedure("alter_view_dialect", _VIEW_DIALECT, RESULT, _alter_view_dialect, of_table=False),
+    Procedure("create_function", _NEW_FUNCTION, RESULT, _create_function, of_table=False),
+    Procedure("alter_function", (_FUNCTION, make_required("change")), RESULT, _alter_function, of_table=False),
+    Procedure("drop_function", (_FUNCTION,), RESULT, _drop_function, of_table=False),
     Procedure("copy", _COPY, RESULT, _copy_table, of_table=False),
     MIGRATE_TABLE,
     MIGRATE_FILE,

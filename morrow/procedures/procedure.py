@@ -18,7 +18,7 @@ from morrow.engine.options import Options
 from morrow.engine.options.declarations import AnyOption
 
 if TYPE_CHECKING:
-    from morrow.engine.catalog.protocol import View
+    from morrow.engine.catalog.protocol import Function, View
     from morrow.engine.plan.filter import FilterLike
     from morrow.engine.plan.metadata import TableMetadata
     from morrow.tables.table import Table
@@ -130,6 +130,12 @@ class Catalog(Protocol):
     def view(self, name: str) -> View: ...
 
     def replace_view(self, name: str, view: View, *, new_name: str | None = None) -> View: ...
+
+    def create_function(self, name: str, function: Function) -> None: ...
+
+    def alter_function(self, name: str, *changes: Mapping[str, Any]) -> None: ...
+
+    def drop_function(self, name: str) -> None: ...
 
     def copy_table(self, source: str | Table, name: str, *, where: FilterLike | None = None) -> object: ...
 

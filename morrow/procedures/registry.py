@@ -27,12 +27,10 @@ PROCEDURES: Mapping[str, Procedure] = {
 ALIASES: Mapping[str, str] = {"rollback_to": "rollback"}
 """Names of procedures in Flink -> those in Spark."""
 
-_FUNCTIONS = "functions are changed at their REST server"
 _GLOBAL = "Morrow makes no global indexes"
 _MERGE = "run the statement MERGE INTO"
 _COPY = "CALL sys.copy(...) copies a table, and Catalog.copy_table"
 NOT_HERE: Mapping[str, str] = {
-    **dict.fromkeys(("create_function", "alter_function", "drop_function"), _FUNCTIONS),
     **dict.fromkeys(("create_global_index", "drop_global_index"), _GLOBAL),
     **dict.fromkeys(("merge_into", "data_evolution_merge_into"), _MERGE),
     **dict.fromkeys(("clone", "copy_files"), _COPY),

@@ -102,7 +102,7 @@ def check_statement(statement: Statement) -> None:
                 _check_definitions(read_words(f"{ANY_NAME} {change.new.definition}"))
             if change.verb == "set default" and change.value is not None:
                 _check_literal(read_words(change.value), 0)
-    elif isinstance(statement, Analyze) and statement.has_partition:
+    elif isinstance(statement, Analyze) and statement.partition is not None:
         raise Unsupported("ANALYZE TABLE of partitions", hint="analyse the whole table")
     elif isinstance(statement, (Analyze, AnalyzeTables)) and statement.has_noscan:
         raise Unsupported(f"{statement.kind} with NOSCAN, which finds nothing that the metadata lacks,")

@@ -485,9 +485,9 @@ def _parse_analyze_tables(words: Words) -> Statement:
 
 def _parse_analyze(words: Words) -> Statement:
     table = words.path()
-    has_partition = words.has("PARTITION")
-    if has_partition:
-        words.enclosed(lambda: words.until(","))
+    partition: dict[str, str | None] | None = None
+    if words.has("PARTITION"):
+        partition = dict(words.enclosed(lambda: (words.name(), words.until(",") if words.has("=") else None)))
     words.need("COMPUTE", "STATISTICS")
     columns: tuple[str, ...] | None = ()
     has_noscan = words.has("NOSCAN")
@@ -495,7 +495,7 @@ def _parse_analyze(words: Words) -> Statement:
         columns = None
     elif words.has("FOR", "COLUMNS"):
         columns = tuple(words.listed(words.name))
-    return Analyze(table, columns, has_partition, has_noscan)
+    return Analyze(table, columns, partition, has_noscan)
 
 
 def _parse_create_view(*, replace: bool) -> Parse:

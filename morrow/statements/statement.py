@@ -386,6 +386,45 @@ class DropView(Statement):
 
 
 @dataclass(frozen=True)
+class RepairTable(Statement):
+    """MSCK REPAIR TABLE: partitions whose folders exist are registered, those without a folder unregistered."""
+
+    kind: ClassVar[str] = "MSCK REPAIR TABLE"
+    table: Name
+    adds: bool = True
+    drops: bool = False
+
+
+@dataclass(frozen=True)
+class CreateFunction(Statement):
+    """CREATE FUNCTION in Spark: its parameters and body as SQL, or a Java class in files."""
+
+    kind: ClassVar[str] = "CREATE FUNCTION"
+    function: Name
+    body: str
+    """The text behind the name."""
+    if_not_exists: bool = False
+    replace: bool = False
+    class_name: str | None = None
+    files: tuple[tuple[str, str], ...] = ()
+    """The kinds and URIs of files: ``JAR``, for example."""
+
+
+@dataclass(frozen=True)
+class DropFunction(Statement):
+    kind: ClassVar[str] = "DROP FUNCTION"
+    function: Name
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DescribeFunction(Statement):
+    kind: ClassVar[str] = "DESCRIBE FUNCTION"
+    function: Name
+    extended: bool = False
+
+
+@dataclass(frozen=True)
 class RenameTable(Statement):
     kind: ClassVar[str] = "ALTER TABLE RENAME"
     table: Name
@@ -495,7 +534,8 @@ class Analyze(Statement):
     kind: ClassVar[str] = "ANALYZE TABLE"
     table: Name
     columns: tuple[str, ...] | None = ()
-    has_partition: bool = False
+    partition: Values | None = None
+    """The values in PARTITION as SQL; None without PARTITION."""
     has_noscan: bool = False
 
 

@@ -70,16 +70,24 @@ class Partition:
     files: tuple[FolderFile, ...]
     constants: pl.DataFrame
     """One row of the partition's values."""
+    texts: tuple[str | None, ...] = ()
+    """The values as text, None for null."""
 
 
-def find_partitions(table: FolderTable, filter: Filter, files: Sequence[FolderFile] | None = None) -> list[Partition]:
+def find_partitions(
+    table: FolderTable, filter: Filter, files: Sequence[FolderFile] | None = None, *, empty: bool = False
+) -> list[Partition]:
     """Return the partitions of a format table, or of some of its files, that conditions on keys admit.
+
+    With `empty`, partitions without files are included: folders, or entries in the catalog.
 
     Raises:
         Unsupported: a folder's name is not a valid value of its key.
     """
     files, keys = table.files() if files is None else files, table.schema.partition_keys
     by_partition: dict[tuple[str | None, ...], list[FolderFile]] = {}
+    if empty:
+        by_partition = {texts: [] for texts in table.list_partitions().values()}
     for file in files:
         by_partition.setdefault(file.partition, []).append(file)
     values = _decode_values(table, list(by_partition))
@@ -87,9 +95,9 @@ def find_partitions(table: FolderTable, filter: Filter, files: Sequence[FolderFi
         values = filter_rows(
             _select_key_conditions(filter, keys), [table.schema.by_name[key] for key in keys], values.lazy()
         ).collect()
-    held = list(by_partition.values())
+    held, texts = list(by_partition.values()), list(by_partition)
     return [
-        Partition(tuple(held[number]), values[at].select(cols(keys)))
+        Partition(tuple(held[number]), values[at].select(cols(keys)), texts[number])
         for at, number in enumerate(values[NUMBER].to_list())
     ]
 

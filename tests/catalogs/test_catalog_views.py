@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import morrow
-from morrow.engine.catalog.protocol import View
+from morrow.engine.catalog.protocol import View, parse_function
 from morrow.engine.errors import (
     AlreadyExists,
     DatabaseNotFound,
@@ -222,3 +222,26 @@ def test_no_past_no_views_and_damage(local: morrow.Catalog, tmp_path: Path) -> N
         folder.views("db")
     with pytest.raises(TableNotFound):
         folder.sql("SELECT * FROM db.v")
+
+
+def test_functions_are_changed(tmp_path: Path) -> None:
+    with rest_server(tmp_path, functions={}) as server:
+        catalog = morrow.open_catalog({"metastore": "rest", "uri": server.url, "token.provider": "bear", "token": "x"})
+        catalog.create_database("db")
+        made = parse_function(function("a", "b", duckdb="a * b"), "here")
+        catalog.create_function("db.area", made)
+        assert catalog.function("db.area") == made
+        assert catalog.sql("SELECT db.area(2, 3)").fetchall() == [(6.0,)]
+        with pytest.raises(AlreadyExists, match=r"there is a function 'db\.area' already"):
+            catalog.create_function("db.area", made)
+        catalog.create_function("db.area", made, ignore_if_exists=True)
+        catalog.alter_function("db.area", {"action": "dropDefinition", "name": "duckdb"})
+        assert dict(catalog.function("db.area").definitions) == {}
+        catalog.create_function("db.area", made, replace=True)
+        assert dict(catalog.function("db.area").definitions) != {}
+        with pytest.raises(InvalidArgument, match="no name of a function"):
+            catalog.create_function("db.42", made)
+        catalog.drop_function("db.area")
+        catalog.drop_function("db.area", ignore_if_not_exists=True)
+        with pytest.raises(TableNotFound, match=r"there is no function 'db\.area'"):
+            catalog.drop_function("db.area")

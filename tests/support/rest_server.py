@@ -27,7 +27,10 @@ from morrow.engine.format.types import from_json, to_json_field
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema import schema_changes as change
-from morrow.engine.schema.evolution import commit_changes, create_first_schema
+from morrow.engine.schema.columns import assign_ids
+from morrow.engine.schema.evolution import commit_changes, commit_schema, create_first_schema
+from morrow.engine.schema.sql_columns import Column
+from morrow.engine.structs import replace as replace_members
 from morrow.tables.table import Table
 
 PAGE = 2
@@ -57,6 +60,9 @@ class Stored:
     options: dict[str, str] = field(default_factory=dict)
     files: str | None = None
     """The folder with the rows of a format table or object table."""
+    partitions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The registered partitions: the values and the statistics, by the values as JSON."""
+    is_external: bool = False
 
     def metadata(self, branch: str = "main") -> TableMetadata:
         return TableMetadata(LocalStore(), self.folder, branch)
@@ -98,7 +104,7 @@ class RestServer:
                 return 200, serve(self, query, body, *found) or {}
         raise Refused(404, "", path, f"nothing at {path}")
 
-    def page(self, member: str, names: list[str], query: dict[str, str]) -> dict[str, Any]:
+    def page(self, member: str, names: list[Any], query: dict[str, str]) -> dict[str, Any]:
         begin = int(query.get("pageToken", "0"))
         rest = {} if begin + PAGE >= len(names) else {"nextPageToken": str(begin + PAGE)}
         return {member: names[begin : begin + PAGE], **rest}
@@ -185,6 +191,47 @@ def get_function(server: RestServer, _query: Any, _body: Any, name: str, functio
     return {"uuid": "u", "name": function, **server.functions[name][function]}
 
 
+def create_function(server: RestServer, _query: Any, body: Any, name: str) -> Any:
+    if server.functions is None:
+        raise Refused(501, "", "", "no functions here")
+    server.database(name)
+    known = server.functions.setdefault(name, {})
+    if body["name"] in known:
+        raise Refused(409, "FUNCTION", body["name"], "function exists")
+    known[body["name"]] = {key: value for key, value in body.items() if key != "name"}
+
+
+def alter_function(server: RestServer, _query: Any, body: Any, name: str, function: str) -> Any:
+    found = get_function(server, None, None, name, function)
+    definitions, options = dict(found.get("definitions") or {}), dict(found.get("options") or {})
+    comment = found.get("comment")
+    for node in body["changes"]:
+        match node["action"]:
+            case "addDefinition" | "updateDefinition":
+                if (node["name"] in definitions) is (node["action"] == "addDefinition"):
+                    code = 409 if node["name"] in definitions else 404
+                    raise Refused(code, "DEFINITION", node["name"], f"definition {node['name']}")
+                definitions[node["name"]] = node["definition"]
+            case "dropDefinition":
+                if definitions.pop(node["name"], None) is None:
+                    raise Refused(404, "DEFINITION", node["name"], f"no definition {node['name']}")
+            case "setOption":
+                options[node["key"]] = node["value"]
+            case "removeOption":
+                options.pop(node["key"], None)
+            case _:
+                comment = node["comment"]
+    assert server.functions is not None
+    changed = {"definitions": definitions, "options": options, "comment": comment}
+    server.functions[name][function] = {**server.functions[name][function], **changed}
+
+
+def drop_function(server: RestServer, _query: Any, _body: Any, name: str, function: str) -> Any:
+    get_function(server, None, None, name, function)
+    assert server.functions is not None
+    del server.functions[name][function]
+
+
 def create_view(server: RestServer, _: Any, body: Any, name: str) -> Any:
     view = body["identifier"]["object"]
     server.database(name)
@@ -212,9 +259,15 @@ def create_table(server: RestServer, _: Any, body: Any, name: str) -> Any:
     if table in server.database(name):
         raise Refused(409, "TABLE", table, "table exists")
     given = dict(body["schema"])
-    stored = Stored(f"{server.folder}/{uuid.uuid4().hex}")
+    path = given["options"].pop("path", None)
+    path = None if path is None else str(path).removeprefix("file:")
+    stored = Stored(path or f"{server.folder}/{uuid.uuid4().hex}", is_external=path is not None)
     if given["options"].get("type") == "format-table":
-        stored.files, stored.options = f"{server.folder}/{uuid.uuid4().hex}", given.pop("options")
+        stored.files, stored.options = stored.folder, given.pop("options")
+        stored.folder = f"{server.folder}/{uuid.uuid4().hex}"
+    elif stored.metadata().schema_ids():
+        server.databases[name][table] = stored
+        return
     highest = max((each["id"] for each in given["fields"]), default=-1)
     node = {"version": 3, "id": 0, "highestFieldId": highest, "timeMillis": 1, "options": {}, **given}
     create_first_schema(stored.metadata(), parse_schema(json.dumps(node).encode(), "the request"))
@@ -233,7 +286,7 @@ def get_table(server: RestServer, _query: Any, _body: Any, database: str, name: 
     }
     place = {
         "path": f"file:{stored.files or stored.folder}",
-        "isExternal": False,
+        "isExternal": stored.is_external,
         "schemaId": schema.id,
         "schema": told,
     }
@@ -241,7 +294,10 @@ def get_table(server: RestServer, _query: Any, _body: Any, database: str, name: 
 
 
 def drop_table(server: RestServer, _query: Any, _body: Any, database: str, name: str) -> Any:
-    shutil.rmtree(server.stored(database, name)[0].folder)
+    stored = server.stored(database, name)[0]
+    for folder in (stored.folder, stored.files):
+        if folder is not None and not (stored.is_external and folder == (stored.files or stored.folder)):
+            shutil.rmtree(folder, ignore_errors=True)
     del server.databases[database][name]
 
 
@@ -256,7 +312,61 @@ def rename_table(server: RestServer, _: Any, body: Any) -> Any:
 
 def alter_table(server: RestServer, _: Any, body: Any, database: str, name: str) -> Any:
     stored, branch = server.stored(database, name)
+    if stored.files is not None:
+        for node in body["changes"]:
+            if node["action"] == "setOption":
+                stored.options[node["key"]] = node["value"]
+            elif node["action"] == "removeOption":
+                stored.options.pop(node["key"], None)
+            else:
+                commit_changes(stored.metadata(branch), [_change(node)])
+        return
     commit_changes(stored.metadata(branch), [_change(node) for node in body["changes"]])
+
+
+def list_partitions(server: RestServer, query: Any, _body: Any, database: str, name: str) -> Any:
+    stored, _branch = server.stored(database, name)
+    return server.page("partitions", list(stored.partitions.values()), query)
+
+
+def create_partitions(server: RestServer, _query: Any, body: Any, database: str, name: str) -> Any:
+    stored, _branch = server.stored(database, name)
+    keys = {json.dumps(spec, sort_keys=True): spec for spec in body["partitionSpecs"]}
+    existed = [key for key in keys if key in stored.partitions]
+    if existed and not body.get("ignoreIfExists", True):
+        raise Refused(409, "PARTITION", existed[0], f"the partition {existed[0]} exists")
+    told = {json.dumps(each["spec"], sort_keys=True): each for each in body.get("partitionStatistics") or ()}
+    for key, spec in keys.items():
+        stored.partitions.setdefault(key, {"spec": spec})
+        stored.partitions[key] |= told.get(key, {})
+    return {
+        "created": [spec for key, spec in keys.items() if key not in existed],
+        "existed": [keys[k] for k in existed],
+    }
+
+
+def drop_partitions(server: RestServer, _query: Any, body: Any, database: str, name: str) -> Any:
+    stored, _branch = server.stored(database, name)
+    gone = [spec for spec in body["partitionSpecs"] if stored.partitions.pop(json.dumps(spec, sort_keys=True), None)]
+    return {"dropped": gone, "missing": []}
+
+
+def replace_table(server: RestServer, _query: Any, body: Any, database: str, name: str) -> Any:
+    stored, branch = server.stored(database, name)
+    metadata, given = stored.metadata(branch), dict(body["schema"])
+    before = metadata.latest_schema()
+    offset = before.highest_field_id + 1
+    node = {"version": 3, "timeMillis": 1, **given, "id": before.id + 1, "highestFieldId": offset}
+    made = parse_schema(json.dumps(node).encode(), "the request")
+    if made.partition_keys != before.partition_keys:
+        raise Refused(400, "TABLE", name, "other partition keys")
+    replacing = Table(metadata)
+    if metadata.latest_snapshot() is not None:
+        replacing.truncate()
+    fields, highest = assign_ids(
+        [Column(each.name, each.type, each.description, each.default_value) for each in made.fields], offset
+    )
+    commit_schema(metadata, replace_members(made, fields=fields, highest_field_id=highest))
 
 
 def get_token(server: RestServer, _query: Any, _body: Any, database: str, name: str) -> Any:
@@ -387,6 +497,9 @@ ROUTES: list[tuple[str, str, Callable[..., Any]]] = [
     ("GET", f"{DATABASE}/views", list_views),
     ("GET", f"{DATABASE}/functions", list_functions),
     ("GET", f"{DATABASE}/functions/*", get_function),
+    ("POST", f"{DATABASE}/functions", create_function),
+    ("POST", f"{DATABASE}/functions/*", alter_function),
+    ("DELETE", f"{DATABASE}/functions/*", drop_function),
     ("POST", f"{DATABASE}/views", create_view),
     ("GET", f"{DATABASE}/views/*", get_view),
     ("DELETE", f"{DATABASE}/views/*", drop_view),
@@ -394,12 +507,15 @@ ROUTES: list[tuple[str, str, Callable[..., Any]]] = [
     ("GET", TABLE, get_table),
     ("POST", TABLE, alter_table),
     ("DELETE", TABLE, drop_table),
+    ("GET", f"{TABLE}/partitions", list_partitions),
+    ("POST", f"{TABLE}/partitions", create_partitions),
+    ("POST", f"{TABLE}/partitions/drop", drop_partitions),
+    ("POST", f"{TABLE}/replace", replace_table),
     ("GET", f"{TABLE}/token", get_token),
     ("POST", f"{TABLE}/commit", commit),
     ("GET", f"{TABLE}/snapshot", latest_snapshot),
     ("GET", f"{TABLE}/snapshots/*", one_snapshot),
     ("POST", f"{TABLE}/rollback", rollback),
-    ("POST", f"{TABLE}/partitions", keep_partitions),
     ("POST", f"{TABLE}/partitions/mark", keep_partitions),
     ("POST", f"{TABLE}/tags", create_tag),
     ("DELETE", f"{TABLE}/tags/*", delete_tag),

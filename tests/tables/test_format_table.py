@@ -304,8 +304,8 @@ def test_what_a_format_cannot_hold(make: Make, catalog: morrow.Catalog, server: 
     options["file.format"] = "text"
     with pytest.raises(Unsupported, match="one STRING"):
         catalog.format_table("db.t").append({"v": ["a"]})
-    options |= {"file.format": "json", "format-table.file.compression": "gzip"}
-    with pytest.raises(Unsupported, match="the codec 'gzip'"):
+    options |= {"file.format": "json", "format-table.file.compression": "lz4"}
+    with pytest.raises(Unsupported, match="the codec 'lz4'"):
         catalog.format_table("db.t").append({"v": ["a"]})
 
 

@@ -5,6 +5,8 @@ CSV, JSON and text files are written as Java writes them: each value as its text
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,11 +14,12 @@ from dataclasses import dataclass
 
 import msgspec
 import polars as pl
+import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.file_formats import TIMESTAMPS
-from morrow.engine.format.paths import partition_path
+from morrow.engine.format.paths import partition_path, unescape_path_name
 from morrow.engine.format.types import DataType
 from morrow.engine.io.store import FileStatus
 from morrow.engine.names import col
@@ -26,19 +29,20 @@ from morrow.engine.options.declared.connectors import (
     FORMAT_TABLE_FILE_COMPRESSION,
     FORMAT_TABLE_PARTITION_PATH_ONLY_VALUE,
 )
+from morrow.engine.options.declared.files import FILE_COMPRESSION
 from morrow.engine.options.declared.maintenance import DYNAMIC_PARTITION_OVERWRITE
 from morrow.engine.options.declared.table import PARTITION_DEFAULT_NAME
 from morrow.engine.options.write_options import parse_write_options
 from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike
-from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderFile, FolderTable
+from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderFile, FolderTable, PartitionRegistry
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.structs import replace
 from morrow.readers.casts.java_strings import format_reals
-from morrow.readers.execution.format_tables import Partition, find_partitions
+from morrow.readers.execution.format_tables import Partition, find_partitions, read_parts
 from morrow.readers.files.source import list_member_types
 from morrow.writers.files.encoders import EncoderOptions, FileLayout, make_encoder
 from morrow.writers.ingest.conversion import convert_rows
-from morrow.writers.operations.partition_filters import AnyOf, build_partition_filter
+from morrow.writers.operations.partition_filters import AnyOf, build_partition_filter, parse_partition_spec
 from morrow.writers.target import WriteTarget
 
 CODECS = {"parquet": "snappy", "orc": "zstd"}
@@ -97,9 +101,120 @@ def plan_replace(
 
 
 def delete_partition_files(table: FolderTable, wanted: AnyOf) -> None:
-    """Remove the files of partitions with these values (None: all). Raises as `plan_replace`, and `StorageError`."""
-    with publish_files(table, plan_replace(table, wanted, None, dynamic=False)):
-        pass
+    """Remove the files of partitions with these values (None: all), which stay as folders or in the catalog.
+
+    Raises:
+        As `plan_replace`. StorageError.
+    """
+    if wanted != []:
+        with publish_files(table, plan_replace(table, wanted, None, dynamic=False)):
+            pass
+
+
+def drop_partitions(table: FolderTable, wanted: Sequence[Mapping[str, object]]) -> None:
+    """Remove partitions with their folders, first from the catalog if it keeps them. Raises as `plan_replace`."""
+    found = _find_partitions(table, wanted) if wanted else []
+    if table.registry is not None:
+        table.registry.drop(table.to_specs(each.texts for each in found))
+    for each in found:
+        if each.files or table.registry is not None:
+            table.store.delete_many([file.path for file in each.files])
+        table.store.delete_folder(_place(table, table.folder_of(each.texts)))
+
+
+def _find_partitions(table: FolderTable, wanted: AnyOf) -> list[Partition]:
+    """Return partitions with these values, empty ones too."""
+    filter = build_partition_filter(make_target(table, partitioned=True), wanted, None, "partition")
+    return find_partitions(table, filter, empty=True)
+
+
+def add_partitions(table: FolderTable, wanted: Sequence[Mapping[str, object]]) -> None:
+    """Register partitions in the catalog, and make their folders.
+
+    Raises:
+        AlreadyExists: a partition is registered already. Unsupported: the folders are the partitions.
+    """
+    registry = _require_registry(table, "ADD PARTITION")
+    texts = [_to_texts(table, values) for values in wanted]
+    places = [_place(table, table.folder_of(each)) for each in texts]
+    registry.create(table.to_specs(texts), ignore_if_exists=False)
+    for place in places:
+        table.store.make_folder(place)
+
+
+def ensure_partition(table: FolderTable, values: Mapping[str, object]) -> None:
+    """Make a partition's folder, and register it in a catalog that keeps partitions, unless it exists."""
+    texts = _to_texts(table, values)
+    if table.registry is not None:
+        table.registry.create(table.to_specs([texts]))
+    table.store.make_folder(_place(table, table.folder_of(texts)))
+
+
+def _to_texts(table: FolderTable, values: Mapping[str, object]) -> tuple[str | None, ...]:
+    """Return the values of a partition as in the names of its folders; None for null."""
+    types = [table.schema.by_name[key].type for key in table.schema.partition_keys]
+    default, keys = table.given.get(PARTITION_DEFAULT_NAME), table.schema.partition_keys
+    given = parse_partition_spec(make_target(table, partitioned=True), values)
+    path = partition_path([given[key] for key in keys], types, keys, default_name=default, legacy_name=False)
+    texts = [unescape_path_name(folder.partition("=")[2]) for folder in path.split("/")]
+    return tuple(None if text == default else text for text in texts)
+
+
+def repair_partitions(table: FolderTable, *, adds: bool, drops: bool) -> None:
+    """Register folders that the catalog lacks (`adds`), and unregister partitions without a folder (`drops`).
+
+    Raises:
+        Unsupported: the folders are the partitions.
+    """
+    registry = _require_registry(table, "MSCK REPAIR TABLE")
+    found = set(table.list_partitions(registered=False).values())
+    known = set(table.list_partitions().values())
+    if adds and found - known:
+        registry.create(table.to_specs(sorted(found - known, key=str)))
+    if drops and known - found:
+        registry.drop(table.to_specs(sorted(known - found, key=str)))
+
+
+def analyze_partitions(table: FolderTable, wanted: Mapping[str, object] | None, *, scans: bool) -> None:
+    """Measure partitions, and replace their statistics in the catalog; with `scans` count their rows, too.
+
+    Raises:
+        InvalidArgument: no partition has these values. Unsupported: the folders are the partitions.
+    """
+    registry = _require_registry(table, "ANALYZE TABLE")
+    found = _find_partitions(table, [wanted] if wanted else None)
+    if not found and wanted:
+        raise InvalidArgument(f"{table.where}: no partition has the values {dict(wanted)}; SHOW PARTITIONS lists them")
+    specs = table.to_specs(each.texts for each in found)
+    registry.create(specs, [_measure(table, each, spec, scans=scans) for each, spec in zip(found, specs, strict=True)])
+
+
+UNKNOWN = -1
+"""A statistic that the catalog keeps as it is."""
+
+
+def _measure(table: FolderTable, found: Partition, spec: Mapping[str, str], *, scans: bool) -> dict[str, object]:
+    rows = UNKNOWN
+    if scans:
+        first = table.stored_fields[:1]
+        frames = [part.frame(first).select(pl.len()) for part in read_parts(table, NO_FILTER, found.files)]
+        rows = sum(int(frame.collect().item()) for frame in frames)
+    return {
+        "spec": dict(spec),
+        "recordCount": rows,
+        "fileSizeInBytes": sum(file.status.size for file in found.files),
+        "fileCount": len(found.files),
+        "lastFileCreationTime": max((file.status.modified_millis for file in found.files), default=0),
+        "totalBuckets": UNKNOWN,
+    }
+
+
+def _require_registry(table: FolderTable, what: str) -> PartitionRegistry:
+    """Return the partitions in the catalog. Raises `Unsupported` if the folders are the partitions."""
+    if table.registry is None:
+        hint = "its folders are its partitions; a table in a REST catalog with metastore.partitioned-table has entries"
+        raise Unsupported(f"{what} is supported only for partitions in the catalog; for this table it", hint=hint)
+    return table.registry
 
 
 def check_writable(table: FolderTable) -> None:
@@ -114,8 +229,9 @@ def write_format_files(table: FolderTable, data: object, staging: str) -> list[N
     """Write rows to files in the folder `staging` of a table, which readers ignore. Raises as `write_rows`."""
     check_writable(table)
     encode, written = _make_encoder(table), []
+    extension = TEXT_CODECS[_find_text_codec(table)][0] if table.format in TEXT_ENCODERS else ""
     for folder, frame in _split_by_folder(table, convert_rows(make_target(table), data)):
-        new = NewFile(folder, f"data-{uuid.uuid4()}-0.{table.format}", frame.height)
+        new = NewFile(folder, f"data-{uuid.uuid4()}-0.{table.format}{extension}", frame.height)
         place = _place(table, staging, folder)
         table.store.make_folder(place)
         table.store.write(f"{place}/{new.name}", encode(frame))
@@ -144,6 +260,9 @@ def publish_files(table: FolderTable, replaced: Replacement | None) -> Iterator[
             table.store.make_folder(place)
             shown.append(f"{place}/{each.name}")
             table.store.move(f"{_place(table, staging, each.folder)}/{each.name}", shown[-1])
+        if table.registry is not None and table.schema.partition_keys and written:
+            folders = dict.fromkeys(each.folder for each in written)
+            table.registry.create(table.to_specs(table.partition_in(each.split("/"), "") for each in folders))
     except BaseException:
         with suppress(StorageError):  # the first of the two errors is more useful
             table.store.discard(shown)
@@ -204,12 +323,32 @@ def make_target(table: FolderTable, *, partitioned: bool = False) -> WriteTarget
     return WriteTarget(metadata, schema, metadata.options(schema), options)
 
 
+TEXT_CODECS: Mapping[str, tuple[str, Callable[[bytes], bytes] | None]] = {
+    "none": ("", None),
+    "gzip": (".gz", lambda text: gzip.compress(text, mtime=0)),
+    "bzip2": (".bz2", bz2.compress),
+    "zstd": (".zst", lambda text: bytes(pa.compress(text, "zstd", asbytes=True))),
+}
+"""Codecs of text files, with their extensions."""
+
+
+def _find_text_codec(table: FolderTable) -> str:
+    """Return the codec of text files; `file.compression` counts as Java's writers take it. Raises `Unsupported`."""
+    given = table.given.get(FORMAT_TABLE_FILE_COMPRESSION) or table.given.text(FILE_COMPRESSION) or "none"
+    if given.lower() not in TEXT_CODECS:
+        raise Unsupported(
+            f"the codec {given!r} in files of {table.format}", where=table.where, hint=f"use {', '.join(TEXT_CODECS)}"
+        )
+    return given.lower()
+
+
 def _make_encoder(table: FolderTable) -> Encode:
-    codec = table.given.get(FORMAT_TABLE_FILE_COMPRESSION) or CODECS.get(table.format, "none")
+    given = table.given.get(FORMAT_TABLE_FILE_COMPRESSION) or table.given.text(FILE_COMPRESSION)
+    codec = given or CODECS.get(table.format, "none")
     if table.format in TEXT_ENCODERS:
-        if codec.lower() != "none":
-            raise Unsupported(f"the codec {codec!r} in files of {table.format}", where=table.where, hint="use 'none'")
-        return TEXT_ENCODERS[table.format](table.stored_fields, table.given, table.where)
+        plain = TEXT_ENCODERS[table.format](table.stored_fields, table.given, table.where)
+        compress = TEXT_CODECS[_find_text_codec(table)][1]
+        return plain if compress is None else lambda frame: compress(plain(frame))
     write = parse_write_options({}, keyed=False, where=table.where)
     made = make_encoder(table.format, FileLayout(table.stored_fields), EncoderOptions(codec, write, table.where))
 
@@ -264,17 +403,18 @@ def make_csv_encoder(fields: Fields, given: Options, where: str) -> Encode:
     delimiter, null = given.get(files.CSV_FIELD_DELIMITER), given.get(files.CSV_NULL_LITERAL)
     line, quote = given.get(files.CSV_LINE_DELIMITER), given.get(files.CSV_QUOTE_CHARACTER)
     escape = given.get(files.CSV_ESCAPE_CHARACTER)
-    if line != "\n" or len(quote) != 1 or len(escape) != 1 or quote == "\0" or escape == "\0" or len(delimiter) != 1:
+    if not line or len(quote) != 1 or len(escape) != 1 or quote == "\0" or escape == "\0" or len(delimiter) != 1:
         raise Unsupported("writing CSV without quotes, escapes or lines", where=where, hint="keep those of Paimon")
     special = [delimiter, quote, escape]
-    if any(each in null for each in (*special, "\n", "\r")):
+    ends = ["\r", "\n"] if line == "\n" else [line]
+    if any(each in null for each in (*special, *ends)):
         raise Unsupported(f"writing CSV with the null literal {null!r}", where=where, hint="set csv.null-literal")
 
     def encode(frame: pl.DataFrame) -> bytes:
         texts = [_to_text(frame.get_column(each.name), each.type) for each in fields]
         for series in texts:
             _refuse(series, series == null, f"the text {null!r} would be read as null; set csv.null-literal", where)
-            _refuse(series, series.str.contains(r"[\r\n]"), "CSV holds no line breaks; choose JSON or Parquet", where)
+            _refuse(series, series.str.contains_any(ends), "CSV holds no line breaks; choose JSON or Parquet", where)
         written = []
         for name in map(str, range(len(texts))):
             value = col(name)
@@ -290,7 +430,7 @@ def make_csv_encoder(fields: Fields, given: Options, where: str) -> Encode:
         lines = rows.to_series().to_list()
         if given.get(files.CSV_INCLUDE_HEADER):
             lines.insert(0, delimiter.join(each.name for each in fields))
-        return "".join(f"{each}\n" for each in lines).encode()
+        return "".join(f"{each}{line}" for each in lines).encode()
 
     return encode
 
@@ -310,16 +450,17 @@ def make_json_encoder(fields: Fields, given: Options, where: str) -> Encode:
 
 
 def make_text_encoder(fields: Fields, given: Options, where: str) -> Encode:
-    """Return an encoder of text files: the only column as lines. Raises `Unsupported` for other columns."""
-    del given
+    """Return an encoder of text files: the only column as lines. Raises `Unsupported` for other columns.
+
+    As in Spark and Java Paimon, null is an empty line, and a line break in a value makes two values.
+    """
+    line = given.get(files.TEXT_LINE_DELIMITER)
     if len(fields) != 1 or not isinstance(fields[0].type, t.VarCharType):
         raise Unsupported("a text file of other columns than one STRING", where=where)
 
     def encode(frame: pl.DataFrame) -> bytes:
-        series = frame.get_column(fields[0].name)
-        _refuse(series, series.is_null(), "a text file holds no null", where)
-        _refuse(series, series.str.contains(r"[\r\n]"), "a line of text holds no line breaks", where)
-        return "".join(f"{each}\n" for each in series.to_list()).encode()
+        values = frame.get_column(fields[0].name).fill_null("").to_list()
+        return "".join(f"{each}{line}" for each in values).encode()
 
     return encode
 

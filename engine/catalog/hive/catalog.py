@@ -30,7 +30,7 @@ from morrow.engine.catalog.hive.client import (
     find_user,
     load_thrift_types,
 )
-from morrow.engine.catalog.hive.options import HiveOptions, read_hive_options
+from morrow.engine.catalog.hive.options import HiveOptions, read_hive_options, to_hadoop_location
 from morrow.engine.catalog.hive.tables import (
     LOCATION,
     VIRTUAL_VIEW,
@@ -63,7 +63,7 @@ from morrow.engine.io.resolve import confine, lock_creation, resolve, unescape_l
 from morrow.engine.io.store import FileStore
 from morrow.engine.options.declarations import Options
 from morrow.engine.options.declared.connectors import METASTORE_PARTITIONED_TABLE, METASTORE_TAG_TO_PARTITION
-from morrow.engine.options.declared.table import DATA_FILE_PATH_DIRECTORY
+from morrow.engine.options.declared.table import DATA_FILE_PATH_DIRECTORY, PATH
 from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned, TableOwner
@@ -259,21 +259,45 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
         if METASTORE_TAG_TO_PARTITION.key in schema.options:
             raise Unsupported(f"the option {METASTORE_TAG_TO_PARTITION}", where=name, hint="create the table in Java")
         self.create_database(database, ignore_if_exists=True)
-        location = f"{self.location_of_database(database)}/{table}"
-        external = self.choices.makes_external or schema.options.get("external", "").lower() == "true"
+        path = schema.options.get(PATH.key)
+        location = to_hadoop_location(path) if path else f"{self.location_of_database(database)}/{table}"
+        external = (
+            path is not None or self.choices.makes_external or schema.options.get("external", "").lower() == "true"
+        )
+        schema = replace(schema, options={key: value for key, value in schema.options.items() if key != PATH.key})
+        if path is not None:
+            schema = self._find_schema_in(self._at(name, location), schema)
         made = self.kept.new_table(database, table, schema, location, external=external)
         place = self._at(name, location)
         with self.lock_of(database, table):
             if self.kept_table(database, table) is not None:
                 raise AlreadyExists(f"{self.title}: there is a table or view {name!r} already")
-            create_first_schema(place, schema)
+            if not place.schema_ids():
+                create_first_schema(place, schema)
             try:
                 self.add_table(made, location)
             except BaseException:
-                with suppress(MorrowError):  # the first of the two errors is more helpful
-                    self._remove_files(place)
+                if path is None:
+                    with suppress(MorrowError):  # the first of the two errors is more helpful
+                        self._remove_files(place)
                 raise
         return place
+
+    @staticmethod
+    def _find_schema_in(place: TableMetadata, schema: TableSchema) -> TableSchema:
+        """Return the schema of the table that lies in a folder already, or `schema` if there is none.
+
+        Raises:
+            InvalidArgument: the columns or keys differ.
+        """
+        if not place.schema_ids():
+            return schema
+        there = place.latest_schema()
+        same = [(each.name, each.type) for each in there.fields] == [(each.name, each.type) for each in schema.fields]
+        keys = (there.partition_keys, there.primary_keys) == (schema.partition_keys, schema.primary_keys)
+        if not (same and keys):
+            raise InvalidArgument(f"{place.where}: the table in this folder has other columns or keys; leave them out")
+        return there
 
     def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
         database, table = table_name(name)

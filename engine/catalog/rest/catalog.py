@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -10,10 +11,19 @@ from typing import Any
 
 from morrow.engine.catalog.databases import LOCATION, OWNER, check_empty, refuse_renaming
 from morrow.engine.catalog.names import checked_name, table_name
-from morrow.engine.catalog.protocol import Function, View, parse_function, view_from_json, view_to_json
+from morrow.engine.catalog.protocol import (
+    Function,
+    View,
+    function_to_json,
+    parse_function,
+    view_from_json,
+    view_to_json,
+)
 from morrow.engine.catalog.rest.client import HEADER, OPTIONS, Client, Refusal
 from morrow.engine.catalog.rest.table import (
+    RestPartitions,
     RestTable,
+    change_of,
     find_table_type,
     read_schema,
     to_error,
@@ -22,16 +32,28 @@ from morrow.engine.catalog.rest.table import (
     to_texts,
 )
 from morrow.engine.catalog.settings import WAREHOUSE, Settings
-from morrow.engine.errors import AlreadyExists, DatabaseNotFound, StorageError, TableNotFound, Unsupported
+from morrow.engine.errors import (
+    AlreadyExists,
+    DatabaseNotFound,
+    InvalidArgument,
+    StorageError,
+    TableNotFound,
+    Unsupported,
+)
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import from_json_field
 from morrow.engine.io.resolve import resolve, unescape_location
 from morrow.engine.io.store import FileStore
 from morrow.engine.io.temporary_credentials import make_renewed_store
-from morrow.engine.options.declarations import BOOL, TEXT, declare_honoured, declare_idle
+from morrow.engine.options.declarations import BOOL, TEXT, Options, declare_honoured, declare_idle
+from morrow.engine.options.declared.connectors import METASTORE_PARTITIONED_TABLE
+from morrow.engine.options.declared.table import PATH
 from morrow.engine.plan.folder_table import FORMAT_TABLE, OBJECT_TABLE, FolderTable
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.redaction import register_secrets, suggest_name
+from morrow.engine.schema.evolution import create_first_schema
+from morrow.engine.schema.schema_changes import SchemaChange
+from morrow.engine.structs import replace
 
 TOLD = (LOCATION, OWNER, "createdBy", "createdAt", "updatedBy", "updatedAt")
 """Members of an answer, besides its options, that clients show as properties."""
@@ -120,6 +142,7 @@ def translate_refusals(client: Client, *, gone: bool = False) -> Iterator[None]:
 class RestFolders:
     """The methods of a REST catalog for format tables and object tables."""
 
+    client: Client
     title: Any
     post_table: Callable[[str, TableSchema], None]
     _answer: Callable[[str, str], dict[str, Any]]
@@ -148,11 +171,16 @@ class RestFolders:
         fields = tuple(from_json_field(each, where=where) for each in schema.get("fields") or ())
         keys, options = tuple(map(str, schema.get("partitionKeys") or ())), to_texts(schema.get("options"))
         made = TableSchema(0, fields, len(fields), keys, (), options, schema.get("comment"))
-        return FolderTable(*self._stored(database, table, location), kind, made, where)
+        stored = self._stored(database, table, location)
+        keeps = bool(keys) and Options(options, where).get(METASTORE_PARTITIONED_TABLE)
+        return FolderTable(
+            *stored, kind, made, where, False, RestPartitions(self.client, database, table) if keeps else None
+        )
 
 
 DATABASES, VIEWS, FUNCTIONS = "databases", "views", "functions"
 DATABASE = "DATABASE"
+FUNCTION_NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9._-]+")
 
 
 class RestViews:
@@ -178,14 +206,48 @@ class RestViews:
         try:
             answer = self.client.get(DATABASES, database, FUNCTIONS, function)
         except Refusal as refusal:
-            if refusal.code != 404:
-                raise to_error(self.client, refusal) from None
-            functions = self.functions(database)
-            known, hint = ", ".join(functions) or "none", suggest_name(function, functions)
-            raise TableNotFound(
-                f"{self.title}: there is no function {name!r}; {hint}the functions of {database} are: {known}"
-            ) from None
+            raise self._without_function(database, function, refusal) from None
         return parse_function(answer, f"{self.title}, {name}")
+
+    def create_function(self, name: str, function: Function) -> None:
+        """Create a function. Raises `DatabaseNotFound`, `AlreadyExists`, `InvalidArgument`."""
+        database, own = table_name(name)
+        if not FUNCTION_NAME.fullmatch(own):
+            raise InvalidArgument(f"{own!r} is no name of a function: give letters, digits and . _ -, not digits alone")
+        try:
+            self.client.post(DATABASES, database, FUNCTIONS, body={"name": own, **function_to_json(function)})
+        except Refusal as refusal:
+            if refusal.code == 404:
+                raise self._no_database(database) from None
+            if refusal.code != 409:
+                raise to_error(self.client, refusal) from None
+            if not (refusal.unclear and self.function(name) == function):
+                raise AlreadyExists(f"{self.title}: there is a function {name!r} already") from None
+
+    def alter_function(self, name: str, changes: Sequence[Mapping[str, Any]]) -> None:
+        """Apply changes. Raises `DatabaseNotFound`, `TableNotFound`, `AlreadyExists`."""
+        database, function = table_name(name)
+        try:
+            self.client.post(DATABASES, database, FUNCTIONS, function, body={"changes": list(changes)})
+        except Refusal as refusal:
+            raise self._without_function(database, function, refusal) from None
+
+    def drop_function(self, name: str) -> None:
+        """Drop a function. Raises `DatabaseNotFound`, `TableNotFound`."""
+        database, function = table_name(name)
+        try:
+            self.client.delete(DATABASES, database, FUNCTIONS, function)
+        except Refusal as refusal:
+            if not (refusal.code == 404 and refusal.unclear):
+                raise self._without_function(database, function, refusal) from None
+
+    def _without_function(self, database: str, function: str, refusal: Refusal) -> Exception:
+        if refusal.code != 404 or refusal.kind == "DEFINITION":
+            return to_error(self.client, refusal)
+        functions = self.functions(database)
+        known, hint = ", ".join(functions) or "none", suggest_name(function, functions)
+        what = f"no function '{database}.{function}'"
+        return TableNotFound(f"{self.title}: there is {what}; {hint}the functions of {database} are: {known}")
 
     def view(self, name: str) -> View:
         """Return a view. Raises `DatabaseNotFound`, `TableNotFound`."""
@@ -337,7 +399,12 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
 
     def create_table(self, name: str, schema: TableSchema) -> TableMetadata:
         self.post_table(name, schema)
-        return self.table(name)
+        made = self.table(name)
+        if PATH.key in schema.options and not made.schema_ids():
+            # Servers leave the files of a folder that is not theirs to clients.
+            options = {key: value for key, value in schema.options.items() if key != PATH.key}
+            create_first_schema(TableMetadata(made.store, made.root), replace(schema, options=options))
+        return made
 
     def post_table(self, name: str, schema: TableSchema) -> None:
         """Create a table on the server, and its database if it does not exist. Raises as `create_table`."""
@@ -364,19 +431,42 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
                 raise self._missing(database, table, refusal) from None
 
     def rename_table(self, name: str, new_name: str) -> TableMetadata:
+        self.table(name)  # refuse a table that is not a Paimon table, before anything is changed
+        self.move_table(name, new_name)
+        return self.table(new_name)
+
+    def replace_schema(self, name: str, schema: TableSchema) -> None:
+        """Replace a table by an empty one, which keeps its folder and its snapshots. Raises as `table`."""
+        database, table = table_name(name)
+        try:
+            self.client.post(DATABASES, database, TABLES, table, "replace", body={"schema": to_schema_json(schema)})
+        except Refusal as refusal:
+            raise (
+                self._missing(database, table, refusal) if refusal.code == 404 else to_error(self.client, refusal)
+            ) from None
+
+    def alter_folder_table(self, name: str, changes: Sequence[SchemaChange]) -> None:
+        """Change the options or the comment of a format table. Raises as `table`."""
+        database, table = table_name(name)
+        try:
+            body = {"changes": [change_of(each) for each in changes]}
+            self.client.post(DATABASES, database, TABLES, table, body=body)
+        except Refusal as refusal:
+            raise to_error(self.client, refusal) from None
+
+    def move_table(self, name: str, new_name: str) -> None:
+        """Rename a table of any kind. Raises as `rename_table`."""
         self.where_of(new_name)
         old, new = table_name(name), table_name(new_name)
         body = {"source": to_identifier(*old), "destination": to_identifier(*new)}
         if not self.has_database(new[0]):
             raise self._no_database(new[0])
-        self.table(name)  # refuse a table that is not a Paimon table, before anything is changed
         try:
             self.client.post(TABLES, "rename", body=body)
         except Refusal as refusal:
             done = refusal.unclear and refusal.code in (404, 409) and self.has_table(new_name)
             if not (done and not self.has_table(name)):
                 raise self._not_renamed(old, new, refusal) from None
-        return self.table(new_name)
 
     # Helpers
 

@@ -244,6 +244,60 @@ class RestTable(TableOwner):
         return same and (there.options, there.comment) == (schema.options, schema.comment)
 
 
+@dataclass(frozen=True)
+class RestPartitions:
+    """The partitions of a format table that a server keeps (`PartitionRegistry`)."""
+
+    client: Client = field(repr=False)
+    database: str
+    table: str
+
+    @property
+    def _path(self) -> tuple[str, ...]:
+        return "databases", self.database, "tables", self.table, "partitions"
+
+    def specs(self) -> list[dict[str, str]]:
+        found: list[dict[str, str]] = []
+        query: dict[str, str] = {}
+        seen: set[str] = set()
+        while True:
+            try:
+                answer = self.client.get(*self._path, **query)
+            except Refusal as refusal:
+                raise to_error(self.client, refusal) from None
+            entries, token = answer.get("partitions") or [], answer.get("nextPageToken")
+            if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
+                raise StorageError(f"{self.client.where}: the server gives no list of the partitions of {self.table}")
+            found += [to_texts(each.get("spec")) for each in entries]
+            if not token or not entries:
+                return found
+            if str(token) in seen:
+                raise StorageError(f"{self.client.where}: the server gives a page of partitions once more: {token!r}")
+            seen.add(str(token))
+            query = {"pageToken": str(token)}
+
+    def create(
+        self,
+        specs: Sequence[Mapping[str, str]],
+        statistics: Sequence[Mapping[str, object]] = (),
+        *,
+        ignore_if_exists: bool = True,
+    ) -> None:
+        measured = {"partitionStatistics": list(statistics), "replaceStatistics": True} if statistics else {}
+        self._order(*self._path, body={"partitionSpecs": list(specs), "ignoreIfExists": ignore_if_exists, **measured})
+
+    def drop(self, specs: Sequence[Mapping[str, str]]) -> None:
+        self._order(*self._path, "drop", body={"partitionSpecs": list(specs), "ignoreIfNotExists": True})
+
+    def _order(self, *path: str, body: dict[str, Any]) -> None:
+        if not body["partitionSpecs"]:
+            return
+        try:
+            self.client.post(*path, body=body)
+        except Refusal as refusal:
+            raise to_error(self.client, refusal) from None
+
+
 C = TypeVar("C", bound=SchemaChange)
 
 

@@ -310,5 +310,7 @@ ANSWERS: Mapping[str, Answer] = {
     "truncate": writes.truncate_table,
     "partitions": partitions.list_partition_rows,
     "drop partitions": partitions.drop_table_partitions,
+    "truncate partitions": partitions.drop_table_partitions,
+    "create partitions": partitions.check_added_partitions,
 }
 """Answers by the verb of the question."""

@@ -18,15 +18,17 @@ from sqlglot.errors import SqlglotError
 
 from morrow.engine.catalog.databases import COMMENT, LOCATION, OWNER, has_properties
 from morrow.engine.catalog.names import SYSTEM_DATABASE
-from morrow.engine.catalog.protocol import has_format_tables
+from morrow.engine.catalog.protocol import has_format_tables, has_replacement, has_table_locations
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.file_formats import find_format
+from morrow.engine.io.resolve import resolve
 from morrow.engine.options import Options
 from morrow.engine.options.declared.files import FILE_FORMAT
-from morrow.engine.options.declared.table import TYPE
+from morrow.engine.options.declared.table import PATH, TYPE
 from morrow.engine.options.table_options import OPTIONS, find_present_key
 from morrow.engine.plan.folder_table import FORMAT_TABLE, FORMATS
+from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.redaction import hide_secrets
 from morrow.engine.schema.defaults import NESTED, check_default, format_default
 from morrow.engine.schema.schema_changes import (
@@ -48,9 +50,11 @@ from morrow.engine.schema.schema_changes import Place as Where
 from morrow.readers.system.catalog_tables import NAMES
 from morrow.spark.catalogs import descriptions
 from morrow.spark.catalogs.questions import Place, Question, build_full_name, is_database_name, parse_name
-from morrow.spark.catalogs.reads import is_of_folder, load_table
+from morrow.spark.catalogs.reads import find_folder, is_of_folder, load_table
+from morrow.spark.expressions import quote_name
 from morrow.spark.source.schemas import check_no_secrets
 from morrow.spark.types import check_collations, to_paimon_fields, to_paimon_type
+from morrow.tables.format_table import FormatTable
 from morrow.writers.target import WRITE_OPTION_KEYS
 
 if TYPE_CHECKING:
@@ -86,7 +90,10 @@ def _make_table(place: Place, question: Question, name: str, make: Callable[...,
     check_database(place, question["namespace"][0])
     properties = _complete_properties(place, question)
     _check(place, properties)
-    own = {k: v for k, v in properties.items() if k not in IGNORED and not k.startswith(OPTION)}
+    left_out = (*IGNORED, "location", "external")
+    own = {k: v for k, v in properties.items() if k not in left_out and not k.startswith(OPTION)}
+    if "location" in properties:
+        own[PATH.key] = properties["location"]
     check_no_secrets(own, full)
     provider = properties.get("provider", "").lower()
     if provider != FILE_FORMAT.default and (_is_format(provider) or (_is_of_files(properties) and provider in FORMATS)):
@@ -95,6 +102,8 @@ def _make_table(place: Place, question: Question, name: str, make: Callable[...,
     check_collations(schema)
     fields = to_paimon_fields(schema)
     partition_keys = [_get_partition_key(path) for path in question["partitions"]]
+    if not fields and PATH.key in own:
+        return _register(place, full, own, properties)
     if _is_of_files(properties):
         if parse_defaults(place.spark, schema, {field.name: field for field in fields}):
             raise Unsupported("default values of columns of a format table", where=full)
@@ -114,6 +123,19 @@ def _make_table(place: Place, question: Question, name: str, make: Callable[...,
         partition_keys=partition_keys,
         options=own,
         comment=properties.get("comment"),
+    )
+
+
+def _register(place: Place, name: str, options: Mapping[str, str], properties: Mapping[str, str]) -> Table:
+    """Create a table without columns in the statement: the table in its LOCATION has them."""
+    there = TableMetadata(*resolve(options[PATH.key], place.access.storage_options)).latest_schema()
+    given = {key: value for key, value in options.items() if key != PATH.key}
+    return place.catalog.create_table(
+        name,
+        schema=there,
+        partition_keys=there.partition_keys,
+        options={**there.options, **given, PATH.key: options[PATH.key]},
+        comment=properties.get("comment", there.comment),
     )
 
 
@@ -148,9 +170,11 @@ def _check(place: Place, properties: dict[str, str]) -> None:
         if provider in FORMATS:
             hint += "; catalogs with metastore=rest or hive keep format tables"
         raise Unsupported(f"a table USING {provider}", hint=hint)
-    for key in ("location", "external"):
-        if key in properties:
-            raise Unsupported("a table with a LOCATION of its own", hint="tables lie in the folder of their catalog")
+    if "location" in properties and not has_table_locations(place.catalog._catalog):
+        hint = "tables lie in the folder of their catalog; catalogs with metastore=rest or hive have other ones"
+        raise Unsupported("a table with a LOCATION of its own", hint=hint)
+    if "external" in properties and "location" not in properties:
+        raise Unsupported("CREATE EXTERNAL TABLE without a LOCATION", hint="name its folder, or leave EXTERNAL out")
     if COLLATION in properties:
         raise Unsupported(f"a table with DEFAULT COLLATION {properties[COLLATION]}", hint="collate in queries")
     for key in properties:
@@ -215,20 +239,37 @@ def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
         made = load_table(place, question)
         _check_order(place, question, made)
         return {**made, "staged": {"how": "create"}}
-    if _is_of_files(_complete_properties(place, question)):
-        raise Unsupported("REPLACE TABLE by a format table", hint="drop the table, and create it")
+    if _is_of_files(_complete_properties(place, question)) or find_folder(place, full) is not None:
+        return _stage_beside(place, question, "swap")
+    if has_replacement(place.catalog._catalog):
+        return _stage_beside(place, question, "server")
     try:
         branch = _make_table(place, question, name, place.catalog.begin_replacement)
     except Unsupported:
         place.catalog.check_replaceable()
-        beside = f"{name}-staged-{uuid.uuid4().hex[:12]}"
-        _make_table(place, question, beside)
-        return {**load_table(place, {**question, "name": beside}), "staged": {"how": "rename", "name": full}}
+        return _stage_beside(place, question, "rename")
     assert branch is not None
     beside = f"{name}$branch_{branch._metadata.branch}"
     made = load_table(place, {**question, "name": beside})
     _check_order(place, {**question, "name": beside}, made)
     return {**made, "staged": {"how": "replace", "name": full, "branch": branch._metadata.branch}}
+
+
+def _stage_beside(place: Place, question: Question, how: str) -> dict[str, object]:
+    """Create a table under a temporary name, for a query to fill.
+
+    Raises:
+        Unsupported: the old and the new table are of different kinds, and the catalog cannot rename them.
+    """
+    full = build_full_name(question["namespace"], question["name"])
+    if how == "swap" and not has_replacement(place.catalog._catalog):
+        raise Unsupported("REPLACE TABLE of or by a format table", hint="drop the table, and create it")
+    beside = f"{question['name']}-staged-{uuid.uuid4().hex[:12]}"
+    _make_table(place, question, beside)
+    made = load_table(place, {**question, "name": beside})
+    if how == "server":
+        _check_order(place, {**question, "name": beside}, made)
+    return {**made, "staged": {"how": how, "name": full}}
 
 
 def _check_order(place: Place, question: Question, made: dict[str, object]) -> None:
@@ -251,6 +292,21 @@ def _publish(place: Place, question: Question, _rows: DataFrame | None) -> None:
         place.catalog.publish_replacement(staged["name"], staged["branch"])
     elif staged["how"] == "rename":
         place.catalog.replace_table(staged["name"], question["table"])
+    elif staged["how"] == "swap":
+        place.catalog.drop_table(staged["name"])
+        place.catalog.move_table(question["table"], staged["name"])
+    elif staged["how"] == "server":
+        _publish_on_server(place, staged["name"], question["table"])
+
+
+def _publish_on_server(place: Place, name: str, beside: str) -> None:
+    """Have the server replace a table, whose snapshots it keeps, and copy the rows of the filled table into it."""
+    filled = place.catalog.table(beside)
+    place.catalog.replace_schema(name, filled._newest)
+    if filled._metadata.latest_snapshot() is not None:
+        source, target = (".".join(map(quote_name, (place.name, *each.split(".", 1)))) for each in (beside, name))
+        place.spark.table(source).writeTo(target).append()
+    place.catalog.drop_table(beside)
 
 
 def _discard(place: Place, question: Question, _rows: DataFrame | None) -> None:
@@ -315,7 +371,13 @@ FIXED_PROPERTIES = {"location": "SET LOCATION", "collation": "DEFAULT COLLATION"
 
 
 def _alter(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
-    table = place.table(build_full_name(question["namespace"], question["name"]))
+    full = build_full_name(question["namespace"], question["name"])
+    folder = (
+        None if parse_name(full).branch or not has_format_tables(place.catalog._catalog) else find_folder(place, full)
+    )
+    if isinstance(folder, FormatTable):
+        return _alter_folder(place, question, full)
+    table = place.table(full)
     given = [
         {**told, "text": _parse_new_default(place, table, told)} if "default" in told else told
         for told in question["changes"]
@@ -331,6 +393,15 @@ def _alter(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
     changes = [_CHANGES[told["verb"]](told) for told in given if not _is_done(told, table)]
     if changes:
         table.alter(*changes)
+    return load_table(place, question)
+
+
+def _alter_folder(place: Place, question: Question, name: str) -> dict[str, object]:
+    """Change the options of a format table. Raises `Unsupported` for its columns, which its files determine."""
+    others = [told["verb"] for told in question["changes"] if not told["verb"].endswith("set option")]
+    if others:
+        raise Unsupported(f"ALTER TABLE ({others[0]}) of a format table", hint="create it again over its folder")
+    place.catalog.alter_format_table(name, [_CHANGES[told["verb"]](told) for told in question["changes"]])
     return load_table(place, question)
 
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from morrow.engine.format import types as t
-from morrow.engine.options.declared.table import PRIMARY_KEY
+from morrow.engine.options.declared.files import FILE_FORMAT
+from morrow.engine.options.declared.table import PRIMARY_KEY, TYPE
 from morrow.engine.redaction import hide_secrets
 from morrow.scans.table_scan import Scan
 from morrow.spark.catalogs.questions import Place, Question
@@ -160,16 +161,19 @@ BARE = (t.BooleanType, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t
 NOT_SHOWN = ("provider", "location", "is_managed_location", "comment")
 
 
-def format_create_table(name: Sequence[str], table: Table) -> str:
+def format_create_table(name: Sequence[str], table: Table | FormatTable) -> str:
     """Return the CREATE TABLE statement, with options in the order of their keys."""
     columns = ",\n  ".join(_format_column(field) for field in table.scan().fields)
-    parts = [f"CREATE TABLE {'.'.join(map(_quote_name, name))} (\n  {columns})", f"USING {PROVIDER}"]
+    provider = table.format if isinstance(table, FormatTable) else PROVIDER
+    parts = [f"CREATE TABLE {'.'.join(map(_quote_name, name))} (\n  {columns})", f"USING {provider}"]
     if table.partition_keys:
         parts.append(f"PARTITIONED BY ({', '.join(map(_quote_name, table.partition_keys))})")
     if table.comment is not None:
         parts.append(f"COMMENT {quote_text(table.comment)}")
-    own: Mapping[str, str] = hide_secrets(collect_properties(table))
-    options = [f"{quote_text(key)} = {quote_text(own[key])}" for key in sorted(own) if key not in NOT_SHOWN]
+    known = table.options if isinstance(table, FormatTable) else collect_properties(table)
+    own: Mapping[str, str] = hide_secrets(known)
+    left_out = (*NOT_SHOWN, TYPE.key, FILE_FORMAT.key) if isinstance(table, FormatTable) else NOT_SHOWN
+    options = [f"{quote_text(key)} = {quote_text(own[key])}" for key in sorted(own) if key not in left_out]
     if options:
         parts.append("TBLPROPERTIES (\n  " + ",\n  ".join(options) + ")")
     return "\n".join([*parts, ""])
@@ -225,8 +229,10 @@ def quote_text(text: str) -> str:
 
 
 def _show_create(place: Place, question: Question, _rows: DataFrame | None) -> str:
-    name = question["table"]
-    return format_create_table((place.name, *name.split(".", 1)), place.table(name))
+    name, state = question["table"], question["state"]
+    # Format tables and object tables are the only ones whose state is a mapping and which are written.
+    table = place.catalog.format_table(name) if isinstance(state, Mapping) else place.table(name)
+    return format_create_table((place.name, *name.split(".", 1)), table)
 
 
 CREATE_ANSWERS = {"show create": _show_create}

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from morrow.engine.catalog.partition_statistics import CREATED, to_creation_millis
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.partition_path import partition_path, unescape_path_name
+from morrow.engine.options import Options
+from morrow.engine.options.declared.connectors import METASTORE_PARTITIONED_TABLE
 from morrow.engine.plan.filter import NO_FILTER
 from morrow.readers.casts.dtypes import to_arrow_table, to_polars_schema
 from morrow.readers.execution.format_tables import find_partitions
 from morrow.spark import dataframes
 from morrow.spark.catalogs.questions import Place, Question, TableOpener, build_full_name
-from morrow.spark.catalogs.reads import format_table, is_of_folder
+from morrow.spark.catalogs.reads import find_folder, format_table, is_of_folder
 from morrow.spark.catalogs.syntax import resolve_name, split_name
 from morrow.spark.expressions import parse_partition_value, quote_name
+from morrow.tables.format_table import FormatTable
 from morrow.writers.commit.manifests import read_live_entries
-from morrow.writers.operations.format_table import delete_partition_files
+from morrow.writers.operations.format_table import add_partitions, delete_partition_files, drop_partitions
 from morrow.writers.operations.partition_filters import (
     find_greatest_partition,
     is_in_partition,
@@ -38,7 +42,7 @@ def _list_partitions(place: Place, question: Question, _rows: DataFrame | None) 
     """Return the partitions that contain files now, one row each."""
     if is_of_folder(question):
         table = format_table(place, question)._table
-        held = [each.constants for each in find_partitions(table, NO_FILTER)]
+        held = [each.constants for each in find_partitions(table, NO_FILTER, empty=True)]
         keys = [table.schema.by_name[key] for key in table.schema.partition_keys]
         frame = pl.concat([pl.DataFrame(schema=to_polars_schema(keys)), *held])
         return dataframes.to_spark(to_arrow_table(frame, keys).to_batches(), keys, place.spark, where=table.where)
@@ -57,7 +61,27 @@ def _find_max_partition(place: Place, question: Question, _rows: DataFrame | Non
     catalog, name = resolve_name(place.spark, split_name(question["name"]))
     if catalog != place.name:
         raise Unsupported(f"max_pt of a table of the catalog {catalog} in {place.name}")
-    return find_max_partition(place.table(build_full_name(name[:-1], name[-1])))
+    full = build_full_name(name[:-1], name[-1])
+    try:
+        return find_max_partition(place.table(full))
+    except Unsupported:
+        folder = find_folder(place, full)
+        if not isinstance(folder, FormatTable):
+            raise
+        return _find_max_folder(folder)
+
+
+def _find_max_folder(table: FormatTable) -> str:
+    """Return the maximum of the first partition column of a format table, among partitions with files."""
+    if not table.partition_keys:
+        raise InvalidArgument(f"{table.path}: it is not partitioned, so that max_pt has no partition")
+    key = table._table.schema.by_name[table.partition_keys[0]]
+    found: list[Any] = [each.constants.get_column(key.name)[0] for each in find_partitions(table._table, NO_FILTER)]
+    values = [value for value in found if value is not None]
+    if not values:
+        raise InvalidArgument(f"{table.path}: none of its partitions has files and a value")
+    path = partition_path([max(values)], [key.type], [key.name], default_name="", legacy_name=False)
+    return unescape_path_name(path.partition("=")[2])
 
 
 def find_max_partition(table: Table) -> str:
@@ -68,9 +92,38 @@ def find_max_partition(table: Table) -> str:
 def _drop(place: Place, question: Question, _rows: DataFrame | None) -> None:
     if is_of_folder(question):
         folder = format_table(place, question)
-        delete_partition_files(folder._table, _parse_partitions(question, folder.partition_keys))
+        drop_partitions(folder._table, _parse_partitions(question, folder.partition_keys))
         return
     drop_table_partitions(place, question)
+
+
+def _truncate(place: Place, question: Question, _rows: DataFrame | None) -> None:
+    """Remove the rows of partitions. Partitions of a format table stay as folders or in the catalog."""
+    if not is_of_folder(question):
+        drop_table_partitions(place, question)
+        return
+    folder = format_table(place, question)
+    delete_partition_files(folder._table, _parse_partitions(question, folder.partition_keys))
+
+
+def _create(place: Place, question: Question, _rows: DataFrame | None) -> None:
+    """Register partitions. Raises as `add_partitions` and `check_added_partitions`."""
+    if not is_of_folder(question):
+        check_added_partitions(place, question)
+        return
+    folder = format_table(place, question)
+    add_partitions(folder._table, _parse_partitions(question, folder.partition_keys))
+
+
+def check_added_partitions(place: TableOpener, question: Question, _rows: DataFrame | None = None) -> None:
+    """Do nothing for ADD PARTITION of a table with snapshots, whose rows tell its partitions, as in Paimon.
+
+    Raises:
+        Unsupported: a table whose metastore lists partitions.
+    """
+    if Options(place.table(question["table"]).options).get(METASTORE_PARTITIONED_TABLE):
+        hint = "write rows; the commit registers their partitions"
+        raise Unsupported("ADD PARTITION of a table with metastore.partitioned-table", hint=hint)
 
 
 def drop_table_partitions(place: TableOpener, question: Question, _rows: DataFrame | None = None) -> None:
@@ -171,6 +224,8 @@ ANSWERS = {
     "partitions": _list_partitions,
     "max partition": _find_max_partition,
     "drop partitions": _drop,
+    "truncate partitions": _truncate,
+    "create partitions": _create,
     "partition statistics": _find_statistics,
     "describe partition": _describe_partition,
 }

@@ -11,9 +11,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from morrow.engine.catalog.names import SYSTEM_DATABASE
+from morrow.engine.catalog.names import BRANCH_PREFIX, MARK, SYSTEM_DATABASE
+from morrow.engine.catalog.protocol import has_format_tables
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.options.declared.connectors import READ_ALLOW_FULL_SCAN
+from morrow.engine.options.declared.table import BRANCH
 from morrow.engine.plan.file_statistics import estimate_read
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.incremental import ROWKIND_FIELD
@@ -73,7 +76,7 @@ def load_table(place: Place, question: Question, _rows: DataFrame | None = None)
             raise
         return view
     except Unsupported:
-        folder = None if at else _find_folder(place, name)
+        folder = None if at else find_folder(place, name)
         if folder is None:
             raise
         if isinstance(folder, FormatTable):
@@ -102,7 +105,10 @@ def _choose_state(place: Place, question: Question, _rows: DataFrame | None) -> 
     """
     from pyspark.sql.types import StructType
 
-    name, options = question["table"], question["options"]
+    name, options = question["table"], dict(question["options"])
+    branch = next((options.pop(key) for key in list(options) if key.lower() == BRANCH.key), None)
+    if branch is not None:
+        name = name_branch(name, branch)
     wanted = has_change_options(options)
     state: dict[str, object] | str
     if is_system(name):
@@ -120,7 +126,16 @@ def _choose_state(place: Place, question: Question, _rows: DataFrame | None) -> 
             f"the option {next(iter(options))!r}, which chooses a state of {name} with other columns,",
             hint="write VERSION AS OF or TIMESTAMP AS OF",
         )
-    return {"state": state, "version": str((question["state"], options))}
+    return {"table": name, "state": state, "version": str((question["state"], options, branch))}
+
+
+def name_branch(name: str, branch: str) -> str:
+    """Return the full name of a branch of a table or of its system table. Raises `InvalidArgument` for a branch."""
+    parts = parse_name(name)
+    if parts.branch is not None and parts.branch != branch:
+        raise InvalidArgument(f"{name} is a branch already; leave the option branch={branch!r} out")
+    found = parts.table if branch == MAIN_BRANCH else f"{parts.table}{MARK}{BRANCH_PREFIX}{branch}"
+    return found if parts.system is None else f"{found}{MARK}{parts.system}"
 
 
 def _find_travel(question: Question) -> TravelArguments:
@@ -174,8 +189,10 @@ def _check_full_scan(spark: SparkSession, scan: Scan) -> None:
         )
 
 
-def _find_folder(place: Place, name: str) -> FormatTable | ObjectTable | None:
+def find_folder(place: Place, name: str) -> FormatTable | ObjectTable | None:
     """Return a format table or object table of the catalog; None for other tables."""
+    if not has_format_tables(place.catalog._catalog) or "$" in name:
+        return None
     for opened in (place.catalog.format_table, place.catalog.object_table):
         with suppress(InvalidArgument, Unsupported):
             return opened(name)
@@ -190,7 +207,7 @@ def is_of_folder(question: Question) -> bool:
 
 def format_table(place: Place, question: Question) -> FormatTable:
     """Return the format table of a question. Raises `TableNotFound` if it has been dropped."""
-    found = _find_folder(place, question["table"])
+    found = find_folder(place, question["table"])
     if not isinstance(found, FormatTable):
         raise TableNotFound(f"{question['table']} is no longer a format table; make the DataFrame again")
     return found
@@ -198,7 +215,7 @@ def format_table(place: Place, question: Question) -> FormatTable:
 
 def _read_folder(place: Place, question: Question) -> DataFrame:
     """Return the rows of a format table with partitions pruned, or of an object table, made by the driver."""
-    columns, folder = tuple(question["columns"]), _find_folder(place, question["table"])
+    columns, folder = tuple(question["columns"]), find_folder(place, question["table"])
     if folder is None:
         raise TableNotFound(f"{question['table']} is no longer a table of files; make the DataFrame again")
     kept = parse_predicates(question["filters"], {field.name: field for field in folder.fields})

@@ -37,6 +37,7 @@ from morrow.spark.catalogs import (
     by_path,
     ddl,
     descriptions,
+    functions,
     partitions,
     reads,
     statements,
@@ -49,6 +50,7 @@ from morrow.spark.catalogs.questions import Place, Question
 from morrow.spark.catalogs.syntax import (
     CATALOG_SETTING,
     CLASS,
+    GENERIC,
     SPARKS_OWN,
     check_options_of_view,
     resolve_changes_function,
@@ -67,7 +69,9 @@ if TYPE_CHECKING:
 
 ID = "id"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-RESERVED_NAMES = (SPARKS_OWN, "system", "session")
+RESERVED_NAMES = ("system", "session")
+BUILTIN = "builtin"
+"""The value of the setting of `SPARKS_OWN` in a session that has only Spark's own tables."""
 
 
 def catalog(
@@ -89,9 +93,11 @@ def catalog(
 
     Args:
         spark: the session that gets the catalog. Other sessions need their own call.
-        name: the catalog's name in SQL: letters, digits and ``_``.
+        name: the catalog's name in SQL: letters, digits and ``_``. ``spark_catalog`` adds the tables to Spark's own
+            databases: tables ``USING paimon`` are Morrow's, all others stay Spark's.
         warehouse: its folder or URL, valid on every executor; it need not exist yet. Or a `morrow.Catalog` of any
-            kind (`morrow.open_catalog`), which already has its options.
+            kind (`morrow.open_catalog`), which already has its options. For ``spark_catalog``, by default
+            ``spark.sql.warehouse.dir``.
         options, more: options of a catalog that is not just a folder, as for `morrow.open_catalog`:
             ``metastore="jdbc", uri="jdbc:..."``, ``options={"token.provider": "bear"}``.
         storage_options, allowed_roots, verify: as for `morrow.open`, for all tables. They stay in this process: no
@@ -104,6 +110,8 @@ def catalog(
     if not isinstance(name, str) or not NAME.fullmatch(name) or name.lower() in RESERVED_NAMES:
         raise InvalidArgument(f"name is the catalog's name in SQL, such as 'pm', not {name!r}")
     access = Access(storage_options, resolve_roots(allowed_roots), verify)
+    if name == SPARKS_OWN and warehouse is None and not options and not more:
+        warehouse = str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:")
     answers = _open_answers(spark, name, warehouse, access, {**check_mapping(options, "options"), **more})
     answers.catalog()  # reports a wrong warehouse now
     register_in_jvm(spark)
@@ -141,9 +149,9 @@ def _open_answers(
 
 def _ensure_id(spark: SparkSession, name: str) -> str:
     """Return the id that a catalog sends with its questions, stored in its settings; create the settings if missing."""
-    setting, ours = f"{CATALOG_SETTING}{name}", get_class_name(CLASS)
+    setting, ours = f"{CATALOG_SETTING}{name}", get_class_name(GENERIC if name == SPARKS_OWN else CLASS)
     there = spark.conf.get(setting, None)
-    if there is not None and there != ours:
+    if there is not None and there not in (ours, BUILTIN):
         raise AlreadyExists(f"the session has a catalog {name} already, which is {there}; choose another name")
     known = spark.conf.get(f"{setting}.{ID}", None)
     if known is not None:
@@ -241,6 +249,7 @@ ANSWERS: Mapping[str, Answer] = {
     **partitions.ANSWERS,
     **statements.ANSWERS,
     **view_statements.ANSWERS,
+    **functions.ANSWERS,
 }
 """Answers by the verb of the question."""
 

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from morrow.engine.errors import AlreadyExists, InvalidArgument, Unsupported
 from morrow.engine.options.declarations import parse_names
-from morrow.engine.options.declared.table import PATH
+from morrow.engine.options.declared.files import FILE_FORMAT
+from morrow.engine.options.declared.table import PATH, TYPE
 from morrow.procedures.procedure import Kind
 from morrow.procedures.registry import PROCEDURES, find_procedure
 from morrow.scans.arguments import check_columns
 from morrow.spark.catalogs import syntax
 from morrow.spark.catalogs.copy_into import copy_into, copy_into_location
 from morrow.spark.catalogs.ddl import IGNORED, PROVIDERS, check_database
+from morrow.spark.catalogs.functions import create_function, describe_function, drop_function
 from morrow.spark.catalogs.questions import Place, Question, build_full_name
+from morrow.spark.catalogs.reads import find_folder
 from morrow.spark.catalogs.syntax import resolve_name, unpack_statement
 from morrow.spark.catalogs.view_statements import alter_view, create_view, drop_view, show_views
 from morrow.spark.expressions import parse_value, quote_name
@@ -27,15 +30,21 @@ from morrow.statements.statement import (
     AnalyzeTables,
     CopyInto,
     CopyIntoLocation,
+    CreateFunction,
     CreateTableLike,
     CreateTag,
     CreateView,
     DeleteTags,
+    DescribeFunction,
+    DropFunction,
     DropView,
     RenameTag,
+    RepairTable,
     Show,
     Statement,
 )
+from morrow.tables.format_table import FormatTable
+from morrow.writers.operations.format_table import analyze_partitions, repair_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,8 +67,8 @@ def run_statement(place: Place, statement: Statement, name: str) -> DataFrame:
     if isinstance(statement, Show):
         tags = sorted(place.table(name).tags.names)
         return place.spark.createDataFrame([(tag,) for tag in tags], "tag STRING NOT NULL")
-    if isinstance(statement, (CopyInto, CopyIntoLocation)):
-        return COPIES[type(statement)](place, name, statement)
+    if type(statement) in ASKING:
+        return ASKING[type(statement)](place, name, statement)
     EXECUTORS[type(statement)](place, name, statement)
     return place.spark.range(1).limit(0).select()
 
@@ -91,12 +100,16 @@ def _rename_tag(place: Place, name: str, statement: RenameTag) -> None:
 def _create_like(place: Place, name: str, statement: CreateTableLike) -> None:
     """Create a table with the columns, keys, partitions, options and comment of another table."""
     provider = (statement.provider or PROVIDERS[0]).lower()
+    check_database(place, name.partition(".")[0])
+    folder = find_folder(place, build_full_name(statement.source[:-1], statement.source[-1]))
+    if isinstance(folder, FormatTable) and (statement.provider is None or provider == folder.format):
+        _create_like_folder(place, name, statement, folder)
+        return
     if provider not in PROVIDERS:
         raise Unsupported(f"a table USING {provider}", hint="write USING paimon, or leave it out")
     other = next((key for key in statement.options if key in IGNORED or key == "location"), None)
     if other is not None:
         raise Unsupported(f"the property {other!r} in CREATE TABLE LIKE")
-    check_database(place, name.partition(".")[0])
     *namespace, source_name = statement.source
     source = place.table(build_full_name(namespace, source_name))
     options = {key: value for key, value in source.options.items() if key != PATH.key}
@@ -113,7 +126,48 @@ def _create_like(place: Place, name: str, statement: CreateTableLike) -> None:
             raise
 
 
+def _create_like_folder(place: Place, name: str, statement: CreateTableLike, source: FormatTable) -> None:
+    """Create a format table like another one, in a folder of its own."""
+    left_out = (PATH.key, TYPE.key, FILE_FORMAT.key)
+    options = {key: value for key, value in source.options.items() if key not in left_out}
+    try:
+        place.catalog.create_format_table(
+            name,
+            source.fields,
+            format=source.format,
+            partition_keys=source.partition_keys,
+            options={**options, **statement.options},
+            comment=source.comment,
+        )
+    except AlreadyExists:
+        if not statement.if_not_exists:
+            raise
+
+
+def _repair(place: Place, name: str, statement: RepairTable) -> None:
+    folder = find_folder(place, name)
+    if not isinstance(folder, FormatTable):
+        hint = "a table with snapshots has its partitions by its rows"
+        raise Unsupported("MSCK REPAIR TABLE of a table with snapshots", where=name, hint=hint)
+    repair_partitions(folder._table, adds=statement.adds, drops=statement.drops)
+
+
+def _analyze_folder(place: Place, table: FormatTable, statement: Analyze) -> None:
+    if statement.columns != ():
+        raise Unsupported("ANALYZE TABLE FOR COLUMNS of a format table", hint="leave FOR COLUMNS out")
+    found = {key.lower(): value for key, value in (statement.partition or {}).items() if value is not None}
+    given = {key: found[key.lower()] for key in table.partition_keys if key.lower() in found}
+    if len(given) != len(found) or tuple(given) != table.partition_keys[: len(given)]:
+        raise InvalidArgument(f"{table.path}: PARTITION names values of the first keys of {table.partition_keys}")
+    values = {key: place.spark.sql(f"SELECT {value}").collect()[0][0] for key, value in given.items()}
+    analyze_partitions(table._table, values or None, scans=not statement.has_noscan)
+
+
 def _analyze(place: Place, name: str, statement: Analyze) -> None:
+    folder = find_folder(place, name)
+    if isinstance(folder, FormatTable):
+        _analyze_folder(place, folder, statement)
+        return
     check_statement(statement)
     table = place.table(name)
     schema = table._newest
@@ -145,12 +199,16 @@ EXECUTORS: Mapping[type[Statement], Callable[[Place, str, Any], None]] = {
     CreateView: create_view,
     AlterView: alter_view,
     DropView: drop_view,
+    RepairTable: _repair,
+    CreateFunction: create_function,
+    DropFunction: drop_function,
 }
 """Class of a statement that Spark's parser does not know -> the function that executes it."""
 
-COPIES: Mapping[type[Statement], Callable[[Place, str, Any], DataFrame]] = {
+ASKING: Mapping[type[Statement], Callable[[Place, str, Any], DataFrame]] = {
     CopyInto: copy_into,
     CopyIntoLocation: copy_into_location,
+    DescribeFunction: describe_function,
 }
 """Class of a statement that returns rows -> the function that executes it."""
 

@@ -21,15 +21,26 @@ from morrow.spark.expressions import quote_name
 from morrow.spark.jvm.classes import get_class_name
 from morrow.spark.source.refusals import check_ignored, is_view_of_table, make_ignored_error, strip_literals
 from morrow.statements.ddl_parser import TAG_WORDS
-from morrow.statements.parser import parse_statement, parse_statements
-from morrow.statements.statement import AnalyzeTables, CopyIntoLocation, CreateTableLike, Name, Show, Statement
+from morrow.statements.parser import parse_statement
+from morrow.statements.statement import (
+    AnalyzeTables,
+    CopyIntoLocation,
+    CreateFunction,
+    CreateTableLike,
+    DescribeFunction,
+    DropFunction,
+    Name,
+    RepairTable,
+    Show,
+    Statement,
+)
 from morrow.statements.tokens import Syntax, Words, read_words, split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CATALOG_SETTING = "spark.sql.catalog."
-CLASS = "MorrowCatalog"
+CLASS, GENERIC = "MorrowCatalog", "GenericCatalog"
 PROCEDURE = "morrow.statement"
 SPARKS_OWN = "spark_catalog"
 
@@ -51,12 +62,14 @@ def rewrite_statement(spark: SparkSession, text: str) -> str | None:
     else:
         is_of_database = words.comes("ANALYZE", "TABLES") or words.comes("SHOW", "VIEWS")
         catalog, name = (resolve_database if is_of_database else resolve_name)(spark, path)
-    if not _is_ours(spark, catalog):
+    if not _is_ours(spark, catalog) or (catalog == SPARKS_OWN and not _is_in_sparks_own(spark, words, name)):
         return None
     changes_view = words.comes("DROP", "VIEW") or words.comes("ALTER", "VIEW")
     if changes_view and _is_temporary(spark, ".".join(map(quote_name, path))):
         return None
-    statement, source = parse_statement(words), tuple[str, ...]()
+    if any(words.comes(*begin) for begin in FUNCTION_WORDS) and _is_sparks_function(spark, words, path):
+        return None
+    statement, source = parse_spark_statement(words), tuple[str, ...]()
     if isinstance(statement, CreateTableLike):
         other, source = resolve_name(spark, statement.source)
         if other != catalog:
@@ -75,6 +88,70 @@ def _is_temporary(spark: SparkSession, name: str) -> bool:
     """Return whether this is the name of a temporary view, local or global."""
     session = cast("Any", spark)._jsparkSession.sessionState()
     return bool(session.catalog().isTempView(session.sqlParser().parseMultipartIdentifier(name)))
+
+
+def _is_sparks_function(spark: SparkSession, words: Words, path: Name) -> bool:
+    """Return whether Spark answers a statement on a function itself: on its own ones, and DESCRIBE of ``sys``.
+
+    Raises:
+        Unsupported: CREATE FUNCTION with the name of a temporary function.
+    """
+    if len(path) > 1:
+        return words.word().startswith("DESC") and path[-2] == "sys"
+    catalog = cast("Any", spark)._jsparkSession.sessionState().catalog()
+    is_known = bool(catalog.lookupBuiltinOrTempFunction(path[0]).isDefined())
+    if not words.comes("CREATE"):
+        return is_known
+    identifier = cast("Any", spark)._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(path[0])
+    if is_known and catalog.isTemporaryFunction(identifier):
+        if words.comes("CREATE", "OR"):
+            what = f"{path[0]} is a temporary function, you should use `CREATE OR REPLACE TEMPORARY FUNCTION {path[0]}`"
+        else:
+            what = f"{path[0]} is a temporary function and already exists; CREATE FUNCTION of this name"
+        raise Unsupported(what, hint=f"DROP TEMPORARY FUNCTION {path[0]}, or name the database")
+    return False
+
+
+def parse_spark_statement(words: Words) -> Statement:
+    """Parse a statement, also one on a function. Raises as `parse_statement`."""
+    if any(words.has(*begin) for begin in REPAIR_WORDS):
+        table, mode = words.path(), words.one_of("ADD", "DROP", "SYNC")
+        if mode is not None:
+            words.need("PARTITIONS")
+        words.end()
+        return RepairTable(table, mode != "DROP", mode in ("DROP", "SYNC"))
+    begin = next((begin for begin in FUNCTION_WORDS if words.has(*begin)), None)
+    if begin is None:
+        return parse_statement(words)
+    if begin[0] == "DROP":
+        statement: Statement = DropFunction(*_flag_and_path(words, "IF", "EXISTS"))
+    elif begin[0] != "CREATE":
+        statement = DescribeFunction(*_flag_and_path(words, "EXTENDED"))
+    else:
+        name, ignores = _flag_and_path(words, "IF", "NOT", "EXISTS")
+        return _parse_create_function(words, name, ignores, replace="REPLACE" in begin)
+    words.end()
+    return statement
+
+
+def _flag_and_path(words: Words, *flag: str) -> tuple[Name, bool]:
+    found = words.has(*flag)
+    return words.path(), found
+
+
+def _parse_create_function(words: Words, name: Name, ignores: bool, *, replace: bool) -> CreateFunction:
+    if not words.has("AS"):
+        start = words.at
+        while not words.is_at_end():
+            if words.comes("RETURNS", "TABLE"):
+                raise Unsupported("creating SQL table functions", hint="a view of the query, or a scalar function")
+            words.at += 1
+        return CreateFunction(name, words.raw(start, words.at), ignores, replace)
+    class_name, files = words.string(), list[tuple[str, str]]()
+    if words.has("USING"):
+        files = words.listed(lambda: (words.name().upper(), words.string()))
+    words.end()
+    return CreateFunction(name, "", ignores, replace, class_name, tuple(files))
 
 
 def resolve_name(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, Name]:
@@ -105,7 +182,21 @@ def resolve_copy(spark: SparkSession, path: tuple[str, ...]) -> tuple[str, Name]
 
 
 def _is_ours(spark: SparkSession, catalog: str) -> bool:
-    return spark.conf.get(f"{CATALOG_SETTING}{catalog}", None) == get_class_name(CLASS)
+    known = (get_class_name(CLASS), get_class_name(GENERIC))
+    return spark.conf.get(f"{CATALOG_SETTING}{catalog}", None) in known
+
+
+def _is_in_sparks_own(spark: SparkSession, words: Words, name: Name) -> bool:
+    """Return whether a statement in Spark's own catalog is about a table of Morrow's, or COPY INTO a location."""
+    if words.comes("COPY") and not name:
+        return True
+    if len(name) != 2 or any(words.comes(*begin) for begin in (*VIEW_WORDS, *FUNCTION_WORDS, ("SHOW", "VIEWS"))):
+        return False
+    catalog = cast("Any", spark)._jsparkSession.sessionState().catalogManager().v2SessionCatalog()
+    if words.comes("CREATE"):
+        made = parse_statement(replace(words, at=0))
+        _, name = resolve_name(spark, made.source) if isinstance(made, CreateTableLike) else (None, name)
+    return len(name) == 2 and bool(catalog.owns(*name))
 
 
 def resolve_changes_function(spark: SparkSession, function: str, arguments: Sequence[str | None]) -> dict[str, object]:
@@ -157,10 +248,12 @@ def _find_name(words: Words) -> Name | None:
     """Return the name that follows the first words of a statement of Paimon; None for other statements."""
     if words.has("SHOW", "VIEWS"):
         return words.path() if words.one_of("IN", "FROM") else ()
-    for begin in VIEW_WORDS:
+    for begin in (*VIEW_WORDS, *FUNCTION_WORDS):
         if words.has(*begin):
-            _ = words.has("IF", "NOT", "EXISTS") or words.has("IF", "EXISTS")
+            _ = words.has("IF", "NOT", "EXISTS") or words.has("IF", "EXISTS") or words.has("EXTENDED")
             return words.path()
+    if any(words.has(*begin) for begin in REPAIR_WORDS):
+        return words.path()
     if words.has("COPY", "INTO"):
         return () if words.takes(TokenType.STRING) else words.path()
     if words.has("ANALYZE", "TABLES"):
@@ -178,6 +271,11 @@ def _find_name(words: Words) -> Name | None:
 
 
 VIEW_WORDS = (("CREATE", "VIEW"), ("CREATE", "OR", "REPLACE", "VIEW"), ("ALTER", "VIEW"), ("DROP", "VIEW"))
+REPAIR_WORDS = (("MSCK", "REPAIR", "TABLE"), ("REPAIR", "TABLE"))
+FUNCTION_WORDS = (
+    *(("CREATE", "FUNCTION"), ("CREATE", "OR", "REPLACE", "FUNCTION"), ("DROP", "FUNCTION")),
+    *(("DESCRIBE", "FUNCTION"), ("DESC", "FUNCTION")),
+)
 CONSTRAINT_WORDS = (("ADD", "CONSTRAINT"), ("DROP", "CONSTRAINT"))
 """Changes of a table that Spark parses and Paimon does not support."""
 
@@ -194,7 +292,7 @@ def unpack_statement(packed: str) -> tuple[Statement, str]:
     Raises `TableNotFound`, `DatabaseNotFound`.
     """
     told = json.loads(base64.b64decode(packed))
-    (statement,) = parse_statements(told["text"], SPARK_SYNTAX)
+    statement = parse_spark_statement(read_words(told["text"], SPARK_SYNTAX))
     if isinstance(statement, CopyIntoLocation):
         return statement, ""
     *namespace, name = told["table"]

@@ -113,12 +113,12 @@ def _make_view(place: Place, database: str, statement: CreateView) -> View:
 def _find_fields(place: Place, database: str, query: str) -> list[DataField]:
     """Return the columns of a query whose names are those of a database. Raises `InvalidArgument` for no query."""
     check_reading(query, SPARK_SYNTAX)
-    with _using(place, database):
+    with using_database(place, database):
         return [*to_paimon_fields(place.spark.sql(query).schema)]
 
 
 @contextmanager
-def _using(place: Place, database: str) -> Iterator[None]:
+def using_database(place: Place, database: str) -> Iterator[None]:
     """Make a database of the catalog the current one."""
     names = place.spark.catalog
     catalog, current = names.currentCatalog(), names.currentDatabase()

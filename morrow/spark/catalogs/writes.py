@@ -31,7 +31,7 @@ from morrow.tables.format_table import WITHOUT_SNAPSHOTS
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.premise import ADVICE, Premise
 from morrow.writers.operations.erasure import delete_by_rewriting
-from morrow.writers.operations.format_table import Replacement, delete_partition_files, plan_replace
+from morrow.writers.operations.format_table import Replacement, delete_partition_files, ensure_partition, plan_replace
 from morrow.writers.operations.update import delete_matching, is_of_partitions, needs_rewriting
 from morrow.writers.operations.write_session import find_readable_snapshot
 from morrow.writers.target import WriteTarget, override_options
@@ -93,6 +93,9 @@ def _write_files(place: Place, question: Question, rows: DataFrame | Derivation)
         dynamic = question["mode"] == "dynamic"
         replaced = plan_replace(table._table, _partition(question["partition"]), None, dynamic=dynamic)
     write_folder(table._table, rows, replaced)
+    fixed = _partition(question["partition"]) if replaced is not None and "condition" not in question else {}
+    if fixed and {*fixed} == {*table.partition_keys}:  # there is a partition even without rows
+        ensure_partition(table._table, fixed)
 
 
 def _parse_condition(told: Sequence[Sequence[Any] | None], fields: Sequence[DataField], where: str) -> Predicate:

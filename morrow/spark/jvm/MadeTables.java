@@ -69,7 +69,7 @@ final class MadeTables {
             return names.place(((UnresolvedIdentifier) name).nameParts());
         }
         boolean isOurs = name instanceof ResolvedIdentifier && ((ResolvedIdentifier) name).catalog() instanceof MorrowCatalog;
-        return isOurs ? new Names.Place((MorrowCatalog) ((ResolvedIdentifier) name).catalog(), ((ResolvedIdentifier) name).identifier()) : null;
+        return isOurs ? new Names.Place((MorrowCatalog) ((ResolvedIdentifier) name).catalog(), ((ResolvedIdentifier) name).catalog(), ((ResolvedIdentifier) name).identifier()) : null;
     }
 
     /** saveAsTable in the mode overwrite with a condition: it replaces rows of the table, not the table. */
@@ -112,7 +112,7 @@ final class MadeTables {
     }
 
     private static Object relation(Table table, Names.Place place) {
-        return DataSourceV2Relation.create(table, scala.Option.apply((CatalogPlugin) place.catalog), scala.Option.apply(place.name));
+        return DataSourceV2Relation.create(table, scala.Option.apply(place.plugin), scala.Option.apply(place.name));
     }
 
     /** A write by name. Since Spark 4.2 its constructors have an additional parameter: whether to add columns. */

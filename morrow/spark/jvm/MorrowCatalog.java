@@ -263,17 +263,37 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
 
     // Functions
 
+    /** A function as Python describes it: a lambda, or a temporary function of the session; null if there is none. */
+    Map function(String database, String name) {
+        return database.equals(PROCEDURES) ? null : (Map) ask(Questions.of("function", "database", database, "name", name));
+    }
+
     public UnboundFunction loadFunction(Identifier function) throws NoSuchFunctionException {
         String[] namespace = function.namespace();
-        if (namespace.length != 1 || !namespace[0].equals(PROCEDURES) || !function.name().equalsIgnoreCase(MaxPartition.NAME)) {
+        if (namespace.length == 1 && namespace[0].equals(PROCEDURES) && function.name().equalsIgnoreCase(MaxPartition.NAME)) {
+            return new MaxPartition(id);
+        }
+        Map found = namespace.length == 1 ? function(namespace[0], function.name()) : null;
+        if (!JavaLambda.is(found)) {
             throw new NoSuchFunctionException(function);
         }
-        return new MaxPartition(id);
+        return new JavaLambda(found);
+    }
+
+    public boolean functionExists(Identifier function) {
+        String[] namespace = function.namespace();
+        boolean isOwn = namespace.length == 1 && namespace[0].equals(PROCEDURES);
+        return isOwn ? function.name().equalsIgnoreCase(MaxPartition.NAME) : namespace.length == 1 && function(namespace[0], function.name()) != null;
     }
 
     public Identifier[] listFunctions(String[] namespace) {
-        boolean there = namespace.length == 1 && namespace[0].equals(PROCEDURES);
-        return there ? new Identifier[] {Identifier.of(namespace, MaxPartition.NAME)} : new Identifier[0];
+        boolean isOwn = namespace.length == 0 || namespace[0].equals(PROCEDURES);
+        String[] found = isOwn ? new String[] {MaxPartition.NAME} : JavaLambda.names(ask(Questions.of("functions", "database", namespace[0])));
+        Identifier[] names = new Identifier[found.length];
+        for (int i = 0; i < names.length; i++) {
+            names[i] = Identifier.of(namespace, found[i]);
+        }
+        return names;
     }
 
     // Tables created together with their rows

@@ -30,7 +30,7 @@ final class Names {
         }
         Place place = table instanceof UnresolvedRelation ? place(((UnresolvedRelation) table).multipartIdentifier()) : null;
         Table found = place == null ? null : place.table();
-        return found instanceof Target ? DataSourceV2Relation.create(found, scala.Option.apply((CatalogPlugin) place.catalog), scala.Option.apply(place.name)) : null;
+        return found instanceof Target ? DataSourceV2Relation.create(found, scala.Option.apply(place.plugin), scala.Option.apply(place.name)) : null;
     }
 
     /** Whether a statement changes a table of a Morrow catalog. */
@@ -52,20 +52,29 @@ final class Names {
         CatalogManager manager = state.catalogManager();
         boolean isWhole = names.size() > 1 && manager.isCatalogRegistered((String) names.get(0));
         CatalogPlugin catalog = isWhole ? manager.catalog((String) names.get(0)) : manager.currentCatalog();
-        if (!(catalog instanceof MorrowCatalog) || (names.size() == 1 && state.catalog().getTempView((String) names.get(0)).isDefined())) {
+        boolean isGeneric = catalog instanceof GenericCatalog;
+        if (!(isGeneric || catalog instanceof MorrowCatalog) || (names.size() == 1 && state.catalog().getTempView((String) names.get(0)).isDefined())) {
             return null;
         }
         List namespace = new ArrayList(names.subList(isWhole ? 1 : 0, names.size() - 1));
         String[] database = names.size() == 1 ? manager.currentNamespace() : (String[]) namespace.toArray(new String[0]);
-        return new Place((MorrowCatalog) catalog, Identifier.of(database, (String) names.get(names.size() - 1)));
+        Identifier name = Identifier.of(database, (String) names.get(names.size() - 1));
+        if (!isGeneric) {
+            return new Place((MorrowCatalog) catalog, catalog, name);
+        }
+        boolean isOwned = database.length == 1 && ((GenericCatalog) catalog).owns(database[0], name.name());
+        return isOwned ? new Place(((GenericCatalog) catalog).own(), catalog, name) : null;
     }
 
     static final class Place {
         final MorrowCatalog catalog;
+        final CatalogPlugin plugin;
         final Identifier name;
 
-        Place(MorrowCatalog catalog, Identifier name) {
+        /** catalog: whose table it is; plugin: the catalog by which Spark knows it. */
+        Place(MorrowCatalog catalog, CatalogPlugin plugin, Identifier name) {
             this.catalog = catalog;
+            this.plugin = plugin;
             this.name = name;
         }
 

@@ -55,16 +55,18 @@ final class PartitionPrefix {
         return found instanceof Target ? (Target) found : null;
     }
 
-    /** The named keys, if they are the first keys and not all. */
+    /** The named keys, if they are not all, and the first keys unless it is a format table. */
     private StructType prefix(Target table, UnresolvedPartitionSpec given) {
         StructType keys = table.partitionSchema(), prefix = new StructType();
-        for (int i = 0; i < given.spec().size(); i++) {
-            if (i >= keys.length() - 1 || valueOf(given, keys.apply(i).name()) == null) {
-                return null;
+        boolean isFirst = true;
+        for (int i = 0; i < keys.length(); i++) {
+            if (valueOf(given, keys.apply(i).name()) != null) {
+                prefix = prefix.add(keys.apply(i));
+                isFirst &= prefix.length() == i + 1;
             }
-            prefix = prefix.add(keys.apply(i));
         }
-        return prefix.isEmpty() ? null : prefix;
+        boolean isKnown = prefix.length() == given.spec().size() && !prefix.isEmpty() && prefix.length() < keys.length();
+        return isKnown && (isFirst || table.isOfFiles()) ? prefix : null;
     }
 
     private scala.Option valueOf(UnresolvedPartitionSpec given, String key) {

@@ -13,7 +13,7 @@ import org.apache.spark.sql.internal.VariableSubstitution;
 
 /** The session's own parser, except that Python may replace a statement of Paimon by a statement of Spark. */
 public final class Statements implements InvocationHandler {
-    private static final Pattern MAYBE_PAIMONS = Pattern.compile("/\\*\\+|\\bWITH\\s*\\(|\\bTAGS?\\b|\\bANALYZE\\b|\\bCOPY\\b|\\bVIEWS?\\b|\\bCONSTRAINT\\b|\\bTABLE\\b.*\\bLIKE\\b", Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
+    private static final Pattern MAYBE_PAIMONS = Pattern.compile("/\\*\\+|\\bWITH\\s*\\(|\\bTAGS?\\b|\\bANALYZE\\b|\\bCOPY\\b|\\bVIEWS?\\b|\\bFUNCTION\\b|\\bREPAIR\\b|\\bCONSTRAINT\\b|\\bTABLE\\b.*\\bLIKE\\b", Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
     private static final String PARSED = "parsePlan";
     private final Object own;
     private final String id;

@@ -9,6 +9,7 @@ import java.util.Set;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.CatalystTypeConverters;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.analysis.NoSuchPartitionException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
 import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
@@ -266,16 +267,25 @@ public class Target extends MorrowTable
         return question;
     }
 
-    public boolean truncatePartition(InternalRow partition) {
-        return dropPartitions(new InternalRow[] {partition});
+    public boolean truncatePartition(InternalRow partition) throws NoSuchPartitionException {
+        if (isOfFiles() && !partitionExists(partition)) {
+            throw new NoSuchPartitionException(name(), partition, partitionSchema());
+        }
+        return truncatePartitions(new InternalRow[] {partition});
     }
 
     public boolean truncatePartitions(InternalRow[] partitions) {
-        return dropPartitions(partitions);
+        Python.ask(catalog, question("truncate partitions", partitions));
+        return true;
     }
 
     public void createPartitions(InternalRow[] partitions, Map[] properties) {
-        throw Refused.of("Unsupported", "ADD PARTITION is not supported; a partition is there when it has rows");
+        for (int i = 0; i < properties.length; i++) {
+            if (!properties[i].isEmpty()) {
+                throw Refused.of("Unsupported", "ADD PARTITION with LOCATION is not supported; leave LOCATION out, the table's folder has the partitions");
+            }
+        }
+        Python.ask(catalog, question("create partitions", partitions));
     }
 
     public void replacePartitionMetadata(InternalRow partition, Map properties) {

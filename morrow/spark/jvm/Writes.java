@@ -4,18 +4,22 @@ import java.lang.reflect.Field;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.analysis.Analyzer;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.DropPartitions;
 import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.RowLevelWrite;
 import org.apache.spark.sql.catalyst.plans.logical.SetTableProperties;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
+import org.apache.spark.sql.catalyst.plans.logical.UnresolvedTableSpec;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -34,6 +38,7 @@ public class Writes extends Rule {
     private final Checks checks;
     private final MadeTables tables;
     private final PartitionPrefix partitions;
+    private final Functions functions;
 
     private Writes(SessionState state, String id) {
         this.state = state;
@@ -41,6 +46,7 @@ public class Writes extends Rule {
         this.checks = new Checks(state, names, id);
         this.tables = new MadeTables(state, names);
         this.partitions = new PartitionPrefix(state, names);
+        this.functions = new Functions(state);
     }
 
     /** Puts the rule before the other analysis rules of a session, and Casts among its rules of resolution, unless they are already there. */
@@ -69,7 +75,8 @@ public class Writes extends Rule {
         }
     }
 
-    public TreeNode apply(TreeNode plan) {
+    public TreeNode apply(TreeNode given) {
+        TreeNode plan = functions.called((LogicalPlan) given);
         if (plan instanceof UnresolvedRelation && !((UnresolvedRelation) plan).options().isEmpty()) {
             checks.refuseView((UnresolvedRelation) plan);
         }
@@ -83,6 +90,9 @@ public class Writes extends Rule {
         if (plan instanceof UpdateTable) {
             return names.isOurs(((UpdateTable) plan).table()) ? Casts.marked(plan, Alignment.NAME, "") : plan;
         }
+        if (plan instanceof CreateTable || plan instanceof CreateTableAsSelect) {
+            refuseTaken(plan);
+        }
         if (plan instanceof SetTableProperties && ((SetTableProperties) plan).table() instanceof UnresolvedTable) {
             checks.checkProperties((SetTableProperties) plan);
         }
@@ -93,6 +103,18 @@ public class Writes extends Rule {
             return written(plan);
         }
         return plan instanceof CreateTableAsSelect || plan instanceof ReplaceTableAsSelect ? tables.made(plan) : plan;
+    }
+
+    /** Refuses a table of Spark's with the name of a table of Morrow's in Spark's own catalog, which would make both. */
+    private void refuseTaken(TreeNode plan) {
+        Object[] parts = Plans.parts(plan);
+        Names.Place place = parts[0] instanceof UnresolvedIdentifier ? names.place(((UnresolvedIdentifier) parts[0]).nameParts()) : null;
+        for (int i = 0; i < parts.length && place != null && place.plugin instanceof GenericCatalog; i++) {
+            scala.Option provider = parts[i] instanceof UnresolvedTableSpec ? ((UnresolvedTableSpec) parts[i]).provider() : null;
+            if (provider != null && !(provider.isDefined() && GenericCatalog.isOurs(provider.get()))) {
+                throw Refused.of("AlreadyExists", "there is a table " + place.name + " USING paimon; drop it, or choose another name");
+            }
+        }
     }
 
     /** A MERGE whose values are cast by Casts; under write.merge-schema, the table gets new columns first. */

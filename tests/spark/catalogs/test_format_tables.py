@@ -74,6 +74,7 @@ def test_written_and_read(catalog: morrow.Catalog, run: Run, spark: SparkSession
     assert run("SELECT id, `k v` FROM files.db.t") == [(103, "_h")]
     run("TRUNCATE TABLE files.db.t")
     assert run("SELECT count(*) FROM files.db.t") == [(0,)]
+    assert ("k v=_h/day=1500-02-28",) in run("SHOW PARTITIONS files.db.t")
     root = Path(catalog.format_table("db.t").path)
     assert [each for each in root.rglob("*") if each.is_file() or each.name.startswith(".")] == []
 
@@ -91,7 +92,21 @@ def test_a_format_of_files_makes_a_format_table(catalog: morrow.Catalog, run: Ru
     run("CREATE TABLE files.db.made USING json PARTITIONED BY (p) AS SELECT * FROM files.db.t")
     assert run("SELECT a, b, p FROM files.db.made") == [(1, 2, 3)]
     assert run("SHOW PARTITIONS files.db.made") == [("p=3",)]
-    spark.table("files.db.t").write.saveAsTable("files.db.saved")  # of the session's format: a Paimon table
+    run("CREATE OR REPLACE TABLE files.db.t USING json AS SELECT a + 1 AS a FROM files.db.t")
+    assert (run("SELECT * FROM files.db.t"), catalog.format_table("db.t").format) == ([(2,)], "json")
+    run("CREATE OR REPLACE TABLE files.db.t AS SELECT a + 1 AS a FROM files.db.t")
+    run("CREATE OR REPLACE TABLE files.db.t AS SELECT a + 1 AS b FROM files.db.t")  # the server keeps the snapshots
+    assert (run("SELECT b FROM files.db.t"), run("SELECT a FROM files.db.t VERSION AS OF 1")) == ([(4,)], [(3,)])
+    place = Path(catalog.table("db.t").path).parent / "elsewhere"
+    run(f"CREATE TABLE files.db.far (id INT) LOCATION '{place}'")
+    run("INSERT INTO files.db.far VALUES (7)")
+    run("DROP TABLE files.db.far")
+    run(f"CREATE TABLE files.db.far USING paimon LOCATION '{place}'")
+    assert run("SELECT * FROM files.db.far") == [(7,)]
+    run("CALL files.sys.create_branch('db.far', 'b')")
+    run("INSERT INTO files.db.`far$branch_b` VALUES (8)")
+    assert [tuple(row) for row in spark.read.option("branch", "b").table("files.db.far").collect()] == [(8,)]
+    spark.table("files.db.made").write.saveAsTable("files.db.saved")  # of the session's format: a Paimon table
     assert catalog.table("db.saved").scan().count() == 1
 
 
@@ -118,11 +133,14 @@ REFUSED = {
     "DELETE FROM files.db.t WHERE v = ''": "DELETE of a format table",
     "UPDATE files.db.t SET v = 'x'": "UPDATE of a format table",
     "MERGE INTO files.db.t t USING (SELECT 'x' AS v) s ON t.v = s.v WHEN NOT MATCHED THEN INSERT *": "MERGE INTO a",
-    "ALTER TABLE files.db.t ADD COLUMN w INT": "type 'format-table'",
+    "ALTER TABLE files.db.t ADD COLUMN w INT": "ALTER TABLE .add column. of a format table",
+    "ALTER TABLE files.db.t ADD PARTITION (v = 'x')": "not a partition column|is not partitioned|partition",
+    "MSCK REPAIR TABLE files.db.t": "only for partitions in the catalog",
+    "ANALYZE TABLE files.db.t COMPUTE STATISTICS": "only for partitions in the catalog",
+    "SELECT files.sys.max_pt('db.t')": "it is not partitioned",
     "SELECT * FROM files.db.t VERSION AS OF 1": "type 'format-table'",
     "INSERT INTO files.db.t VALUES ('')": "set csv.null-literal",
     "INSERT OVERWRITE files.db.t VALUES ('a' || chr(10))": "CSV holds no line breaks",
-    "CREATE OR REPLACE TABLE files.db.t (a INT) TBLPROPERTIES ('type' = 'format-table')": "REPLACE TABLE by a format",
     "CREATE TABLE files.db.u (a INT DEFAULT 1) TBLPROPERTIES ('type' = 'format-table')": "default values of columns",
     "CREATE TABLE files.db.u (a INT) TBLPROPERTIES ('type' = 'format-table', 'primary-key' = 'a')": "no primary key",
     "CREATE TABLE files.db.u (a INT) USING avro TBLPROPERTIES ('type' = 'format-table')": "a table USING avro",

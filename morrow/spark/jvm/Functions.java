@@ -1,0 +1,78 @@
+package morrow.spark.jvm;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.trees.TreePattern;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.internal.SessionState;
+import scala.Function1;
+import scala.collection.mutable.ArrayBuffer;
+
+/** Calls of functions of a Morrow catalog, which become calls of temporary functions with the same definition. */
+final class Functions extends scala.runtime.AbstractPartialFunction {
+    private final SessionState state;
+
+    Functions(SessionState state) {
+        this.state = state;
+    }
+
+    /** The plan with the calls replaced; the same plan if there are none. */
+    TreeNode called(LogicalPlan plan) {
+        boolean calls = plan.containsPattern(TreePattern.UNRESOLVED_FUNCTION()) || plan.containsPattern(TreePattern.PLAN_EXPRESSION());
+        return calls ? plan.transformAllExpressionsWithSubqueries(this) : plan;
+    }
+
+    public boolean isDefinedAt(Object node) {
+        return node instanceof UnresolvedFunction && replaced((UnresolvedFunction) node) != null;
+    }
+
+    public Object applyOrElse(Object node, Function1 otherwise) {
+        Object found = node instanceof UnresolvedFunction ? replaced((UnresolvedFunction) node) : null;
+        return found == null ? otherwise.apply(node) : found;
+    }
+
+    private UnresolvedFunction replaced(UnresolvedFunction call) {
+        List names = new ArrayList(scala.jdk.javaapi.CollectionConverters.asJava(call.nameParts()));
+        if (names.size() == 1 && state.catalog().lookupBuiltinOrTempFunction((String) names.get(0)).isDefined()) {
+            return null;
+        }
+        MorrowCatalog catalog = completed(names);
+        if (catalog == null || names.size() != 2) {
+            return null;
+        }
+        Map found = catalog.function((String) names.get(0), (String) names.get(1));
+        if (found == null || found.get("temporary") == null) {
+            return null; // Spark itself resolves or reports it
+        }
+        ((scala.collection.mutable.Set) AnalysisContext.get().referredTempFunctionNames()).add(found.get("temporary")); // views hide others
+        ArrayBuffer name = new ArrayBuffer(1);
+        name.$plus$eq(found.get("temporary"));
+        return call.copy(
+                (scala.collection.immutable.Seq) name.toSeq(), call.arguments(), call.isDistinct(), call.filter(), call.ignoreNulls(),
+                call.orderingWithinGroup(), call.isInternal());
+    }
+
+    /** Makes a name that of a database and a function; returns the catalog, or null if it is none of Morrow. */
+    private MorrowCatalog completed(List names) {
+        CatalogManager manager = state.catalogManager();
+        if (names.size() > 1 && manager.isCatalogRegistered((String) names.get(0))) {
+            return ours(manager.catalog((String) names.remove(0)));
+        }
+        List around = scala.jdk.javaapi.CollectionConverters.asJava(AnalysisContext.get().catalogAndNamespace()); // of a view
+        if (names.size() == 1) {
+            String[] namespace = manager.currentNamespace();
+            names.addAll(0, around.isEmpty() ? java.util.Arrays.asList(namespace) : around.subList(1, around.size()));
+        }
+        return ours(around.isEmpty() ? manager.currentCatalog() : manager.catalog((String) around.get(0)));
+    }
+
+    private static MorrowCatalog ours(CatalogPlugin catalog) {
+        return catalog instanceof MorrowCatalog ? (MorrowCatalog) catalog : null;
+    }
+}

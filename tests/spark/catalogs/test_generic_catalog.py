@@ -1,0 +1,79 @@
+"""Spark's own catalog with Morrow's tables beside Spark's: ``spark_catalog``, in a session of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import morrow
+from tests.spark.catalogs.conftest import Sql
+from tests.spark.conftest import FOR_FEW_ROWS, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def run(spark: SparkSession) -> Iterator[Sql]:
+    """Return a function that runs a statement in a session with the database ``own``."""
+    session = spark.newSession()
+    morrow.spark.catalog(session, "spark_catalog")
+
+    def run(statement: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in session.sql(statement).collect()]
+
+    with settings(session, FOR_FEW_ROWS):
+        run("CREATE DATABASE own")
+        run("USE own")
+        yield run
+        run("USE default")
+        run("DROP DATABASE own CASCADE")
+
+
+def test_tables_of_both(run: Sql, spark: SparkSession) -> None:
+    run("CREATE TABLE t (a INT, b STRING) USING paimon TBLPROPERTIES ('primary-key' = 'a')")
+    run("INSERT INTO t VALUES (1, 'x'), (2, 'y')")
+    run("INSERT INTO t VALUES (2, 'z')")
+    run("CREATE TABLE p USING parquet AS SELECT * FROM t")
+    run("CREATE TABLE c (a INT, k INT) USING csv PARTITIONED BY (k)")
+    run("INSERT INTO c VALUES (1, 2)")
+    assert run("SELECT t.a, p.b FROM t JOIN p ON t.a = p.a JOIN c ON c.a = t.a") == [(1, "x")]
+    assert sorted(row[1] for row in run("SHOW TABLES")) == ["c", "p", "t"]
+    assert run("SELECT b FROM t VERSION AS OF 1 WHERE a = 2") == [("y",)]
+    assert run("SELECT count(*) FROM `t$snapshots`") == [(2,)]
+    run("UPDATE t SET b = 'u' WHERE a = 1")
+    run("ALTER TABLE t CREATE TAG v")
+    run("CALL spark_catalog.sys.create_tag(table => 'own.t', tag => 'w')")
+    assert run("SHOW TAGS t") == [("v",), ("w",)]
+    warehouse = str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:")
+    assert sorted(morrow.Catalog(warehouse).table("own.t").to_polars().rows()) == [(1, "u"), (2, "z")]
+
+    # Spark's own tables, views and functions are its own
+    run("ALTER TABLE c ADD PARTITION (k = 3)")
+    run("MSCK REPAIR TABLE c")
+    assert run("SHOW PARTITIONS c") == [("k=2",), ("k=3",)]
+    run("ANALYZE TABLE p COMPUTE STATISTICS FOR COLUMNS a")
+    run("ANALYZE TABLE t COMPUTE STATISTICS")
+    run("CREATE VIEW v AS SELECT a FROM t")
+    assert (run("SELECT max(a) FROM v"), [row[1] for row in run("SHOW VIEWS")]) == ([(2,)], ["v"])
+    run("DROP VIEW v")
+    for statement, told in REFUSED.items():
+        with pytest.raises(Exception, match=told):
+            run(statement)
+    run("ALTER TABLE t RENAME TO t2")
+    run("CREATE OR REPLACE TABLE t2 USING paimon AS SELECT 5 AS n")
+    assert run("SELECT * FROM t2") == [(5,)]
+    run("DROP TABLE t2")
+    run("DROP TABLE p")
+    assert [row[1] for row in run("SHOW TABLES")] == ["c"]
+
+
+REFUSED = {
+    "CREATE TABLE p (a INT) USING paimon": "TABLE_OR_VIEW_ALREADY_EXISTS",
+    "CREATE TABLE t (a INT) USING parquet": "AlreadyExists: there is a table",
+    "CREATE TABLE x (a INT) USING paimon LOCATION '/tmp/x'": "with a LOCATION in spark_catalog",
+    "DROP DATABASE own": "SCHEMA_NOT_EMPTY",
+    "ALTER TABLE t RENAME TO p": "ALREADY_EXISTS",
+}

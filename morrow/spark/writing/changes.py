@@ -33,6 +33,7 @@ from morrow.spark.writing.job import write as write_job
 from morrow.spark.writing.tasks import VersionJob, name_new, name_old
 from morrow.spark.writing.write import Place, open_metadata
 from morrow.writers.append.row_level import RowChanges
+from morrow.writers.commit import messages as tally
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import ADVICE, Premise
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
@@ -93,6 +94,13 @@ def change(
         CommitConflict: others have changed rows of the premise, or the rows have only now been compacted.
         Others: as `morrow.spark.writing.job.write`.
     """
+    with tally.count_rows_of(tally.Operation(command)):
+        return _change(rows, target, command, premise, properties)
+
+
+def _change(
+    rows: DataFrame, target: WriteTarget, command: str, premise: Premise, properties: Mapping[str, str]
+) -> Snapshot | None:
     if command == DELETE and needs_rewriting(target):
         check_premise(target, premise)
         return _delete_keys_by_rewriting(rows, target, premise)
@@ -316,7 +324,10 @@ def change_places(
         )
     held = rows.toDF(KIND, *rows.columns[1:]).localCheckpoint()  # deleted and added rows come from the same run
     operation = functions.col(KIND)
-    gone = cast("Any", held.where(operation.isin(*DELETING)).select(FILE_PATH, ROW_INDEX)).toArrow()
+    gone = cast("Any", held.where(operation.isin(*DELETING)).select(KIND, FILE_PATH, ROW_INDEX)).toArrow()
+    deleted = cast("pl.DataFrame", pl.from_arrow(gone)).unique([FILE_PATH, ROW_INDEX])  # a source row may match twice
+    updated = int((deleted[KIND] == UPDATED).sum())
+    tally.count(updated=updated, inserted=-updated, deleted=deleted.height - updated)  # updated rows are added again
     added = []
     if len(names) == len(target.schema.by_name):  # a DELETE has only the positions
         added = write_files(
@@ -325,7 +336,7 @@ def change_places(
     commits = commit_with_maintenance(target)
     try:
         with RowChanges(target, premise.read) as changes:
-            changes.delete_at(_group_by_file(cast("pl.DataFrame", pl.from_arrow(gone))), premise.filter)
+            changes.delete_at(_group_by_file(deleted), premise.filter)
             messages = [*changes.messages(), *added]
     except BaseException:
         commits.abort(added)

@@ -24,6 +24,7 @@ from morrow.spark.job.tasks import Run, Work
 from morrow.spark.job.wire import TableAccess, build_result, get_attempt_name
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
 from morrow.writers.buckets.routers import FixedRouter
+from morrow.writers.commit import messages as tally
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.ingest.conversion import convert_rows
 from morrow.writers.operations.table_writer import TableWriter
@@ -31,6 +32,8 @@ from morrow.writers.operations.update import build_new_versions, check_assignabl
 from morrow.writers.target import WriteTarget
 
 UPDATE, DELETE = "+U", "-D"
+COUNTED: Mapping[str, str] = {"+I": "inserted", UPDATE: "updated"}
+"""Row kinds -> counts of a tally."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ def write(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
 
     Errors of rejected rows are returned as results.
     """
-    rows = (batch.rename_columns(list(job.columns)) for batch in batches)
+    rows = (_count_rows(job, batch.rename_columns(list(job.columns))) for batch in batches)
     first = next(rows, None)
     if first is None:
         return
@@ -146,6 +149,17 @@ def write(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
     reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], rows))
     target = job.table.attempt(attempt)
     yield build_result(attempt, partial(_write_files, job, target, reader), final=(InvalidArgument, Unsupported))
+
+
+def _count_rows(job: WriteJob, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Count the rows that are inserted or updated; the driver counts deleted ones by the files."""
+    if job.kinds is None:
+        tally.count(inserted=rows.num_rows)
+    elif job.kinds in job.columns:
+        found = pc.value_counts(rows.column(job.kinds)).to_pylist()
+        counts = {kind["values"]: kind["counts"] for kind in found}
+        tally.count(**{name: counts.get(kind, 0) for kind, name in COUNTED.items()})
+    return rows
 
 
 def _write_files(job: WriteJob, target: WriteTarget, rows: pa.RecordBatchReader) -> list[CommitMessage]:

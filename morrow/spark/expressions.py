@@ -295,19 +295,15 @@ def _parse_predicate(told: Sequence[Any], fields: Mapping[str, DataField]) -> Pr
         value = tuple(map(parse_value, values[0])) if name == "In" else parse_value(values[0])
     field = fields.get(parse_column(column))
     if values and field is not None and isinstance(field.type, t.CharType):
-        name, value = "In", _list_paddings(name, value, field.type.length)
+        if name not in ("EqualTo", "In"):
+            raise Untranslatable
+        name, value = "In", list_paddings((value,) if name == "EqualTo" else value, field.type.length)
     return build_predicate(name, (parse_column(column),), value, fields, negated=negated)
 
 
-def _list_paddings(name: str, value: Any, length: int) -> tuple[str, ...]:
-    """Return all texts that equal a value of a CHAR column in Spark, which ignores spaces at the end.
-
-    Raises:
-        Untranslatable: another comparison.
-    """
-    if name not in ("EqualTo", "In"):
-        raise Untranslatable
-    texts = {str(text).rstrip(" ") for text in ((value,) if name == "EqualTo" else value) if text is not None}
+def list_paddings(values: Iterable[Any], length: int) -> tuple[str, ...]:
+    """Return all texts that equal one of the values in Spark, which ignores spaces at the end of CHAR."""
+    texts = {str(text).rstrip(" ") for text in values if text is not None}
     return tuple(text + " " * more for text in sorted(texts) for more in range(max(length - len(text), 0) + 1))
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
+
 from morrow.engine.errors import AlreadyExists, InvalidArgument, MorrowError, TableNotFound, Unsupported
 from morrow.engine.format.file_formats import find_format
 from morrow.engine.options.declared.files import FILE_FORMAT
@@ -30,6 +32,7 @@ CATALOG = "spark_catalog"
 SOURCES = ("hive", "spark")
 """The types of sources whose tables Spark's own catalog knows."""
 UNAWARE = "-1"
+DETAILS = "# Detailed Table Information"
 
 log = get_logger(__name__)
 
@@ -60,15 +63,19 @@ class Source:
     def describe(self) -> dict[str, str]:
         """Return the properties that DESCRIBE EXTENDED lists, such as ``Provider`` and ``Type``."""
         rows = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.quoted}").collect()
-        return {row[0]: row[1] for row in rows}
+        names = [row[0] for row in rows]
+        return {row[0]: row[1] for row in rows[names.index(DETAILS) :]}  # columns come before, with any names
 
     def migrate(self, catalog: Catalog, target: str, options: Mapping[str, str], delete: bool) -> None:
         """Move the rows to a table, which is created if it does not exist.
 
         Raises:
-            InvalidArgument: a table with buckets. AlreadyExists: the target has a primary key. Others: as `write`.
+            Unsupported: a view. InvalidArgument: a table with buckets. AlreadyExists: the target has a primary key.
+            Others: as `write`.
         """
         rows, about = self.spark.table(self.quoted), self.describe()
+        if about.get("Type") == "VIEW":
+            raise Unsupported(f"migrating the view {self.name}", hint="create it again in the new catalog")
         if options.get(BUCKET.key, UNAWARE) != UNAWARE:
             raise InvalidArgument("Hive migrator only support unaware-bucket target table; leave the option bucket out")
         if not catalog._catalog.has_table(target):
@@ -153,7 +160,7 @@ def _migrate_database(
         try:
             Source.find(spark, f"{name}.{row.tableName}").migrate(call.catalog, f"{name}.{row.tableName}", given, True)
             done += 1
-        except MorrowError as error:  # as in Paimon, the remaining tables are migrated
+        except (MorrowError, PySparkException) as error:  # as in Paimon, the remaining tables are migrated
             failed += 1
             log.warning("migrate_database: %s was not migrated: %s", row.tableName, error)
     return [(f"migrate database is finished, success cnt: {done} , failed cnt: {failed}",)]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
@@ -19,7 +20,7 @@ import pytest
 
 import morrow
 from morrow.doctor.report import Severity
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format import types as t
 from tests.support.data_files import FORMATS
 from tests.support.table_factory import TableFactory
@@ -39,9 +40,12 @@ def stored_by(write: Write, monkeypatch: pytest.MonkeyPatch, folder: Path, field
 
 
 def write_shredded(table: pa.Table, path: Path) -> None:
-    """Add the member of a shredded variant, in which numbers of its member ``n`` are stored separately."""
-    rows = [variant | {"typed_value": {"n": {"value": None, "typed_value": 5}}} for variant in table["v"].to_pylist()]
-    kind = pa.struct([*table.schema.field("v").type, ("typed_value", pa.struct([("n", SHREDDED)]))])
+    """Write variants that consist of the member ``n``, whose number is stored separately."""
+    rows = [
+        {"metadata": variant["metadata"], "typed_value": {"n": {"typed_value": 5}}}
+        for variant in table["v"].to_pylist()
+    ]
+    kind = pa.struct({"value": pa.binary(), "metadata": pa.binary(), "typed_value": pa.struct({"n": SHREDDED})})
     pq.write_table(table.set_column(1, pa.field("v", kind), pa.array(rows, kind)), path)
 
 
@@ -75,7 +79,8 @@ def write_without_a_column(table: pa.Table, path: Path) -> None:
 
 
 VARIANT = [t.DataField(0, "id", t.IntType()), t.DataField(1, "v", t.VariantType())]
-VALUE = {"value": b"\x0c\x05", "metadata": b"\x01\x00\x00"}
+NO_NAMES, NAME_N = b"\x01\x00\x00", b"\x01\x01\x00\x01n"
+"""Metadata of variants: the names of their members."""
 
 
 @pytest.mark.parametrize(
@@ -104,6 +109,40 @@ def test_sound_files_that_are_not_read(
 
 
 VARIANT_OR_TEXT = {dict: pa.struct([("value", pa.binary()), ("metadata", pa.binary())]), str: pa.string()}
+
+
+def of_shredded(metadata: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch) -> morrow.Table:
+    value = {"value": b"\x0c\x05", "metadata": metadata}
+    rows = pa.table({"id": pa.array([1], pa.int32()), "v": pa.array([value], VARIANT_OR_TEXT[dict])})
+    return stored_by(write_shredded, monkeypatch, folder, VARIANT, rows)
+
+
+def test_shredded_variants_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = of_shredded(NAME_N, tmp_path, monkeypatch)
+    stored = [{"value": b"\x02\x01\x00\x00\x02\x0c\x05", "metadata": NAME_N}]
+
+    for read in (table.to_arrow, table.scan(["v"], "id = 1").to_arrow):
+        assert read()["v"].to_pylist() == stored
+    for found in (
+        table.to_polars(),
+        table.scan().lazy().collect(),
+        pl.concat(map(pl.DataFrame, table.scan().to_batches())),
+    ):
+        assert found["v"].to_list() == stored
+    assert table.scan().to_dicts() == [{"id": 1, "v": {"n": 5}}]
+    assert table.scan().verify() == 1
+    assert table.doctor(data=True).healthy
+
+
+def test_shredded_variants_whose_metadata_lacks_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = of_shredded(NO_NAMES, tmp_path, monkeypatch)
+
+    reads = (table.to_arrow, table.scan(filter="id = 1").to_polars, table.scan().lazy().collect, table.scan().to_dicts)
+    for read in (*reads, lambda: list(table.scan().to_batches()), table.scan().verify):
+        with pytest.raises(CorruptFile, match=r"-0\.parquet: a VARIANT in the column 'v': .* lacks the name 'n'"):
+            read()
+    findings = [finding for finding in table.doctor(data=True).findings if finding.check == "data"]
+    assert ["lacks the name 'n'" in finding.what for finding in findings] == [True]
 
 
 def test_vectors_are_lists_where_java_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,6 +143,7 @@ class Preparer:
         """Write the manifests and manifest lists of the changes."""
         entries, next_row_id = changes.entries, _read_next_row_id(latest)
         if self._target.options.row_tracking:
+            next_row_id = max(next_row_id, self._find_used_row_ids(latest))
             snapshot_id = latest.id + 1 if latest else FIRST_SNAPSHOT_ID
             files = changes.files
             if self._target.write.groups_row_ids:
@@ -155,6 +156,13 @@ class Preparer:
             manifests = self._manifests.entries(to_entry_frame(changes.changelog), written)
             changelog_list = self._manifests.manifest_list(manifests, written)
         return Delta(changes, entries, delta_list, changelog_list, next_row_id)
+
+    def _find_used_row_ids(self, latest: Snapshot | None) -> int:
+        """Return the first row id after the ones of all manifests: a writer that sets ids itself may not count them."""
+        if latest is None:
+            return 0
+        used = list_manifests(self._target.metadata, latest)["_MAX_ROW_ID"].drop_nulls()
+        return max(used.to_list(), default=-1) + 1
 
     def snapshot(self, request: SnapshotRequest, latest: Snapshot | None, delta: Delta, written: list[str]) -> Snapshot:
         """Write the other metadata files of the snapshot after `latest`; return the snapshot, not yet created.

@@ -5,26 +5,16 @@ The messages are the ones of Hive 2 and 3; `pymetastore` contains the classes th
 The locks are exclusive table locks, which Java Paimon acquires too. A request is repeated until the lock is acquired.
 ``hive-site.xml`` selects TLS, framed transport and the Thrift protocol.
 
-Trusted certificates are in PEM format, or in a Java trust store of type JKS, which has the layout
-
-    FEEDFEED, version, count            each four bytes, big-endian
-    tag, alias, milliseconds            for each entry: four bytes, text, eight bytes
-    tag 1: bytes, count, certificates   a key with its chain
-    tag 2: certificate                  one that is trusted: (from version 2 on) text X.509, bytes
-    SHA-1                               of the password as UTF-16, "Mighty Aphrodite", and all of the above
-
-where text is a two-byte length followed by that many bytes, and bytes are a four-byte length and that many bytes.
+Trusted certificates are in PEM format. `keytool` exports them from a Java trust store.
 """
 
 from __future__ import annotations
 
 import getpass
-import hashlib
 import os
 import select
 import socket
 import ssl
-import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -39,14 +29,9 @@ from morrow.engine.io.storage_options import HADOOP_USER
 from morrow.engine.plugins import require_extra
 from morrow.engine.redaction import clean_text, get_logger
 
-JKS = b"\xfe\xed\xfe\xed"
-SALT = b"Mighty Aphrodite"
-DIGEST_SIZE = 20
-TYPED_VERSION = 2
-KEY, TRUSTED = 1, 2
 PEM_BEGIN, PEM_END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
-ASN1_SEQUENCE = b"\x30"
-"""The first byte of a PKCS #12 file."""
+JAVA_STORES = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce", b"\x30")
+"""The first bytes of Java's trust stores: JKS, JCEKS, and PKCS #12."""
 
 
 @dataclass(frozen=True)
@@ -122,12 +107,12 @@ def _load_tls_socket() -> Any:
     return Socket
 
 
-def read_trust_store(path: str, password: str) -> bytes:
-    """Return the certificates (DER) of a trust store; empty without a path.
+def read_trust_store(path: str) -> bytes:
+    """Return the certificates (DER) of a PEM file; empty without a path.
 
     Raises:
-        InvalidArgument: the trust store cannot be read, is damaged, or has another password.
-        Unsupported: a trust store of another type.
+        InvalidArgument: the file cannot be read, or is damaged.
+        Unsupported: a trust store of Java.
     """
     if not path:
         return b""
@@ -135,15 +120,12 @@ def read_trust_store(path: str, password: str) -> bytes:
         data = Path(path).expanduser().read_bytes()
     except OSError as error:
         raise InvalidArgument(f"the trust store {path}: {error.strerror}") from error
-    if data.startswith(JKS):
-        found = _parse_jks(path, data, password)
-    elif data.startswith(ASN1_SEQUENCE):
+    if data.startswith(JAVA_STORES):
         hint = f"write its certificates as PEM: keytool -list -rfc -keystore {path} > trusted.pem"
-        raise Unsupported(f"the trust store {path}, which is no PEM and of another kind than JKS,", hint=hint)
-    else:
-        found = _parse_pem(data)
+        raise Unsupported(f"the trust store {path} in Java's format", hint=hint)
+    found = _parse_pem(data)
     if not found:
-        raise InvalidArgument(f"the trust store {path} holds no certificate; it is PEM, or of Java's kind JKS")
+        raise InvalidArgument(f"the trust store {path} holds no certificate in PEM format")
     try:
         _make_context(found)
     except ssl.SSLError as error:
@@ -165,57 +147,6 @@ def _parse_pem(data: bytes) -> bytes:
         return b"".join(ssl.PEM_cert_to_DER_cert(f"{PEM_BEGIN}{part.partition(PEM_END)[0]}{PEM_END}") for part in parts)
     except ValueError:
         return b""
-
-
-def _parse_jks(path: str, data: bytes, password: str) -> bytes:
-    body, digest = data[:-DIGEST_SIZE], data[-DIGEST_SIZE:]
-    if password:
-        seen = hashlib.sha1(password.encode("utf-16-be") + SALT + body, usedforsecurity=False).digest()
-        if seen != digest:
-            raise InvalidArgument(f"the trust store {path} has another password, or is damaged")
-    try:
-        return _Entries(body).certificates()
-    except (struct.error, IndexError) as error:
-        raise InvalidArgument(f"the trust store {path} is damaged: it ends within an entry") from error
-
-
-class _Entries:
-    """The entries of a JKS file, read in order."""
-
-    def __init__(self, body: bytes) -> None:
-        self._body, self._at = body, len(JKS)
-
-    def certificates(self) -> bytes:
-        version, count = self._numbers(">II")
-        found = []
-        for _ in range(count):
-            (tag,) = self._numbers(">I")
-            self._bytes(">H")  # the alias
-            self._numbers(">Q")
-            chain = 1
-            if tag == KEY:
-                self._bytes(">I")
-                (chain,) = self._numbers(">I")
-            for _ in range(chain):
-                if version >= TYPED_VERSION:
-                    self._bytes(">H")
-                certificate = self._bytes(">I")
-                if tag == TRUSTED:
-                    found.append(certificate)
-        return b"".join(found)
-
-    def _numbers(self, form: str) -> tuple[int, ...]:
-        numbers = struct.unpack_from(form, self._body, self._at)
-        self._at += struct.calcsize(form)
-        return numbers
-
-    def _bytes(self, form: str) -> bytes:
-        (size,) = self._numbers(form)
-        found = self._body[self._at : self._at + size]
-        if len(found) != size:
-            raise IndexError(size)
-        self._at += size
-        return found
 
 
 SCHEME = "thrift://"

@@ -54,10 +54,7 @@ MODE = declare_honoured(
     "hive.metastore.client.thrift.transport.mode", TEXT, "binary", "HTTP, which Morrow's client does not do"
 )
 SSL = declare_honoured("hive.metastore.use.SSL", BOOL, False, "Talks to the metastore by TLS")
-TRUSTSTORE = declare_honoured(
-    "hive.metastore.truststore.path", TEXT, "", "Certificates that are trusted: PEM, or Java's JKS"
-)
-PASSWORD = declare_honoured("hive.metastore.truststore.password", TEXT, "", "Password of the trust store")
+TRUSTSTORE = declare_honoured("hive.metastore.truststore.path", TEXT, "", "Trusted certificates, a PEM file")
 FRAMED = declare_honoured("hive.metastore.thrift.framed.transport.enabled", BOOL, False, "Talks in frames")
 COMPACT = declare_honoured(
     "hive.metastore.thrift.compact.protocol.enabled", BOOL, False, "Talks in thrift's compact protocol"
@@ -65,16 +62,19 @@ COMPACT = declare_honoured(
 DECLARED = (
     *(HIVE_CONF_DIR, LOCATION_IN_PROPERTIES, TABLE_TYPE, FORMAT_TABLES, ALTER_TABLE_CASCADE, SKIP_STATS),
     *(URIS, WAREHOUSE_DIR, TIMEOUT, SET_UGI, SASL, PRINCIPAL, PROTECTION, MODE, SSL),
-    *(TRUSTSTORE, PASSWORD, FRAMED, COMPACT),
+    *(TRUSTSTORE, FRAMED, COMPACT),
     declare_idle(
         "a trust store tells its kind itself", "hive.metastore.truststore.type", TEXT, None, "Kind of the trust store"
+    ),
+    declare_idle(
+        "PEM files need no password", "hive.metastore.truststore.password", TEXT, "", "Password of the trust store"
     ),
     declare_idle(TUNING, "metastore.client.class", TEXT, None, "Java class of the client"),
     declare_idle(TUNING, "client-pool-cache.eviction-interval-ms", LONG, None, "Age of connections"),
     declare_idle(TUNING, "client-pool-cache.keys", TEXT, None, "What connections are told apart by"),
 )
 OF_SITE = (
-    *(URIS, WAREHOUSE_DIR, TIMEOUT, SET_UGI, SASL, PRINCIPAL, PROTECTION, MODE, SSL, TRUSTSTORE, PASSWORD, FRAMED),
+    *(URIS, WAREHOUSE_DIR, TIMEOUT, SET_UGI, SASL, PRINCIPAL, PROTECTION, MODE, SSL, TRUSTSTORE, FRAMED),
     COMPACT,
 )
 UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -152,7 +152,7 @@ def read_hive_options(settings: Settings) -> HiveOptions:
             given.get(SSL),
             given.get(FRAMED),
             given.get(COMPACT),
-            read_trust_store(given.get(TRUSTSTORE), given.get(PASSWORD)) if given.get(SSL) else b"",
+            read_trust_store(given.get(TRUSTSTORE)) if given.get(SSL) else b"",
             given.get(PRINCIPAL) if given.get(SASL) else "",
         ),
         {

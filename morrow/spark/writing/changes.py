@@ -7,7 +7,7 @@ bytes each, and makes deletion vectors, or files with the remaining rows. It com
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,14 +20,20 @@ from morrow.engine.io.resolve import Roots
 from morrow.engine.names import FAILED, FILE_PATH, KIND, ROW_INDEX, ROW_PARTITION, SPARKS_OLD_KEY, TARGET, reserve_name
 from morrow.engine.plan.filter import NO_FILTER, FilterLike, parse_filter
 from morrow.engine.plan.predicate import Leaf, Op, Or, Predicate, combine_predicates
-from morrow.spark.expressions import quote_name
+from morrow.spark.expressions import list_paddings, quote_name
 from morrow.spark.job.execution import map_rows
 from morrow.spark.job.tasks import Work
 from morrow.spark.job.wire import TableAccess
 from morrow.spark.reading.distributed import list_row_id, to_dataframe
 from morrow.spark.versions import to_arrow
 from morrow.spark.writing.assignments import Assignments, assign_columns, is_column, resolve_columns, to_column
-from morrow.spark.writing.delete import check_exact, find_deleted_rows
+from morrow.spark.writing.delete import (
+    check_char_keys,
+    check_exact,
+    compare_keys,
+    find_deleted_rows,
+    list_char_keys,
+)
 from morrow.spark.writing.job import Commit, write_files
 from morrow.spark.writing.job import write as write_job
 from morrow.spark.writing.tasks import VersionJob, name_new, name_old
@@ -117,8 +123,8 @@ def _change(
         numbered = {name: f"k{at}" for at, name in enumerate(given)}
         identified = _find_old_keys(target, numbered)
         keys = rows.toDF(KIND, *numbered.values()).select(*(column.alias(name) for name, column in identified.items()))
-        is_enough = list_deletion_columns(target) == tuple(identified)
-        found = find_deleted_rows(keys, target, None, None if is_enough else premise, tuple(identified))
+        is_enough = list_deletion_columns(target) == tuple(identified) and not list_char_keys(target, identified)
+        found = find_deleted_rows(keys, target, None, None if is_enough else premise, tuple(identified), padded=True)
         return write_job(found, target, "-D", commit)
     return write_job(_add_kinds(rows, target, command, premise), target, KIND, commit)
 
@@ -129,8 +135,9 @@ def _delete_keys_by_rewriting(rows: DataFrame, target: WriteTarget, premise: Pre
     names = list_row_id(target.schema, target.options)
     if not len(keys):
         return None
+    lengths = list_char_keys(target, names)
     if len(names) == 1:
-        wanted: Predicate = Leaf(names[0], Op.IN, tuple(keys.to_series().unique().to_list()))
+        wanted: Predicate = _is_key(names[0], keys.to_series().unique().to_list(), lengths)
     elif len(keys) > MAX_REWRITTEN_KEYS:
         raise Unsupported(
             f"deleting {len(keys)} keys of several columns with the merge engine {target.options.merge_engine}",
@@ -139,11 +146,16 @@ def _delete_keys_by_rewriting(rows: DataFrame, target: WriteTarget, premise: Pre
         )
     else:
         each = (
-            combine_predicates(*(Leaf(name, Op.EQ, (value,)) for name, value in zip(names, key, strict=True)))
+            combine_predicates(*(_is_key(name, [value], lengths) for name, value in zip(names, key, strict=True)))
             for key in keys.unique().iter_rows()
         )
         wanted = Or(tuple(each))
     return delete_by_rewriting(target, parse_filter(wanted, target.schema.fields), premise)
+
+
+def _is_key(name: str, values: Sequence[Any], lengths: Mapping[str, int]) -> Leaf:
+    """Return the condition that a key has one of the values. Spark has padded them to the lengths of CHAR columns."""
+    return Leaf(name, Op.IN, list_paddings(values, lengths[name]) if name in lengths else tuple(values))
 
 
 def check_premise(target: WriteTarget, premise: Premise) -> None:
@@ -185,7 +197,7 @@ def _add_kinds(rows: DataFrame, target: WriteTarget, command: str, premise: Prem
         changed = changed.withColumn(number[name], fixed)
     folds = target.merge is not None and target.merge.folds
     needed = list_deletion_columns(target) or names
-    if folds or not {*needed} <= {*target.schema.primary_keys, *identified}:
+    if folds or list_char_keys(target, names) or not {*needed} <= {*target.schema.primary_keys, *identified}:
         changed = _join_old(changed, target, number, premise, identified)
     kind = functions.when(operation == DELETED, _get_deleted_kind(target))
     for value in (UPDATED, INSERTED):
@@ -237,22 +249,27 @@ def _join_old(
 ) -> DataFrame:
     """Join each row with its old version.
 
-    Deleted rows get all their old values if the merge engine needs them. An update that sets back the sequence raises
-    an error, since the old version would win.
+    Deleted rows get all their old values if the merge engine needs them, and CHAR keys of old rows their stored
+    padding. An update that sets back the sequence raises an error, since the old version would win.
     """
     from pyspark.sql import functions
 
     plan = plan_where(target, premise.read, premise.filter)
     old = {name: name_old(at) for at, name in enumerate(number)}
     stored = to_dataframe(plan, target.store, changed.sparkSession).toDF(*old.values())
-    keys = (key for key in target.schema.row_keys if key in target.schema.primary_keys or key in identified)
-    same = [functions.col(number[key]).eqNullSafe(functions.col(old[key])) for key in keys]
+    keys = [key for key in target.schema.row_keys if key in target.schema.primary_keys or key in identified]
+    chars = list_char_keys(target, keys)
+    stored = check_char_keys(target, stored, {key: old[key] for key in keys}, chars)
+    same = [compare_keys(number[key], old[key], trimmed=key in chars) for key in keys]
     joined = changed.join(stored, reduce(lambda left, right: left & right, same), "left")
     operation = functions.col(KIND)
     complete = {name: functions.col(c) for name, c in number.items()}
     for name in list_deletion_columns(target) or old:
         deleted = functions.when(operation == DELETED, functions.col(old[name]))
         complete[name] = deleted.otherwise(complete[name])
+    for name in chars:  # as stored: Spark has padded it
+        kept = functions.when(operation != INSERTED, functions.col(old[name]))
+        complete[name] = functions.coalesce(kept, complete[name])
     sequence = target.options.sequence_fields
     if sequence:
         error = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any, cast
@@ -134,6 +134,7 @@ def find_deleted_rows(
     spark: SparkSession | None,
     premise: Premise | None,
     names: Sequence[str],
+    padded: bool = False,
 ) -> DataFrame:
     """Return the rows to delete: identifying columns, or whole rows if the merge engine needs the deleted values.
 
@@ -141,6 +142,7 @@ def find_deleted_rows(
 
     Args:
         names: the columns of `given` that identify rows; some may be null.
+        padded: whether Spark has padded the CHAR values of the keys.
     """
     from pyspark.sql import functions
 
@@ -158,12 +160,52 @@ def find_deleted_rows(
         else:
             plan = plan_where(target, premise.read, NO_FILTER, columns)
             wanted = {name: reserve_name("key", number) for number, name in enumerate(names)}
-            same = [functions.col(quote_name(name)).eqNullSafe(functions.col(key)) for name, key in wanted.items()]
             keys = keys.toDF(*wanted.values())
-            rows = to_dataframe(plan, target.store, keys.sparkSession).join(keys, reduce(and_, same), "left_semi")
+            rows = to_dataframe(plan, target.store, keys.sparkSession)
+            chars = list_char_keys(target, names) if padded else {}
+            rows = check_char_keys(target, rows, {name: name for name in names}, chars)
+            same = [compare_keys(name, key, trimmed=name in chars) for name, key in wanted.items()]
+            rows = rows.join(keys, reduce(and_, same), "left_semi")
     rows = _check_removable(target, rows)
     kind = target.write.rowkind_field
     return rows.withColumn(kind, functions.lit("-D")) if kind in rows.columns else rows
+
+
+def list_char_keys(target: WriteTarget, names: Iterable[str]) -> dict[str, int]:
+    """Return the lengths of CHAR columns of the primary key. Spark pads their values; other writers may not."""
+    kinds = {name: target.schema.by_name[name].type for name in names if name in target.schema.primary_keys}
+    return {name: kind.length for name, kind in kinds.items() if isinstance(kind, t.CharType)}
+
+
+def compare_keys(one: str, other: str, *, trimmed: bool) -> Column:
+    """Return whether two columns are equal; `trimmed` ignores spaces at the end, as Spark does for CHAR."""
+    from pyspark.sql import functions
+
+    left, right = functions.col(quote_name(one)), functions.col(quote_name(other))
+    return functions.rtrim(left).eqNullSafe(functions.rtrim(right)) if trimmed else left.eqNullSafe(right)
+
+
+def check_char_keys(target: WriteTarget, rows: DataFrame, keys: Mapping[str, str], chars: Collection[str]) -> DataFrame:
+    """Return rows of a table. The job fails at two keys that differ only in the padding of CHAR values.
+
+    Args:
+        keys: the columns of `rows` by the names of the keys.
+        chars: the keys whose values Spark has padded.
+    """
+    from pyspark.sql import Window, functions
+
+    if not chars:
+        return rows
+    columns = {name: functions.col(quote_name(column)) for name, column in keys.items()}
+    alike = Window.partitionBy(*(functions.rtrim(c) if name in chars else c for name, c in columns.items()))
+    message = (
+        f"Unsupported: {target.where}: changing rows by Spark where two keys differ only in the padding of CHAR "
+        "values; use delete, update or merge of morrow.open(path)"
+    )
+    name = next(iter(chars))
+    failed = functions.raise_error(functions.lit(message))
+    checked = functions.when(functions.count(functions.lit(1)).over(alike) > 1, failed).otherwise(columns[name])
+    return rows.withColumn(keys[name], checked)
 
 
 def _check_removable(target: WriteTarget, rows: DataFrame) -> DataFrame:

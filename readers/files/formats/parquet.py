@@ -107,7 +107,10 @@ def _rebuild_variants(name: str, kind: DataType) -> pl.Expr:
     def convert(column: pl.Series) -> pl.Series:
         from morrow.engine.format.variant_shredding import rebuild_within
 
-        array = rebuild_within(export_series(column, pl.CompatLevel.oldest()), kind)
+        try:
+            array = rebuild_within(export_series(column, pl.CompatLevel.oldest()), kind)
+        except CorruptFile as error:  # Polars makes its errors again from their text, for which this class needs more
+            raise pl.exceptions.ComputeError(f"{error.path} in the column {name!r}: {error.problem}") from error
         return to_series(column.name, cast_layout(array, kind.arrow()), kind)
 
     return col(name).map_batches(convert, return_dtype=dtype, is_elementwise=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.types import parse_atomic
 from morrow.engine.merge.functions import BUILT_IN
@@ -94,6 +94,14 @@ def test_the_former_name_of_first_non_null_value() -> None:
         (AggregateCall("nested_update", nested_key=("id", "day")), "nested_update", ROWS, {"nested_key": "id, day"}),
         (AggregateCall("nested_update", count_limit=-1), "nested_update", ROWS, {"count_limit": "-1"}),
         (AggregateCall("nested_partial_update", nested_key=("v",)), "nested_partial_update", ROWS, {"nested_key": "v"}),
+        *(
+            (AggregateCall(name, nested_key=("id",), **read), name, ROWS, {"nested_key": "id", **options})
+            for name in ("nested_update", "nested_partial_update")
+            for options, read in (
+                ({"nested_key_null_strategy": "ignore"}, {"nested_nulls": "ignore"}),
+                ({"nested_sequence_field": "day, v"}, {"nested_sequence": ("day", "v")}),
+            )
+        ),
         (
             AggregateCall("merge_map_with_keytime", timestamp_field="by"),
             "merge_map_with_keytime",
@@ -164,6 +172,14 @@ def test_the_time_of_a_map_is_the_last_member_of_its_rows_unless_named() -> None
 def test_options_that_do_not_fit(function: str, kind: str | t.DataType, options: dict[str, str], problem: str) -> None:
     with pytest.raises(InvalidArgument, match=f"^/t: .*{problem}"):
         call(function, kind, **options)
+
+
+@pytest.mark.parametrize("name", ["nested_update", "nested_partial_update"])
+def test_values_of_options_that_are_not_known(name: str) -> None:
+    with pytest.raises(Unsupported, match=r"'fields\.v\.nested-key-null-strategy' = 'x' .*: merge, ignore, error"):
+        call(name, ROWS, nested_key="id", nested_key_null_strategy="x")
+    with pytest.raises(InvalidArgument, match=r"'fields\.v\.nested-sequence-field' .* 'x' is no member of the rows"):
+        call(name, ROWS, nested_key="id", nested_sequence_field="x")
 
 
 @pytest.mark.parametrize(

@@ -324,6 +324,34 @@ def test_rows_of_one_key_in_several_partitions(sql: Sql, tmp_path: Path, engine:
     assert sorted(left(sql)) == [(1, 8, "a"), (2, 0, "a")]
 
 
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "first-row"])
+def test_char_keys_that_another_writer_has_not_padded(sql: Sql, tmp_path: Path, engine: str) -> None:
+    removes = {"partial-update.remove-record-on-delete": "true"} if engine == "partial-update" else {}
+    options = ", ".join(f"'{key}' = '{value}'" for key, value in {"merge-engine": engine, **removes}.items())
+    sql(
+        "CREATE TABLE pm.db.t (k CHAR(3) NOT NULL, n INT NOT NULL, v INT) "
+        f"TBLPROPERTIES ('primary-key' = 'k,n', 'bucket' = '1', {options})"
+    )
+    table = morrow.Catalog(tmp_path).table("db.t")
+    table.upsert({"k": ["a", "b  ", "c", "d", "e"], "n": [1, 1, 1, 1, 1], "v": [1, 2, 3, 4, 5]})
+    sql("DELETE FROM pm.db.t WHERE k = 'a'")
+    sql("DELETE FROM pm.db.t WHERE k IN (SELECT 'b  ' UNION ALL SELECT 'c  ')")
+    assert sorted(tuple(row.values()) for row in table.scan().rows()) == [("d", 1, 4), ("e", 1, 5)]
+    if engine != "first-row":
+        sql("UPDATE pm.db.t SET v = v + 10 WHERE k = 'd'")
+        assert sorted(tuple(row.values()) for row in table.scan().rows()) == [("d", 1, 14), ("e", 1, 5)]
+        sql(
+            "MERGE INTO pm.db.t t USING (SELECT * FROM VALUES ('d  '), ('e  '), ('f  ') AS x(k)) s ON t.k = s.k "
+            "WHEN MATCHED AND v = 14 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 0 "
+            "WHEN NOT MATCHED THEN INSERT (k, n) VALUES (s.k, 1)"
+        )
+        assert sorted(tuple(row.values()) for row in table.scan().rows()) == [("e", 1, 0), ("f  ", 1, None)]
+        table.upsert({"k": ["f"], "n": [1], "v": [1]})
+        for statement in ("UPDATE pm.db.t SET v = 9 WHERE k = 'f'", "DELETE FROM pm.db.t WHERE k = 'f'"):
+            with pytest.raises(Exception, match="two keys differ only in the padding of CHAR values"):
+                sql(statement)
+
+
 MERGE = "MERGE INTO pm.db.t t USING (SELECT * FROM VALUES {} AS x(id, v)) s ON {} "
 
 

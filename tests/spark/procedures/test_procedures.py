@@ -207,10 +207,13 @@ def test_packs_of_keyed_blobs_stay_and_all_faces_check_their_descriptors(spark: 
         lambda: morrow.spark.read(spark, table.path),
         lambda: spark.read.format("morrow").load(table.path),
         lambda: spark.table("packed.db.t"),
+        lambda: spark.sql("SELECT * FROM packed.db.t VERSION AS OF 't'"),
+        lambda: spark.sql("SELECT * FROM packed.db.`t$audit_log`"),
     )
     for read in reads:
         with pytest.raises(Exception, match="is no descriptor of a blob"):
             read().collect()
+    assert spark.sql("SELECT k FROM packed.db.t VERSION AS OF 't'").count() == 1
     now = f"{dt.datetime.now():%Y-%m-%d %H:%M:%S}"
     for mode in ("local", "distributed"):
         (row,) = call(

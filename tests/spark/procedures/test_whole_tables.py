@@ -137,8 +137,16 @@ def test_tables_of_spark_are_migrated(spark: SparkSession, tmp_path: Path) -> No
         assert called(spark, "migrate_database", tmp_path, source_type="hive", database="default") == [{"result": done}]
         assert morrow.Catalog(tmp_path).table("default.two").scan().count() == 2
         assert not any(spark.catalog.tableExists(name) for name in ("one", "two"))
+        spark.sql("CREATE VIEW a_view AS SELECT 1 AS id")  # a failure does not stop the others
+        spark.sql("CREATE TABLE three (Comment STRING) USING parquet")
+        with pytest.raises(Unsupported, match="the view default\\.a_view"):
+            call(spark, "migrate_table", warehouse=tmp_path, source_type="hive", table="default.a_view")
+        done = "migrate database is finished, success cnt: 1 , failed cnt: 1"
+        assert called(spark, "migrate_database", tmp_path, source_type="hive", database="default") == [{"result": done}]
+        assert morrow.Catalog(tmp_path).table("default.three").comment is None
         with pytest.raises(Unsupported, match="from 'iceberg'"):
             call(spark, "migrate_table", warehouse=tmp_path, source_type="iceberg", table="default.one")
     finally:
-        for name in ("one", "two"):
+        spark.sql("DROP VIEW IF EXISTS a_view")
+        for name in ("one", "two", "three"):
             spark.sql(f"DROP TABLE IF EXISTS {name}")

@@ -139,6 +139,9 @@ def test_rows_of_a_table_by_its_location_are_changed(session: SparkSession, tmp_
             with pytest.raises(Exception, match=r"not support|no partition column"):
                 session.sql(statement)
                 raise AssertionError(statement)
+        session.sql(f"CREATE TABLE padded (id BIGINT, c CHAR(2)) USING morrow LOCATION '{tmp_path}/padded'")
+        session.sql("INSERT INTO padded VALUES (1, 'a')")
+        assert answers(session, "SELECT *, c = 'a' FROM padded") == [(1, "a ", True)]
         more = session.sql("SELECT 7L AS id, 2 AS x, 'v' AS v, 1 AS y").alias("s")
         for name in ("made", "default.made"):
             evolving = more.mergeInto(name, expr("made.id = s.id")).whenNotMatched().insertAll().withSchemaEvolution()
@@ -149,6 +152,7 @@ def test_rows_of_a_table_by_its_location_are_changed(session: SparkSession, tmp_
     finally:
         session.sql("DROP TABLE made")
         session.sql("DROP TABLE IF EXISTS first")
+        session.sql("DROP TABLE IF EXISTS padded")
 
 
 def test_what_refused_schema_evolution_recommends(session: SparkSession, tmp_path: Path) -> None:

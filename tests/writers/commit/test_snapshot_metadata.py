@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import morrow
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.manifest_entries import EMPTY_ROW, DataFileMeta, EntryKind, FileSource, ManifestEntry
 from morrow.writers.commit.snapshot_metadata import assign_row_ids
 from tests.support.commits import data_file
+from tests.support.written import new_table
 
 
 def given(*files: DataFileMeta) -> tuple[list[int | None], list[int], int]:
@@ -45,3 +49,19 @@ def test_files_that_cannot_have_ids() -> None:
         given(data_file("a.blob"))
     with pytest.raises(InvalidArgument, match="the file a of a table with row tracking has no source"):
         given(data_file("a", file_source=None))
+
+
+@pytest.mark.parametrize("evolution", ["true", "false"])
+def test_row_ids_that_a_snapshot_does_not_count_are_not_given_again(tmp_path: Path, evolution: str) -> None:
+    """Writers of column files set row ids themselves; pypaimon leaves ``nextRowId`` as it was."""
+    options = {"row-tracking.enabled": "true", "data-evolution.enabled": evolution}
+    table = new_table(tmp_path, "id INT", options=options)
+    table.append({"id": [1, 2]})
+    (path,) = Path(table.path).glob("snapshot/snapshot-1")
+    text = path.read_text()
+    path.write_text(text.replace('"nextRowId": 2', '"nextRowId": 0').replace('"nextRowId" : 2', '"nextRowId" : 0'))
+    assert path.read_text() != text
+    table = morrow.open(table.path)
+    table.append({"id": [3]})
+
+    assert table.scan(["id", "_ROW_ID"]).to_polars().sort("id").rows() == [(1, 0), (2, 1), (3, 2)]

@@ -265,7 +265,23 @@ def test_a_success_file_tells_that_a_tag_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["v1", "a b", "tag-tag", "x.y_z-1", "ünï", "日本", "2024-05-14", "dt=2024-05-14", "1.0", "..."]
+    "name",
+    [
+        "v1",
+        "a b",
+        "tag-tag",
+        "x.y_z-1",
+        "ünï",
+        "日本",
+        "2024-05-14",
+        "dt=2024-05-14",
+        "1.0",
+        "...",
+        "123",
+        " 123 ",
+        "-1",
+        "\uff11\uff12",
+    ],
 )
 def test_names_of_tags_are_free(name: str) -> None:
     check_tag_name(name, "/t")
@@ -303,6 +319,12 @@ def metadata_changing(tmp_path: Path) -> TableMetadata:
 
 
 # Names
+
+
+def test_numbers_are_names_as_in_java(metadata_changing: TableMetadata) -> None:
+    create_tag(metadata_changing, "3", 2)
+    rename_tag(metadata_changing, "v1", "2024")
+    assert tags(metadata_changing) == {"3": 2, "2024": 1}
 
 
 def test_a_tag_keeps_everything_but_its_name(metadata_changing: TableMetadata) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import pickle
 import socket
 import ssl
@@ -41,15 +40,6 @@ AiAYC4c/PV/PlyUADP/U6kuy1f132EI6qWCaHrLt4UtNSg==
 -----END CERTIFICATE-----
 """
 """A certificate for localhost and 127.0.0.1, valid for 100 years from 2020 and trusted only by these tests."""
-JKS = base64.b64decode(
-    "/u3+7QAAAAIAAAABAAAAAgACY2EAAAGiCzEW7gAFWC41MDkAAAFyMIIBbjCCARSgAwIBAgIIAqJuHjMvkdswCgYIKoZIzj0EAwIw"
-    "FDESMBAGA1UEAxMJbG9jYWxob3N0MCAXDTIwMDEwMTAwMDAwMFoYDzIxMTkxMjA4MDAwMDAwWjAUMRIwEAYDVQQDEwlsb2NhbGhv"
-    "c3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASksZxzNkHCFXgKjmF+pbhKE//d+fQSAfQ6remZwiSJZQiFNP2B7t0dPdVOgEcG"
-    "J28/WLKzXkOq8U0k7em1V2LVo04wTDAdBgNVHQ4EFgQUb5ICw9C7JkfI7ZmC+pqMBk2tLY4wGgYDVR0RBBMwEYIJbG9jYWxob3N0"
-    "hwR/AAABMA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwIDSAAwRQIhAI+486+v4DAvzTqTPaTIEdiViSXr93aRRp6QEcYIpN8N"
-    "AiAYC4c/PV/PlyUADP/U6kuy1f132EI6qWCaHrLt4UtNSovmIGRCw1oGoTyI6hfNRDqeMcU6"
-)
-"""The trust store with that certificate, made by ``keytool -importcert -storetype JKS -storepass s3cret-word``."""
 PASSWORD = "s3cret-word"
 ACCEPTED: list[socket.socket] = []
 """Connections that the server has accepted."""
@@ -199,15 +189,13 @@ def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HIVE_CONF_DIR", raising=False)
     monkeypatch.chdir(tmp_path)
     Path("trust.pem").write_text(f"Alias name: ca\n\n{CERTIFICATE}\n*****\n")
-    Path("trust.jks").write_bytes(JKS)
 
 
-@pytest.mark.parametrize("store", ["trust.pem", "trust.jks"])
 @pytest.mark.parametrize("password", ["", PASSWORD])
-def test_tls(tmp_path: Path, store: str, password: str) -> None:
+def test_tls(tmp_path: Path, password: str) -> None:
     with served(tmp_path, tls=True) as port:
-        found = metastore(port, use__SSL="true", truststore__path=store, truststore__password=password)
-        Path(store).unlink()
+        found = metastore(port, use__SSL="true", truststore__path="trust.pem", truststore__password=password)
+        Path("trust.pem").unlink()
         for each in (found, pickle.loads(pickle.dumps(found))):
             assert each.call("get_all_databases") == ["default", "ü"]
         assert PASSWORD.encode() not in pickle.dumps(found)
@@ -216,7 +204,7 @@ def test_tls(tmp_path: Path, store: str, password: str) -> None:
 @pytest.mark.parametrize(("framed", "compact"), [(True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("tls", [False, True])
 def test_frames_and_the_compact_protocol(tmp_path: Path, tls: bool, framed: bool, compact: bool) -> None:
-    given = {"use__SSL": str(tls).lower(), "truststore__path": "trust.jks"}
+    given = {"use__SSL": str(tls).lower(), "truststore__path": "trust.pem"}
     given["thrift__framed__transport__enabled"] = str(framed).lower()
     given["thrift__compact__protocol__enabled"] = str(compact).lower()
     with served(tmp_path, tls=tls, framed=framed, compact=compact) as port:
@@ -237,11 +225,10 @@ def test_a_server_of_another_name_is_not_trusted(tmp_path: Path) -> None:
     ("given", "data", "error", "told"),
     [
         ({}, None, InvalidArgument, "the trust store other: No such file or directory"),
-        ({}, b"", InvalidArgument, "holds no certificate; it is PEM, or of Java's kind JKS"),
+        ({}, b"", InvalidArgument, "holds no certificate in PEM format"),
         ({}, b"-----BEGIN CERTIFICATE-----\nnope", InvalidArgument, "the trust store other is damaged"),
         ({}, b"0\x82\x03", Unsupported, "keytool -list -rfc -keystore other > trusted.pem"),
-        ({}, JKS[:100], InvalidArgument, "is damaged: it ends within an entry"),
-        ({"truststore__password": "pass-phrase"}, JKS, InvalidArgument, "has another password, or is damaged"),
+        ({}, b"\xfe\xed\xfe\xed\0\0\0\2", Unsupported, "keytool -list -rfc -keystore other > trusted.pem"),
     ],
 )
 def test_trust_stores_that_cannot_be_used(

@@ -65,7 +65,7 @@ def test_a_partition_keeps_its_number_of_buckets_until_it_is_overwritten(tmp_pat
         ({"postpone.target-row-num-per-bucket": 20}, 4),  # 3 are needed: a power of two
         ({"postpone.target-row-num-per-bucket": 1, f"{FIXED}.max-parallelism": 5}, 5),
         ({"postpone.target-row-num-per-bucket": 20, DEFAULT: 2}, 2),
-        ({"postpone.target-size-per-bucket": "1 kb"}, 2),
+        ({"postpone.target-size-per-bucket": "1 b", f"{FIXED}.max-parallelism": 2}, 2),
         ({}, 1),
     ],
 )

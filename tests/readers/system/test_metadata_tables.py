@@ -22,6 +22,7 @@ from morrow.readers.system.registry import (
     SYSTEM_TABLES,
     find_system_table,
 )
+from tests.support.written import new_table
 
 METADATA = [table for table in SYSTEM_TABLES.values() if isinstance(table, MetadataTable)]
 

@@ -21,7 +21,7 @@ and the ranges of their deletion vectors, ``$file_indexes`` the indexes of its d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -520,7 +520,7 @@ def _make_file_indexes(state: TableState, _wanted: Collection[str]) -> pl.DataFr
     partition = partition_rows(files["_PARTITION"], state.schema, where=metadata.where)
     files = files.with_columns(partition.alias("partition")).sort("partition", "_BUCKET", maintain_order=True)
     files = files.with_columns(_build_paths(state, files).alias("shown"))
-    paths = build_file_paths(metadata, state.schema, state.options, files) if files.height else []
+    paths: Iterable[str] = build_file_paths(metadata, state.schema, state.options, files) if files.height else ()
     rows = []
     for file, path in zip(files.iter_rows(named=True), paths):
         data, shown, where = file["_EMBEDDED_FILE_INDEX"], None, f"{path} (embedded index)"

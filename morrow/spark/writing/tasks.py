@@ -154,12 +154,13 @@ def write(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
 
     Errors of rejected rows are returned as results.
     """
-    rows = (_count_rows(job, batch.rename_columns(list(job.columns))) for batch in batches)
+    rows = (batch.rename_columns(list(job.columns)) for batch in batches)
     first = next(rows, None)
     if first is None:
         return
     attempt = get_attempt_name()
-    reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], rows))
+    counted = map(partial(_count_rows, job), chain([first], rows))  # counts while `build_result` runs
+    reader = pa.RecordBatchReader.from_batches(first.schema, counted)
     target = job.table.attempt(attempt)
     yield build_result(attempt, partial(_write_files, job, target, reader), final=(InvalidArgument, Unsupported))
 

@@ -41,6 +41,8 @@ from morrow.engine.options.declared.merging import (
 )
 from morrow.engine.options.declared.scans import (
     SCAN_FALLBACK_BRANCH,
+    SCAN_IGNORE_CORRUPT_FILES,
+    SCAN_IGNORE_LOST_FILES,
     SCAN_PRIMARY_BRANCH,
     SCAN_SNAPSHOT_ID,
     SCAN_TAG_NAME,
@@ -97,6 +99,8 @@ class TableOptions(msgspec.Struct, frozen=True):
     data_evolution: bool = bind_option(DATA_EVOLUTION_ENABLED)
     fallback_branch: str | None = bind_option(SCAN_FALLBACK_BRANCH)
     primary_branch: str | None = bind_option(SCAN_PRIMARY_BRANCH)
+    ignores_lost_files: bool = bind_option(SCAN_IGNORE_LOST_FILES)
+    ignores_corrupt_files: bool = bind_option(SCAN_IGNORE_CORRUPT_FILES)
     travel: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def __hash__(self) -> int:
@@ -111,6 +115,11 @@ class TableOptions(msgspec.Struct, frozen=True):
     def other_branch(self) -> str | None:
         """The branch that is read in addition to main; a blank name means none, as in Java."""
         return next((name for name in (self.fallback_branch, self.primary_branch) if name and name.strip()), None)
+
+    @property
+    def skips_files(self) -> bool:
+        """Whether reads leave out files that they cannot read."""
+        return self.ignores_lost_files or self.ignores_corrupt_files
 
     @property
     def looks_up(self) -> bool:

@@ -8,7 +8,7 @@ REST server, for example) writes them there itself, and determines which snapsho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import Flag, auto
 from typing import TYPE_CHECKING
@@ -61,6 +61,14 @@ class TableOwner:
     def snapshot_committed(self, branch: str, snapshot: Snapshot) -> None:
         """Handle a new snapshot of a branch, for catalogs that keep a list of partitions. Raises nothing."""
 
+    def add_partitions(self, partitions: Sequence[Mapping[str, str]]) -> None:
+        """Add partitions, by the values in their folder names, to the catalog's list."""
+        raise self._has_no_partitions()
+
+    def report_done(self, partitions: Sequence[Mapping[str, str]]) -> None:
+        """Tell the catalog that partitions are done."""
+        raise self._has_no_partitions()
+
     def roll_back(self, branch: str, goal: Snapshot) -> None:
         """Make an older snapshot the newest and remove the snapshots after it. For `Owned.SNAPSHOTS`."""
         raise self._unsupported("a rollback")
@@ -101,6 +109,12 @@ class TableOwner:
     def fast_forward(self, branch: str, name: str) -> None:
         """Replace the contents of `branch` with the contents of the branch `name`. For `Owned.BRANCHES`."""
         raise self._unsupported("a fast-forward")
+
+    def _has_no_partitions(self) -> Unsupported:
+        return Unsupported(
+            "marking a partition as done in a catalog that keeps no partitions",
+            hint="set 'partition.mark-done-action' = 'success-file'",
+        )
 
     def _unsupported(self, what: str) -> Unsupported:
         return Unsupported(f"{what} in the catalog {type(self).__name__}", hint="the catalog commits by itself")

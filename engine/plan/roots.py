@@ -12,7 +12,7 @@ Two branches share a line up to the point at which one left the other, or was fa
 younger than that. Java does not record the point. It is derived from the roots that both share (the same id and the
 same delta list) and the roots that they do not share. If these do not determine it, every root of the other line is
 examined. The same holds for tables without a primary key, where one branch may have been merged into the other and then
-shares younger files.
+shares younger files, and for tables that a branch has replaced.
 """
 
 from __future__ import annotations
@@ -148,8 +148,14 @@ def find_holding_roots(gone: Sequence[Root], lines: Iterable[Line]) -> list[Root
 
 
 def _is_mergeable(line: Line) -> bool:
-    ids = line.metadata.schema_ids()
-    return bool(ids) and not line.metadata.schema(ids[-1]).primary_keys
+    """Return whether a line may share files with a branch that never had its snapshots.
+
+    Tables without a primary key may have got the files of a branch by a merge, and replaced tables by the replacement,
+    whose columns have new ids.
+    """
+    schemas = [line.metadata.schema(schema_id) for schema_id in line.metadata.schema_ids()]
+    ids = [{field.id for field in schema.fields} for schema in schemas]
+    return not all(schema.primary_keys for schema in schemas) or any(map(set.isdisjoint, ids, ids[1:]))
 
 
 def _find_parting(gone: Sequence[Root], line: Line) -> tuple[int, int]:

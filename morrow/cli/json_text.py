@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from morrow.cli.plain_text import TEXT, Test, format_plain, normalize_array
+from morrow.engine.errors import CorruptFile, Unsupported
 
 
 def format_nested(array: pa.Array) -> pa.Array:
@@ -64,6 +65,23 @@ def _format_struct(array: pa.StructArray) -> pa.Array:
     return _format_object([(name, format_json(column)) for name, column in members], len(array))
 
 
+def _is_variant(kind: pa.DataType) -> bool:
+    """Return whether a type is that of VARIANT in Arrow: two byte strings."""
+    if not pa.types.is_struct(kind) or {field.name for field in kind} != {"value", "metadata"}:
+        return False
+    return all(pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type) for field in kind)
+
+
+def _format_variants(array: pa.StructArray) -> pa.Array:
+    """Return variants as JSON, and other rows of two byte strings of these names as objects."""
+    from morrow.engine.format.variant_arrays import to_json
+
+    try:
+        return to_json(array)
+    except (CorruptFile, Unsupported):
+        return _format_struct(array)
+
+
 def _join_items(array: pa.Array, members: pa.Array) -> pa.Array:
     """Return ``[a,b]`` for each list of `array`; `members` are the texts of all its elements, concatenated."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
@@ -82,6 +100,7 @@ def _format_object(members: list[tuple[str, pa.Array]], rows: int) -> pa.Array:
 NESTED: tuple[tuple[Test, Callable[[pa.Array], pa.Array]], ...] = (
     (pa.types.is_map, _format_map),
     (lambda kind: pa.types.is_list(kind) or pa.types.is_large_list(kind), _format_list),
+    (_is_variant, _format_variants),
     (pa.types.is_struct, _format_struct),
 )
 

@@ -13,7 +13,8 @@
  BINARY, BYTES, BLOB | lower-case hex                                 | a string                     |
  ARRAY               | JSON                                           | an array                     |
  MAP, MULTISET       | JSON                                           | an array of ``[key, value]`` |
- ROW, VARIANT        | JSON                                           | an object                    |
+ ROW                 | JSON                                           | an object                    |
+ VARIANT             | JSON                                           | the value                    |
  null                | stays null                                     | ``null``                     |
 """
 

@@ -22,6 +22,7 @@ from morrow.engine.plan.incremental import ROWKIND_FIELD, ChangesMode, ChangesRe
 from morrow.engine.plan.time_travel import Time, Travel, resolve_travel, to_millis
 from morrow.engine.polars_threads import check_process
 from morrow.engine.redaction import clean_text
+from morrow.engine.structs import replace
 from morrow.engine.units import MILLIS_PER_SECOND
 from morrow.scans.arguments import check_batch_rows, check_columns
 from morrow.scans.result import Rows
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 
     from morrow.engine.format.snapshot import Snapshot
     from morrow.engine.format.types import DataField
+    from morrow.engine.io.store import FileStore
     from morrow.engine.plan.metadata import TableMetadata
+    from morrow.engine.plan.scan_plan import ScanPlan
 
 Mode = Literal["auto", "delta", "changelog", "diff", "raw"]
 FIRST_SNAPSHOT = 1
@@ -59,7 +62,7 @@ class Changes(Rows):
     ) -> None:
         self._metadata = metadata
         self._request = request
-        self._parts = tuple(parts)
+        self._parts = tuple(leave_out_unreadable(part, metadata.store, request) for part in parts)
         self.snapshot = snapshot
         self.is_full = is_full
 
@@ -125,6 +128,20 @@ class Changes(Rows):
     def __repr__(self) -> str:
         what = "all rows" if self.is_full else "changes"
         return clean_text(f"Changes({self._metadata.where!r}, {what} of snapshot {self.snapshot_id})")
+
+
+def leave_out_unreadable(part: planned.Changes, store: FileStore, request: ChangesRequest) -> planned.Changes:
+    """Return the changes without the files that options allow to be unreadable. Raises as planning does."""
+    if not request.options.skips_files:
+        return part
+    from morrow.readers.execution import verification
+
+    def kept(plan: ScanPlan) -> ScanPlan:
+        return verification.leave_out_unreadable(plan, store, request.options)
+
+    if isinstance(part, planned.Difference):
+        return replace(part, before=kept(part.before), after=kept(part.after))
+    return replace(part, plan=kept(part.plan))
 
 
 def make_request(

@@ -70,6 +70,11 @@ class Split(Rows):
         return self._title
 
     @property
+    def plans(self) -> tuple[ScanPlan, ...]:
+        """The plans of the rows."""
+        return self._plans
+
+    @property
     def _files(self) -> Iterator[DataFile]:
         return (file for plan in self._plans for part in plan.parts for file in part.files)
 

@@ -449,7 +449,7 @@ def cache_scan(key: Hashable, scan: Scan) -> None:
     """Cache a scan of the newest snapshot, if it depends on nothing else: on the main branch, on a local disk."""
     request, options, metadata = scan.request, scan.request.options, scan._metadata
     is_newest = request.travel == NOW and parse_travel_options(options.travel).is_latest
-    is_alone = metadata.branch == MAIN_BRANCH and options.other_branch is None
+    is_alone = metadata.branch == MAIN_BRANCH and options.other_branch is None and not options.skips_files
     if is_newest and is_alone and metadata.store.is_local:
         of = None if request.snapshot is None else request.snapshot.delta_manifest_list
         METADATA_CACHE.put(key, scan, estimate_plan_bytes(scan.plan), of=of)
@@ -464,6 +464,10 @@ def plan_scan(metadata: TableMetadata, request: ScanRequest, outlines: Outlines 
     # The schema was read for this request. With a fallback branch it combines two branches and is not in a file.
     known = metadata if request.options.other_branch is not None else metadata.knowing(request.schema)
     plan = plan_with_fallback(known, request, outlines)
+    if request.options.skips_files:
+        from morrow.readers.execution.verification import leave_out_unreadable
+
+        plan = leave_out_unreadable(plan, metadata.store, request.options)
     _log_plan(plan, metadata.where, time.monotonic() - began)
     return plan
 

@@ -95,7 +95,7 @@ def summarize(
     schema = request.schema
     if not is_of_partitions(request.filter, schema) or request.limit is not None:
         return None
-    if request.extra or request.options.other_branch is not None:
+    if request.extra or request.options.other_branch is not None or request.options.skips_files:
         return None
     if not all(name in schema.partition_keys and _is(schema, name, ORDERED) for name in groups):
         return None

@@ -12,7 +12,7 @@ counted in the zone of their writer.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
@@ -26,19 +26,25 @@ from morrow.engine.format.file_index import FileIndex
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND, make_key_field
 from morrow.engine.format.types import CharType, DataField, DoubleType, FloatType
+from morrow.engine.io.store import FileStore
 from morrow.engine.names import clear_pattern_name, col, cols, get_series
+from morrow.engine.options import TableOptions
 from morrow.engine.plan.file_statistics import Bounds, FileFacts, read_file_facts
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import SURROGATES
 from morrow.engine.plan.pruning import SUCCESSOR_OF_D7FF, load_file_index
 from morrow.engine.plan.read_guards import guard_read
-from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.engine.plan.scan_plan import DataFile, PruneStep, ScanPlan, Section, SectionKind
+from morrow.engine.redaction import get_logger
+from morrow.engine.structs import replace
 from morrow.readers.files import FileSource, scan, translate_errors, verify
 from morrow.readers.files.file_frames import collect_batches, list_written_fields, make_source, to_constant
 from morrow.readers.files.page_checksums import count_pages
 from morrow.readers.files.registry import read_stored_names
 from morrow.readers.masks.live_rows import read_deletion
 from morrow.readers.masks.ordering import to_sortable
+
+log = get_logger(__name__)
 
 
 def verify_plan(metadata: TableMetadata, plan: ScanPlan) -> Verification:
@@ -55,6 +61,67 @@ def verify_plan(metadata: TableMetadata, plan: ScanPlan) -> Verification:
             with suppress(FileMissing), guard_read(plan, metadata.store):
                 raise missing[0]  # which says whether the snapshot has been removed
     return found
+
+
+def leave_out_unreadable(plan: ScanPlan, store: FileStore, options: TableOptions) -> ScanPlan:
+    """Return the plan without the files that the options allow to be missing or damaged, which a warning names.
+
+    To find damage, every file is decoded whole. Rows whose columns lie in several files need all of these files.
+
+    Raises:
+        SnapshotExpired: files are missing because the snapshot was removed in the meantime. StorageError.
+    """
+    with ThreadPoolExecutor(WORKERS) as pool:
+        errors = list(pool.map(lambda file: _find_error(file, plan, store, options), plan.files))
+    lost = {file.path: error for file, error in zip(plan.files, errors) if error is not None}
+    fallback = None if plan.fallback is None else leave_out_unreadable(plan.fallback, store, options)
+    if not lost:
+        return replace(plan, fallback=fallback)
+    with suppress(FileMissing), guard_read(plan, store):
+        if missing := [error for error in lost.values() if isinstance(error, FileMissing)]:
+            raise missing[0]  # which says whether the snapshot has been removed
+    sections = [_keep_files(section, lost.keys()) for section in plan.sections]
+    for error in lost.values():
+        log.warning("%s: left out, as an option says: %s", plan.table, error)
+    names = ", ".join(path.rpartition("/")[2] for path in lost)
+    step = PruneStep(f"unreadable files left out ({names})", len(plan.files) - len(lost), len(plan.files))
+    kept = tuple(section for section in sections if section.files)
+    return replace(plan, sections=kept, steps=(*plan.steps, step), fallback=fallback)
+
+
+def _keep_files(section: Section, lost: Collection[str]) -> Section:
+    kept = tuple(file for file in section.files if file.path not in lost)
+    if len(kept) == len(section.files):
+        return section
+    return replace(section, files=() if section.kind is SectionKind.STITCH else kept)
+
+
+def _find_error(file: DataFile, plan: ScanPlan, store: FileStore, options: TableOptions) -> MorrowError | None:
+    """Return why a file cannot be read, if the options allow for that. Raises `StorageError`."""
+    try:
+        source = make_source(file, plan, store)
+        if not options.ignores_corrupt_files:
+            verify(source)
+            return None
+        verify(source, rows=True)
+        fields = list_written_fields(plan, file)
+        for _ in _read_batches(source, _list_stored(source, fields, plan.schema.partition_keys)):
+            pass
+    except FileMissing as error:
+        return error if options.ignores_lost_files else None
+    except CorruptFile as error:
+        return error if options.ignores_corrupt_files else None
+    return None
+
+
+def _list_stored(
+    source: FileSource, fields: tuple[DataField, ...], partition: Collection[str]
+) -> tuple[DataField, ...]:
+    """Return the columns of a file; files that were adopted may lack the columns of their `partition`."""
+    if not partition or not get_format(source.format, source.path).stores_names:
+        return fields
+    stored = read_stored_names(source)
+    return tuple(each for each in fields if each.name in stored or each.name not in partition)
 
 
 MAX_NAMED_FILES = 5
@@ -155,9 +222,7 @@ def verify_file(metadata: TableMetadata, plan: ScanPlan, facts: FileFacts) -> Ve
 def _find_problems(metadata: TableMetadata, plan: ScanPlan, facts: FileFacts, source: FileSource) -> Iterator[str]:
     file, fields = facts.file, list_written_fields(plan, facts.file)
     verify(source, rows=True)
-    if facts.partition and get_format(file.format, file.path).stores_names:
-        stored_names = read_stored_names(source)  # files that were adopted may lack the columns of their partition
-        fields = tuple(each for each in fields if each.name in stored_names or each.name not in facts.partition)
+    fields = _list_stored(source, fields, facts.partition)
     if file.deletion is not None:
         read_deletion(file, metadata.store)
     stored = {field.name for field in fields}

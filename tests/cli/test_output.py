@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 from morrow.cli.json_text import format_json_lines
 from morrow.cli.output import format_texts
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.variant import encode
 
 NAN, INFINITY = float("nan"), float("inf")
+VARIANT = pa.struct([("value", pa.binary()), ("metadata", pa.binary())])
+VALUE = dict(zip(("value", "metadata"), encode({"a": [1, "b"]}), strict=True))
 
 EXAMPLES: list[tuple[pa.DataType, list[Any], list[str | None], str]] = [
     (pa.bool_(), [True, None], ["true", None], "[true,null]"),
@@ -36,6 +39,8 @@ EXAMPLES: list[tuple[pa.DataType, list[Any], list[str | None], str]] = [
     (pa.list_(pa.int32(), 2), [[1, 2], None, [3, 4]], ["[1,2]", None, "[3,4]"], "[[1,2],null,[3,4]]"),
     (pa.map_(pa.int8(), pa.binary()), [[(1, b"a"), (2, None)]], ['[[1,"61"],[2,null]]'], '[[[1,"61"],[2,null]]]'),
     (pa.map_(pa.int8(), pa.int8()), [None, []], [None, "[]"], "[null,[]]"),
+    (VARIANT, [VALUE, None], ['{"a":[1,"b"]}', None], '[{"a":[1,"b"]},null]'),
+    (VARIANT, [{"value": b"", "metadata": b"x"}], ['{"value":"","metadata":"78"}'], '[{"value":"","metadata":"78"}]'),
     (pa.struct([("a b", pa.int8())]), [{"a b": None}, None], ['{"a b":null}', None], '[{"a b":null},null]'),
     (pa.struct([("c", pa.list_(pa.date32()))]), [{"c": [0]}], ['{"c":["1970-01-01"]}'], '[{"c":["1970-01-01"]}]'),
     (pa.dictionary(pa.int8(), pa.string()), ["x", None], ["x", None], '["x",null]'),

@@ -272,6 +272,16 @@ def test_filters_reach_the_plan(catalog: pypaimon.Catalog) -> None:
     assert "dt" in builder.explain()
 
 
+def test_slices_are_rows_by_position(catalog: pypaimon.Catalog) -> None:
+    builder = make(catalog).new_read_builder()
+    slices = [builder.new_scan().with_slice(*at).plan().splits() for at in ((0, 1), (1, 9))]
+    found = [builder.new_read().to_arrow(splits)["id"].to_pylist() for splits in slices]
+    assert found[0] + found[1] == builder.new_read().to_arrow(builder.new_scan().plan().splits())["id"].to_pylist()
+    assert len(found[0]) == 1
+    with pytest.raises(InvalidArgument, match="simultaneously"):
+        builder.new_scan().with_shard(0, 2).with_slice(0, 1)
+
+
 NAMES = ["apple", None, "a%b", "b", ""]
 METHODS: dict[str, tuple[Callable[[PredicateBuilder], Any], Callable[[str], bool]]] = {
     "equal": (lambda b: b.equal("name", "b"), lambda n: n == "b"),
@@ -556,6 +566,15 @@ EVOLUTION = {
 NAMED = pa.Table.from_pylist([{"_ROW_ID": 2, "name": "x"}, {"_ROW_ID": 0, "name": None}])
 UPSERTED = pa.Table.from_pylist([{"id": 3, "name": "u"}, {"id": 4, "name": "v"}], COLUMNS)
 Update = Callable[[Any, PredicateBuilder], Any]
+
+
+def update_shard(update: Any, _: PredicateBuilder) -> Any:
+    shard = update.with_update_type(["name"]).with_read_projection(["id"]).new_shard_updator(0, 1)
+    for batch in shard.arrow_reader():
+        shard.update_by_arrow_batch(pa.record_batch({"name": batch["id"].cast(pa.string())}))
+    return shard.prepare_commit()
+
+
 UPDATES: dict[str, tuple[Update, dict[int, str | None]]] = {
     "row ids": (lambda u, _: u.update_by_arrow_with_row_id(NAMED), {1: None, 2: None, 3: "x"}),
     "a column of row ids": (
@@ -579,6 +598,7 @@ UPDATES: dict[str, tuple[Update, dict[int, str | None]]] = {
         lambda u, _: u.update_by_predicate(None, {"name": lambda rows: rows["dt"]}, read_columns=["dt"]),
         {1: "a", 2: "a", 3: "b"},
     ),
+    "a shard": (update_shard, {1: "1", 2: "2", 3: "3"}),
     "deletes": (lambda u, b: u.delete_by_predicate(b.equal("id", 2)), {1: "apple", 3: "a%b"}),
     "deletes of row ids": (lambda u, _: u.delete_by_row_id([0, 1, 1]), {3: "a%b"}),
     "nothing": (lambda u, _: u.delete_by_row_id([]), {1: "apple", 2: None, 3: "a%b"}),
@@ -664,11 +684,9 @@ def keyed(table: pypaimon.FileStoreTable) -> pypaimon.FileStoreTable:
 
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "merges": (lambda t: t.new_batch_write_builder().new_update().merge_into(DATA, on=["id"]), "merge"),
-    "shards": (lambda t: t.new_batch_write_builder().new_update().new_shard_updator(0, 2), "update"),
     "columns": (lambda t: t.new_batch_write_builder().new_write().with_write_type(["id"]), "append"),
     "callbacks": (lambda t: t.new_batch_write_builder().new_commit().add_commit_callback(print), "after commit"),
     "search": (lambda t: t.new_vector_search_builder(), "filter"),
-    "slices": (lambda t: t.new_read_builder().new_scan().with_slice(0, 1), "with_shard"),
     "keys of maps": (lambda t: t.new_read_builder().with_projection(["m['k']"]), "whole column"),
     "keyed changes": (lambda t: read(keyed(t).copy({"incremental-between": "1,2"})), "changes"),
     "bucket filters": (lambda t: t.new_stream_read_builder().with_buckets([1]), "partitions"),

@@ -266,6 +266,11 @@ def test_partitions_external_tables_and_locations_in_properties(options: dict[st
     there = {tuple(each.values): each.parameters for each in client.call("get_partitions", "db", "t", -1)}
     assert sorted(there) == [("19724",), ("__DEFAULT_PARTITION__",)]
     assert there["19724",]["paimon_location"].endswith("/db.db/t/pt=19724")
+    table.alter.set_options({"partition.mark-done-action": "done-partition,mark-event"})
+    assert table.mark_partition_done({"pt": date(2024, 1, 2)}) == []
+    event = load_thrift_types().PartitionEventType.LOAD_DONE
+    assert client.call("isPartitionMarkedForEvent", "db", "t", {"pt": "19724"}, event)
+    assert ["19724.done"] in [each.values for each in client.call("get_partitions", "db", "t", -1)]
     again = pickle.loads(pickle.dumps(ours._catalog))
     assert again.tables("db") == ["t"]
     ours.drop_table("db.t")

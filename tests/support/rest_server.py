@@ -336,6 +336,10 @@ def rollback(server: RestServer, _: Any, body: Any, database: str, name: str) ->
     Table(stored.metadata(branch)).rollback(**given)
 
 
+def keep_partitions(server: RestServer, _query: Any, _body: Any, database: str, name: str) -> Any:
+    server.stored(database, name)
+
+
 def create_tag(server: RestServer, _: Any, body: Any, database: str, name: str) -> Any:
     stored, branch = server.stored(database, name)
     kept = body["timeRetained"]
@@ -395,6 +399,8 @@ ROUTES: list[tuple[str, str, Callable[..., Any]]] = [
     ("GET", f"{TABLE}/snapshot", latest_snapshot),
     ("GET", f"{TABLE}/snapshots/*", one_snapshot),
     ("POST", f"{TABLE}/rollback", rollback),
+    ("POST", f"{TABLE}/partitions", keep_partitions),
+    ("POST", f"{TABLE}/partitions/mark", keep_partitions),
     ("POST", f"{TABLE}/tags", create_tag),
     ("DELETE", f"{TABLE}/tags/*", delete_tag),
     ("POST", f"{TABLE}/branches", create_branch),

@@ -155,13 +155,35 @@ class RowChanges:
         target = self._target
         with self._reading():
             plan = make_plan(target.metadata, make_request(target, self._snapshot, (), filter))
+        self._delete_in(plan, positions)
+
+    def _delete_in(self, plan: ScanPlan, positions: Mapping[str, Positions]) -> None:
+        with self._reading():
             known = self._restored(plan)
         planned = {file.path for section in plan.sections for file in section.files}
         for path, dead in positions.items():
             if path not in planned:
-                raise InvalidArgument(f"{target.where}: rows of {path}, which is none of its files")
+                raise InvalidArgument(f"{self._target.where}: rows of {path}, which is none of its files")
             place, file = known[path.rpartition("/")[2]]
             self._dead[place].setdefault(file.file_name, []).append(np.unique(dead))
+
+    def delete_ids(self, ids: Positions, filter: Filter) -> None:
+        """Delete rows of a table with data evolution by their ids. Their files must be in the plan of the filter.
+
+        Raises `InvalidArgument` for an id of no file.
+        """
+        self._check_deletable()
+        with self._reading():
+            plan = make_plan(self._target.metadata, make_request(self._target, self._snapshot, (), filter))
+        ordered, positions = np.unique(ids), dict[str, Positions]()
+        for file in list_anchors(plan):
+            start = file.first_row_id or 0
+            found = ordered[slice(*np.searchsorted(ordered, (start, start + file.row_count)))]
+            if len(found):
+                positions[file.path] = found - start
+        if sum(map(len, positions.values())) < len(ordered):
+            raise InvalidArgument(f"{self._target.where}: a row with an id that is in none of its files")
+        self._delete_in(plan, positions)
 
     def delete(self, rows: MatchingRows) -> None:
         """Delete these rows. A row may be deleted only once."""
@@ -182,9 +204,13 @@ class RowChanges:
             return
         self.delete(old)
         if self._target.options.row_tracking:
-            changed = pl.lit(None, pl.Int64).alias(SEQUENCE_NUMBER)
-            rows = rows.select(pl.all(), old.rows[ROW_ID], changed)
-        self.append(rows)
+            self.append_versions(rows, old.rows[ROW_ID])
+        else:
+            self.append(rows)
+
+    def append_versions(self, rows: pl.DataFrame, ids: pl.Series) -> None:
+        """Add new versions of tracked rows with these ids (Int64)."""
+        self.append(rows.select(pl.all(), ids.alias(ROW_ID), pl.lit(None, pl.Int64).alias(SEQUENCE_NUMBER)))
 
     def _update_columns(self, old: MatchingRows, rows: pl.DataFrame, columns: Collection[str]) -> None:
         moved = [name for name in self._target.schema.partition_keys if name in columns]
@@ -329,6 +355,13 @@ class RowChanges:
         for name, positions in dead.items():
             vectors.mark(name, np.concatenate(positions))
         return vectors.write()
+
+
+def list_anchors(plan: ScanPlan) -> list[DataFile]:
+    """Return the file of each group of row ids that holds its deletion vector."""
+    stitched = SectionKind.STITCH
+    anchors = [[find_anchor(s)] if s.kind is stitched else s.files for s in plan.sections]
+    return [file for files in anchors for file in files]
 
 
 def _name(file: DataFile) -> str:

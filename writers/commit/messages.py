@@ -177,6 +177,17 @@ class CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
         return not any(groups)
 
 
+def drop_repeated_indexes(messages: Iterable[CommitMessage]) -> list[CommitMessage]:
+    """Return messages in which each deleted index file is named once: several writers of a bucket may name it."""
+    seen: set[str] = set()
+    found = []
+    for message in messages:
+        files = tuple(file for file in message.deleted_index_files if file.file_name not in seen)
+        seen.update(file.file_name for file in files)
+        found.append(msgspec.structs.replace(message, deleted_index_files=files))
+    return found
+
+
 @dataclass(frozen=True)
 class LookupFiles:
     """Names of a bucket's files above level 0 in which a compaction looked up keys, and of the files it changed."""

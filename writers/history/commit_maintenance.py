@@ -8,6 +8,7 @@ Inactive consumers expire, so that they no longer pin snapshots.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,18 +16,25 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TypeAlias
 
-from morrow.engine.errors import MorrowError
+from morrow.engine.errors import InvalidArgument, MorrowError, StorageError, Unsupported
+from morrow.engine.format.partition_path import unescape_path_name
+from morrow.engine.format.paths import DATABASE_SUFFIX
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.store import start_request
 from morrow.engine.options import Options
 from morrow.engine.options.declarations import parse_names
-from morrow.engine.options.declared.connectors import PARTITION_END_INPUT_TO_DONE, PARTITION_MARK_DONE_ACTION
+from morrow.engine.options.declared.connectors import (
+    PARTITION_END_INPUT_TO_DONE,
+    PARTITION_MARK_DONE_ACTION,
+    PARTITION_MARK_DONE_ACTION_HTTP_PARAMS,
+    PARTITION_MARK_DONE_ACTION_HTTP_URL,
+)
 from morrow.engine.options.declared.maintenance import CONSUMER_EXPIRATION_TIME
 from morrow.engine.options.retention import Retention, parse_expire_options
 from morrow.engine.plan.changelogs import list_living_changelog_ids, read_changelog_or_none
 from morrow.engine.plan.consumers import CONSUMER_PREFIX
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.redaction import get_logger
+from morrow.engine.redaction import get_logger, redact_text
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage, make_append_changes
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.history.automatic_tags import find_tag_actions as tags_after_commit
@@ -220,40 +228,122 @@ class _Expiry:
         return count > self._retention.most or (count > self._retention.least and is_old)
 
 
-MARKS = {"success-file"}
-"""The values of ``partition.mark-done-action`` that Morrow supports."""
-
-
 def mark_written(target: WriteTarget, messages: Sequence[CommitMessage]) -> None:
     """Mark the partitions of written rows as done, if ``partition.end-input-to-done`` is set.
 
-    Compactions mark nothing. Actions that Morrow lacks are logged. Raises as `mark_done`.
+    Compactions mark nothing. Actions that are not possible are logged. Raises `StorageError` as `mark_done`.
     """
     if not target.partition_fields or not target.write.given.get(PARTITION_END_INPUT_TO_DONE):
         return
-    actions = list_mark_actions(target)
-    written = {each.partition for each in messages if not make_append_changes([each]).is_empty}
-    if written and actions - MARKS:
-        names = ", ".join(sorted(actions - MARKS))
-        log.warning("%s: '%s': Morrow lacks %s", target.where, PARTITION_MARK_DONE_ACTION.key, names)
-    if actions & MARKS:
-        mark_done(target, [target.partition_folder(partition) for partition in sorted(written)])
+    written = sorted({each.partition for each in messages if not make_append_changes([each]).is_empty})
+    folders = [target.partition_folder(partition) for partition in written]
+    for action in list_mark_actions(target) if folders else ():
+        try:
+            find_marking(target, action)(target, folders)
+        except (Unsupported, InvalidArgument) as error:
+            log.warning("%s: the partitions are not marked as done: %s", target.where, error)
 
 
-def list_mark_actions(target: WriteTarget) -> set[str]:
+Marking: TypeAlias = Callable[[WriteTarget, Sequence[str]], object]
+
+
+def list_mark_actions(target: WriteTarget) -> list[str]:
     """Return the values of ``partition.mark-done-action``."""
-    return set(parse_names(target.write.given.get(PARTITION_MARK_DONE_ACTION)))
+    return list(dict.fromkeys(parse_names(target.write.given.get(PARTITION_MARK_DONE_ACTION))))
 
 
-def mark_done(target: WriteTarget, folders: Iterable[str]) -> list[str]:
-    """Write a file ``_SUCCESS`` into each folder (relative to the table); return the paths. Raises `StorageError`,
-    and `CorruptFile` for a file that is there and damaged."""
+def find_marking(target: WriteTarget, action: str) -> Marking:
+    """Return the function of an action. Raises `Unsupported` for others."""
+    if action not in MARKINGS:
+        known = ", ".join(MARKINGS)
+        what = f"{PARTITION_MARK_DONE_ACTION.key!r} = {action!r}"
+        raise Unsupported(what, where=target.where, hint=f"Morrow has {known}; its other actions are classes of Java")
+    return MARKINGS[action]
+
+
+def mark_done(target: WriteTarget, folders: Sequence[str]) -> list[str]:
+    """Mark partitions as done by all actions of the table; return the paths of the files ``_SUCCESS``.
+
+    Args:
+        target: the table.
+        folders: the folders of the partitions, relative to the table.
+
+    Raises:
+        Unsupported: an action that is not possible; nothing was done. InvalidArgument: an action lacks an option.
+        StorageError: a store, catalog or server refuses. CorruptFile: a file ``_SUCCESS`` is there and damaged.
+    """
+    actions = list_mark_actions(target)
+    for marking in [find_marking(target, action) for action in actions]:
+        marking(target, folders)
+    return _list_success_files(target, folders) if SUCCESS_ACTION in actions else []
+
+
+def _list_success_files(target: WriteTarget, folders: Iterable[str]) -> list[str]:
+    return [f"{target.metadata.root}/{folder}/{SUCCESS_FILE}" for folder in folders]
+
+
+def _write_success_files(target: WriteTarget, folders: Sequence[str]) -> None:
     from morrow.writers.history.snapshot_expiry import read_clock_millis
 
-    paths = [f"{target.metadata.root}/{folder}/{SUCCESS_FILE}" for folder in folders]
-    for path in paths:
+    for path in _list_success_files(target, folders):
         write_success_at(target.metadata, path, read_clock_millis())
-    return paths
+
+
+def _parse_values(folder: str) -> dict[str, str]:
+    """Return the values in the name of a partition's folder."""
+    pairs = (part.partition("=") for part in folder.split("/"))
+    return {unescape_path_name(key): unescape_path_name(value) for key, _, value in pairs}
+
+
+def _add_done_partitions(target: WriteTarget, folders: Sequence[str]) -> None:
+    specs = [_parse_values(folder) for folder in folders]
+    target.metadata.owner.add_partitions(
+        [{**spec, list(spec)[-1]: f"{list(spec.values())[-1]}{DONE_SUFFIX}"} for spec in specs]
+    )
+
+
+def _report_event(target: WriteTarget, folders: Sequence[str]) -> None:
+    target.metadata.owner.report_done([_parse_values(folder) for folder in folders])
+
+
+def _report_by_http(target: WriteTarget, folders: Sequence[str]) -> None:
+    """Report each partition to a server, in Paimon's form."""
+    url = target.write.given.get(PARTITION_MARK_DONE_ACTION_HTTP_URL)
+    if not url or not url.startswith(("http://", "https://")):
+        key = PARTITION_MARK_DONE_ACTION_HTTP_URL.key
+        raise InvalidArgument(f"{target.where}: the action 'http-report' needs an address of http, the option {key!r}")
+    location = target.store.url(target.metadata.root)
+    database, _, table = location.rpartition("/")
+    name = f"{database.rpartition('/')[2].removesuffix(DATABASE_SUFFIX)}.{table}"
+    params = target.write.given.get(PARTITION_MARK_DONE_ACTION_HTTP_PARAMS)
+    for folder in folders:
+        _post_report(url, {"params": params, "table": name, "path": location, "partition": folder})
+
+
+def _post_report(url: str, body: Mapping[str, str | None]) -> None:
+    from http.client import HTTPException
+    from urllib.request import Request, urlopen
+
+    order = Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST")
+    try:
+        with urlopen(order, timeout=REPORT_SECONDS) as answer:
+            result = json.loads(answer.read(ANSWER_BYTES)).get("result")
+    except (OSError, HTTPException, ValueError, AttributeError) as error:
+        problem = getattr(error, "code", None) or type(getattr(error, "reason", error)).__name__
+        raise StorageError(f"{redact_text(url)}: the report of a partition failed ({problem}); call again") from None
+    if str(result).upper() != REPORTED:
+        raise StorageError(f"{redact_text(url)}: the report of a partition: expected {REPORTED}, got {result!r}")
+
+
+DONE_SUFFIX, REPORTED, SUCCESS_ACTION = ".done", "SUCCESS", "success-file"
+REPORT_SECONDS, ANSWER_BYTES = 60, 1 << 20
+MARKINGS: Mapping[str, Marking] = {
+    SUCCESS_ACTION: _write_success_files,
+    "done-partition": _add_done_partitions,
+    "mark-event": _report_event,
+    "http-report": _report_by_http,
+}
+"""The values of ``partition.mark-done-action`` that Morrow supports."""
 
 
 def expire_consumers(metadata: TableMetadata, *, older_than_millis: int | None = None) -> list[str]:

@@ -9,8 +9,8 @@ folders that may contain orphan files, and the files that are orphans there:
     [branch/branch-*/]schema/*  tag/*  consumer/*                 hidden temporary files of killed writers
 
 Only files that a root, manifest or index manifest would name can be orphans: data files and their extra files
-(`BESIDE`), manifests, indexes, statistics. They are recognized by their names. All other files are left alone. So are
-packs of blobs (`PACK`) in data folders, since descriptors in rows name them and manifests do not. A folder is a
+(`BESIDE`), manifests, indexes, statistics. They are recognized by their names. All other files are left alone. Packs of
+blobs (`PACK_SUFFIX`) are named by descriptors in rows, and by the file of references of each data file. A folder is a
 partition folder only if it has the table's partition keys in their order.
 """
 
@@ -22,13 +22,16 @@ from typing import Protocol
 
 import polars as pl
 
-from morrow.engine.errors import TableNotFound
+from morrow.engine.errors import FileMissing, TableNotFound
+from morrow.engine.format.blobs import REFERENCES_SUFFIX, decode_references, is_blob_type
 from morrow.engine.format.file_formats import BUILT_IN
 from morrow.engine.format.partition_path import escape_path_name
 from morrow.engine.format.paths import MAIN_BRANCH, to_store_path
-from morrow.engine.io.store import FileStatus, FileStore
+from morrow.engine.io.store import FileStatus, FileStore, read_each
 from morrow.engine.io.wrapped_stores import is_inside
+from morrow.engine.plan.data_files import build_file_paths
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.references import list_extra_files
 from morrow.engine.progress import advance
 from morrow.engine.redaction import get_logger
 
@@ -46,8 +49,6 @@ FORMATS = (*BUILT_IN, "lance", "vortex", "mosaic")
 """Extensions of data files, perhaps followed by that of a codec. Morrow does not read all of these formats."""
 BESIDE = ("index", "blobref", "lookup", "row")
 """Extensions of the extra files of a data file, which the data file's manifest entry names."""
-PACK = ".managed.blob"
-"""Suffix of the files that hold the blobs of tables with a primary key."""
 BUCKET = r"bucket-(?:[0-9]+|postpone)"
 
 PATH, NAME, SIZE, MODIFIED, IS_FOLDER = "path", "name", "size", "modified", "folder"
@@ -76,8 +77,7 @@ class Place:
 
     @property
     def is_file(self) -> pl.Expr:
-        packs = pl.col(PATH).str.ends_with(PACK)
-        return ~pl.col(IS_FOLDER) & pl.col(PATH).str.contains(self.files) & ~packs
+        return ~pl.col(IS_FOLDER) & pl.col(PATH).str.contains(self.files)
 
     @property
     def is_stray(self) -> pl.Expr:
@@ -145,6 +145,52 @@ def _find_named_root(table: TableMetadata, path: str) -> str | None:
         log.warning("%s: orphan files below %s are not looked for: it is not below allowed_roots", table.where, path)
         return None
     return root
+
+
+ENTRY_COLUMNS = ("_FILE_NAME", "_EXTRA_FILES", "_PARTITION", "_BUCKET", "_SCHEMA_ID", "_EXTERNAL_PATH")
+"""Columns of entries that `PackReferences` reads."""
+
+
+class PackReferences:
+    """The packs of blobs that data files of all branches need. Each file of references is read once."""
+
+    def __init__(self, tables: Sequence[TableMetadata]) -> None:
+        self._table, self._read = tables[0], set[str]()
+        schemas = (table.schema(schema_id) for table in tables for schema_id in table.schema_ids())
+        keyed = {one.id for one in schemas if one.primary_keys and any(is_blob_type(f.type) for f in one.fields)}
+        self._schema_ids = pl.Series(sorted(keyed), dtype=pl.Int64)
+        self.is_complete = bool(keyed)
+        """Whether all data files with blobs have references. Otherwise it is unknown which packs are needed."""
+
+    def list_names(self, entries: pl.DataFrame) -> pl.Series:
+        """Return the names of the packs that the files of entries (`ENTRY_COLUMNS`) need.
+
+        Raises:
+            CorruptFile, Unsupported: references that cannot be read. FileMissing: the references of an existing file.
+        """
+        if not len(self._schema_ids) or not entries.height:
+            return pl.Series(dtype=pl.String)
+        listed = list_extra_files(entries, ("_FILE_NAME", "_PARTITION", "_BUCKET", "_EXTERNAL_PATH"))
+        listed = listed.filter(pl.col("_FILE_NAME").str.ends_with(REFERENCES_SUFFIX)).unique("_FILE_NAME")
+        whole = entries["_EXTRA_FILES"].list.eval(pl.element().str.ends_with(REFERENCES_SUFFIX)).list.any()
+        holding = entries["_SCHEMA_ID"].cast(pl.Int64).is_in(self._schema_ids.implode())
+        self.is_complete &= not (holding & ~whole).any()
+        listed = listed.filter(~pl.col("_FILE_NAME").is_in(list(self._read)))
+        if not listed.height:
+            return pl.Series(dtype=pl.String)
+        table, schema = self._table, self._table.latest_schema()
+        paths = build_file_paths(table, schema, table.options(schema), listed).to_list()
+        found = [pack for packs in read_each(table.store, self._list_packs, paths) for pack in packs]
+        self._read |= set(listed["_FILE_NAME"])
+        return pl.Series(found, dtype=pl.String).str.replace("^.*/", "")
+
+    def _list_packs(self, path: str) -> list[str]:
+        try:
+            return decode_references(self._table.store.read(path), path)
+        except FileMissing:
+            if self._table.store.exists(path.removesuffix(REFERENCES_SUFFIX)):
+                raise
+            return []  # the data file is gone as well, as files of DELETE entries are
 
 
 COLUMNS = {PATH: pl.String, NAME: pl.String, SIZE: pl.Int64}

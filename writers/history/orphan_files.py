@@ -36,6 +36,7 @@ from typing import TypeAlias
 import polars as pl
 
 from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, Unsupported
+from morrow.engine.format.blobs import PACK_SUFFIX
 from morrow.engine.format.manifest import decode_index_manifest, decode_manifest_lists, decode_outlines
 from morrow.engine.format.manifest_entries import MANIFEST_LIST_COLUMNS
 from morrow.engine.format.paths import EARLIEST, LATEST, MAIN_BRANCH, parse_numbered
@@ -56,7 +57,18 @@ from morrow.engine.units import format_count
 from morrow.writers.commit.attempt_log import LOG_PREFIX
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.history.branches import check_unused, delete_branch
-from morrow.writers.history.file_listing import COLUMNS, NAME, PATH, SIZE, FolderListing, Listing, Place, find_places
+from morrow.writers.history.file_listing import (
+    COLUMNS,
+    ENTRY_COLUMNS,
+    NAME,
+    PATH,
+    SIZE,
+    FolderListing,
+    Listing,
+    PackReferences,
+    Place,
+    find_places,
+)
 from morrow.writers.history.snapshot_expiry import expire_snapshots
 from morrow.writers.history.tags import delete_tags
 from morrow.writers.history.tombstones import finish_removals, retire_file
@@ -129,7 +141,8 @@ def remove_orphan_files(
         for table in tables.values():
             finish_removals(table, abandoned_before_millis=before)
     main, (found, left) = tables[MAIN_BRANCH], find_places(tables.values())
-    orphans = _Cleaning(main, found, before, dry_run, listing(main.store, found, before)).run()
+    packs = PackReferences([main, *(table for table in tables.values() if table is not main)])
+    orphans = _Cleaning(main, found, before, dry_run, listing(main.store, found, before), packs).run()
     return replace(orphans, not_looked_at=tuple(left))
 
 
@@ -152,6 +165,7 @@ class _Cleaning:
     before_millis: int
     dry_run: bool
     listing: Listing
+    packs: PackReferences
     seen: frozenset[RootFile] = field(default_factory=frozenset)
 
     def run(self) -> OrphanFiles:
@@ -177,7 +191,7 @@ class _Cleaning:
         for _ in range(MAX_READ_TRIES):
             roots = list_roots(self.table)
             try:
-                for names in read_used_names(roots.besides(self.seen)):
+                for names in read_used_names(roots.besides(self.seen), self.packs):
                     files = files.filter(~pl.col(HASH).is_in(names.hash().implode()))
             except FileMissing:
                 # A root may have been removed while it was read. Files dropped so far are used by it or by others.
@@ -185,7 +199,9 @@ class _Cleaning:
                     raise
                 continue
             self.seen |= roots.files
-            return files
+            if self.packs.is_complete or PATH not in files.columns:
+                return files
+            return files.filter(~pl.col(PATH).str.ends_with(PACK_SUFFIX))
         raise CommitConflict(f"{self.table.where}: snapshots go faster than they are read; clean at a quieter time")
 
     def _removed(self, orphans: pl.DataFrame) -> pl.DataFrame:
@@ -421,8 +437,8 @@ MAX_MANIFEST_BYTES_AT_ONCE = 32 << 20
 MANIFEST_COLUMNS = ("_FILE_NAME", "_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES")
 
 
-def read_used_names(roots: Roots) -> Iterator[pl.Series]:
-    """Yield the names of the files that these roots need, as String series that may repeat names.
+def read_used_names(roots: Roots, packs: PackReferences) -> Iterator[pl.Series]:
+    """Yield the names of the files that these roots need, as String series that may repeat names; `packs` reads more.
 
     Memory holds the names of all manifests, and the entries of several manifests at a time.
 
@@ -438,11 +454,12 @@ def read_used_names(roots: Roots) -> Iterator[pl.Series]:
     manifests = _list_manifests(table, found)
     yield manifests["_FILE_NAME"]
     for _, piece in manifests.group_by(pl.col("_FILE_SIZE").cum_sum() // MAX_MANIFEST_BYTES_AT_ONCE, NEEDED):
-        entries = [frame.select("_FILE_NAME", "_EXTRA_FILES") for frame in _read_entries(table, piece)]
+        entries = [frame.select(ENTRY_COLUMNS) for frame in _read_entries(table, piece)]
         if entries:
             together = pl.concat(entries)
             yield together["_FILE_NAME"]
             yield together["_EXTRA_FILES"].explode(empty_as_null=False).drop_nulls()
+            yield packs.list_names(together)
 
 
 def _list_own_names(one: RootNames) -> Iterator[str]:

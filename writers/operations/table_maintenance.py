@@ -32,7 +32,6 @@ from morrow.engine.format.paths import INDEX_SUFFIX, POSTPONE_BUCKET, check_segm
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.stats import ColumnFacts, TableStatistics
 from morrow.engine.format.types import DataField, MapType
-from morrow.engine.options.declared.connectors import PARTITION_MARK_DONE_ACTION
 from morrow.engine.options.declared.files import FILE_INDEX_IN_MANIFEST_THRESHOLD
 from morrow.engine.plan.data_files import resolve_external_path
 from morrow.engine.plan.entries import read_live_entries as entries_live_entries
@@ -54,9 +53,7 @@ from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, build_file_path
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.history.commit_maintenance import (
-    MARKS,
     commit_with_maintenance,
-    list_mark_actions,
     mark_done,
 )
 from morrow.writers.operations.isolation import plan_where
@@ -318,12 +315,6 @@ def analyze_table(target: WriteTarget, columns: Sequence[str], measure: Measure 
 
 def mark_partitions_done(target: WriteTarget, partitions: Sequence[Mapping[str, object]]) -> list[str]:
     """Mark partitions as done; see `Table.mark_partition_done`."""
-    others = sorted(list_mark_actions(target) - MARKS)
-    if others:
-        (known,) = MARKS
-        raise Unsupported(
-            f"'{PARTITION_MARK_DONE_ACTION.key}' = {others[0]!r}", where=target.where, hint=f"Morrow has {known!r}"
-        )
     if not partitions:
         raise InvalidArgument(f"{target.where}: mark_partition_done: name the partitions that are done")
     folders = [_find_folder(target, partition) for partition in partitions]  # find all folders before the first write

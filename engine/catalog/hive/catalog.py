@@ -10,7 +10,7 @@ list of partitions: commits add new partitions and drop empty ones.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ from morrow.engine.io.resolve import resolve, unescape_location
 from morrow.engine.io.store import FileStore
 from morrow.engine.io.wrapped_stores import confine, lock_creation
 from morrow.engine.options.declarations import Options
-from morrow.engine.options.declared.connectors import METASTORE_TAG_TO_PARTITION
+from morrow.engine.options.declared.connectors import METASTORE_PARTITIONED_TABLE, METASTORE_TAG_TO_PARTITION
 from morrow.engine.options.declared.table import DATA_FILE_PATH_DIRECTORY
 from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.metadata import TableMetadata
@@ -464,6 +464,26 @@ class HiveTable(TableOwner):
         except (ObjectMissing, MorrowError) as error:
             log.warning("%s: snapshot %d is committed, its partitions are not told: %s", self.name, snapshot.id, error)
 
+    def add_partitions(self, partitions: Sequence[Mapping[str, str]]) -> None:
+        _send_partitions(
+            self.catalog.metastore, self.catalog.kept, *table_name(self.name), self._listed_schema(), partitions
+        )
+
+    def report_done(self, partitions: Sequence[Mapping[str, str]]) -> None:
+        self._listed_schema()
+        event = load_thrift_types().PartitionEventType.LOAD_DONE
+        for spec in partitions:
+            with suppress(ObjectMissing):  # as in Java
+                self.catalog.metastore.call("markPartitionForEvent", *table_name(self.name), dict(spec), event)
+
+    def _listed_schema(self) -> TableSchema:
+        """Return the newest schema. Raises `Unsupported` if the metastore does not keep the table's partitions."""
+        schema = self.place.latest_schema()
+        if not has_partitions(schema):
+            hint = f"set {METASTORE_PARTITIONED_TABLE.key!r} = 'true'"
+            raise Unsupported("marking a partition as done in the metastore", where=self.place.where, hint=hint)
+        return schema
+
 
 PARTITION_BATCH = 500
 """Maximum number of partitions per call."""
@@ -481,13 +501,7 @@ def tell_partitions(
     changed = partition_statistics(metadata, snapshot)
     added = [each["spec"] for each in changed if each["fileCount"] > 0]
     if added:
-        there = metastore.call("get_table", database, table)
-        for begin in range(0, len(added), PARTITION_BATCH):
-            parts = [_partition(kept, there, schema, spec) for spec in added[begin : begin + PARTITION_BATCH]]
-            request = load_thrift_types().AddPartitionsRequest(
-                database, table, parts, ifNotExists=True, needResult=False
-            )
-            metastore.call("add_partitions_req", request)
+        _send_partitions(metastore, kept, database, table, schema, added)
     fewer = [each["spec"] for each in changed if each["fileCount"] < 0]
     if fewer and snapshot.commit_kind == OVERWRITE:
         living = _find_live_partitions(metadata, snapshot, schema)
@@ -498,6 +512,21 @@ def tell_partitions(
                     metastore.call("drop_partition", database, table, values, False)
                 except ObjectMissing:
                     continue
+
+
+def _send_partitions(
+    metastore: Metastore,
+    kept: MetastoreTables,
+    database: str,
+    table: str,
+    schema: TableSchema,
+    added: Sequence[Mapping[str, str]],
+) -> None:
+    there = metastore.call("get_table", database, table)
+    for begin in range(0, len(added), PARTITION_BATCH):
+        parts = [_partition(kept, there, schema, spec) for spec in added[begin : begin + PARTITION_BATCH]]
+        request = load_thrift_types().AddPartitionsRequest(database, table, parts, ifNotExists=True, needResult=False)
+        metastore.call("add_partitions_req", request)
 
 
 def _partition(kept: MetastoreTables, table: Any, schema: TableSchema, spec: Mapping[str, str]) -> Any:

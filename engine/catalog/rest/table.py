@@ -117,6 +117,13 @@ class RestTable(TableOwner):
             raise UnclearOutcome(f"{self.client.where}: {unclear}; whether the snapshot was committed is not known")
         return done
 
+    def add_partitions(self, partitions: Sequence[Mapping[str, str]]) -> None:
+        body = {"partitionSpecs": [dict(spec) for spec in partitions], "ignoreIfExists": True}
+        self._order("", "partitions", body=body)
+
+    def report_done(self, partitions: Sequence[Mapping[str, str]]) -> None:
+        self._order("", "partitions", "mark", body={"specs": [dict(spec) for spec in partitions]})
+
     def roll_back(self, branch: str, goal: Snapshot) -> None:
         here = self._metadata(branch)
         tag = None

@@ -107,16 +107,16 @@ PARTITION_END_INPUT_TO_DONE = declare_honoured(
     "partition.end-input-to-done", BOOL, False, "Marks the partitions that a batch has written as done"
 )
 PARTITION_MARK_DONE_ACTION = declare_honoured(
-    "partition.mark-done-action", TEXT, "success-file", "What marks a partition as done; Morrow has success files"
+    "partition.mark-done-action", TEXT, "success-file", "What marks a partition as done; classes of Java are refused"
 )
 PARTITION_MARK_DONE_ACTION_CUSTOM_CLASS = declare_idle(
     FLINK, "partition.mark-done-action.custom.class", TEXT, None, "Java class that marks a partition as done"
 )
-PARTITION_MARK_DONE_ACTION_HTTP_URL = declare_idle(
-    FLINK, "partition.mark-done-action.http.url", TEXT, None, "Address that hears of partitions that are done"
+PARTITION_MARK_DONE_ACTION_HTTP_URL = declare_honoured(
+    "partition.mark-done-action.http.url", TEXT, None, "Address that hears of partitions that are done"
 )
-PARTITION_MARK_DONE_ACTION_HTTP_PARAMS = declare_idle(
-    FLINK, "partition.mark-done-action.http.params", TEXT, None, "What it is told"
+PARTITION_MARK_DONE_ACTION_HTTP_PARAMS = declare_honoured(
+    "partition.mark-done-action.http.params", TEXT, None, "What it is told"
 )
 PARTITION_IDLE_TIME_TO_REPORT_STATISTIC = declare_idle(
     FLINK,

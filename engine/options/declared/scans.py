@@ -89,23 +89,11 @@ SCAN_PRIMARY_BRANCH = declare_honoured(
 SCAN_BOUNDED_WATERMARK = declare_honoured(
     "scan.bounded.watermark", LONG, None, "Ends a stream at the first snapshot with a greater watermark"
 )
-SCAN_IGNORE_CORRUPT_FILES = declare_refused(
-    refuse_unless(
-        "rows would be missing in silence; `scan` raises CorruptFile, and `Scan.verify` names the files", ("false",)
-    ),
-    "scan.ignore-corrupt-files",
-    BOOL,
-    False,
-    "Reads on where files are damaged",
+SCAN_IGNORE_CORRUPT_FILES = declare_honoured(
+    "scan.ignore-corrupt-files", BOOL, False, "Leaves out damaged files, which every read then decodes first", rows=True
 )
-SCAN_IGNORE_LOST_FILES = declare_refused(
-    refuse_unless(
-        "rows would be missing in silence; `scan` raises FileMissing, and `Scan.verify` names the files", ("false",)
-    ),
-    "scan.ignore-lost-files",
-    BOOL,
-    False,
-    "Reads on where files are missing",
+SCAN_IGNORE_LOST_FILES = declare_honoured(
+    "scan.ignore-lost-files", BOOL, False, "Leaves out files that are missing", rows=True
 )
 SCAN_MANIFEST_PARALLELISM = declare_idle(TUNING, "scan.manifest.parallelism", INT, None, "Threads that read manifests")
 SCAN_MAX_SPLITS_PER_TASK = declare_idle(FLINK, "scan.max-splits-per-task", INT, 10, "Splits that a task holds")

@@ -399,6 +399,7 @@ class TableScan:
         self._source, self._options = source, options
         self._filter, self._limit = filter, limit
         self._shard: tuple[int, int] = (0, 1)
+        self._slice: tuple[int, int] | None = None
 
     def with_shard(self, idx_of_this_subtask: int, number_of_para_subtasks: int) -> TableScan:
         """Plan every n-th split only, from the `idx_of_this_subtask`-th on.
@@ -411,6 +412,7 @@ class TableScan:
                 f"idx_of_this_subtask is at least 0 and below number_of_para_subtasks ({number_of_para_subtasks}), "
                 f"not {idx_of_this_subtask}"
             )
+        self._check_one_part(self._slice is None)
         self._shard = idx_of_this_subtask, number_of_para_subtasks
         return self
 
@@ -419,13 +421,28 @@ class TableScan:
         rows = self._source.rows([each.name for each in self._source.fields], self._filter, self._limit)
         if not isinstance(rows, Scan):
             return Plan([WholeSplit(self._source)])
+        if self._slice is not None:
+            plans = rows.slice(*self._slice).plans
+            return Plan([Split(replace(plan, sections=()), plan.sections) for plan in plans], rows.snapshot_id)
         sizes = self._options.get(SOURCE_SPLIT_TARGET_SIZE), self._options.get(SOURCE_SPLIT_OPEN_FILE_COST)
         first, step = self._shard
         return Plan(list(split_plan(rows.plan, *sizes))[first::step], rows.snapshot_id)
 
     def with_slice(self, start_pos: int, end_pos: int) -> TableScan:
-        """Raise `Unsupported`: Morrow does not plan by positions of rows."""
-        raise Unsupported(f"with_slice({start_pos}, {end_pos})", hint="divide the splits, or use with_shard")
+        """Plan the rows at the positions from `start_pos` to `end_pos`, without it, as `morrow.Scan.slice` does.
+
+        Raises:
+            InvalidArgument: no positions, or a shard as well.
+        """
+        if not 0 <= start_pos < end_pos:
+            raise InvalidArgument(f"start_pos is at least 0 and less than end_pos ({end_pos}), not {start_pos}")
+        self._check_one_part(self._shard == (0, 1))
+        self._slice = start_pos, end_pos
+        return self
+
+    def _check_one_part(self, alone: bool) -> None:
+        if not alone:
+            raise InvalidArgument("with_shard and with_slice cannot be used simultaneously")
 
 
 class TableRead:

@@ -18,6 +18,7 @@ from morrow.engine.names import POSITION
 from morrow.engine.plan.filter import NO_FILTER, Filter, parse_filter
 from morrow.engine.plan.scan_plan import list_tracked_fields
 from morrow.engine.plugins import require_extra
+from morrow.engine.polars_versions import import_array
 from morrow.engine.redaction import suggest_name
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table
@@ -35,6 +36,7 @@ from morrow.writers.target import WriteTarget
 if TYPE_CHECKING:
     import pandas as pd
 
+    from morrow.scans.splits import Split
     from morrow.tables.table import Table
 
 Partition = Mapping[str, Any]
@@ -210,12 +212,13 @@ Assignment = Any
 class TableUpdate:
     """An updater of tables with data evolution: its methods write files, and return messages to commit.
 
-    `merge_into` and `new_shard_updator` raise `Unsupported`.
+    `merge_into` raises `Unsupported`.
     """
 
     def __init__(self, table: Table, commit_user: str | None = None) -> None:
         self._table, self._commit_user = table, commit_user
         self._columns: Sequence[str] | None = None
+        self._read: Sequence[str] | None = None
 
     def with_update_type(self, update_cols: Sequence[str]) -> TableUpdate:
         """Choose the columns to update."""
@@ -227,12 +230,22 @@ class TableUpdate:
         return self
 
     def with_read_projection(self, projection: Sequence[str]) -> TableUpdate:
-        """Check the columns that a shard reads."""
+        """Choose the columns that a shard reads."""
         names = self._table.schema.names
         for name in projection:
             if name not in names:
                 raise InvalidArgument(f"Column {name} is not in table schema; {suggest_name(name, names)}")
+        self._read = tuple(projection)
         return self
+
+    def new_shard_updator(self, shard_num: int, total_shard_count: int) -> ShardTableUpdator:
+        """Return an updater of all rows of the `shard_num`-th of `total_shard_count` parts of the table."""
+        target, snapshot = self._open()
+        self._check_evolving(target, "new_shard_updator")
+        columns = [*(self._read or target.schema.by_name), ROW_ID]
+        scan = self._table.scan(columns, snapshot=None if snapshot is None else snapshot.id)
+        parts = scan.file_splits()[shard_num::total_shard_count]
+        return ShardTableUpdator(target, snapshot, parts, self._columns or tuple(target.schema.by_name))
 
     def new_predicate_builder(self) -> PredicateBuilder:
         """Return a builder of predicates on the table's columns."""
@@ -357,6 +370,49 @@ class TableUpdate:
         return refuse
 
 
+class ShardTableUpdator:
+    """An updater of all rows of a part of a table, in their order."""
+
+    def __init__(
+        self, target: WriteTarget, snapshot: Snapshot | None, parts: Sequence[Split], columns: Sequence[str]
+    ) -> None:
+        self._target, self._snapshot, self._parts, self._columns = target, snapshot, parts, columns
+        self._ids: list[pl.Series] = []
+        self._batches: list[pa.RecordBatch] = []
+
+    def arrow_reader(self) -> pa.RecordBatchReader:
+        """Return the rows of the part, in the columns of the read projection."""
+        fields = [field for field in self._parts[0].fields if field.name != ROW_ID] if self._parts else ()
+        schema = pa.schema([pa.field(field.name, field.type.arrow(), field.type.nullable) for field in fields])
+        return pa.RecordBatchReader.from_batches(schema, self._read(schema))
+
+    def _read(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        self._ids.clear()
+        for part in self._parts:
+            for batch in part.to_batches():
+                self._ids.append(import_array(batch.column(ROW_ID)))
+                yield batch.select(schema.names).cast(schema)
+
+    def update_by_arrow_batch(self, data: pa.RecordBatch) -> None:
+        """Set the columns of the next rows, in the order of `arrow_reader`."""
+        self._batches.append(data)
+
+    def prepare_commit(self) -> list[CommitMessage]:
+        """Write the files of the updated columns, and return their messages.
+
+        Raises:
+            InvalidArgument: fewer or more rows than the part has.
+        """
+        if not self._batches:
+            return []
+        rows = pa.Table.from_batches(self._batches).select(list(self._columns))
+        ids = pl.concat(self._ids) if self._ids else pl.Series(dtype=pl.Int64)
+        if len(ids) != len(rows):
+            raise InvalidArgument(f"{self._target.where}: {len(rows)} updated rows, of {len(ids)} rows that were read")
+        given = read_row_values(self._target, rows.append_column(ROW_ID, ids.to_arrow()))
+        return _plan(set_row_values(self._target, self._snapshot, given), self._snapshot)
+
+
 def _name_values(row: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return a row, a mapping or values in the order of the columns, as a dict."""
     return dict(row) if isinstance(row, Mapping) else dict(zip(names, getattr(row, "values", row)))
@@ -396,11 +452,9 @@ def _assign(value: Assignment, field: DataField, rows: pa.Table, start: int) -> 
     return value.cast(kind)
 
 
-_UPDATE = "use table.morrow.update(set, where), or table.morrow.merge(source, on)"
 UPDATES = {
     "update_by_arrow_batches_with_row_id": "use table.morrow.update_rows(rows)",
     "new_update_by_row_id": "use table.morrow.update_rows(rows)",
-    "new_shard_updator": _UPDATE,
     "merge_into": "use table.morrow.merge(source, on)",
 }
 """The methods of pypaimon's TableUpdate that Morrow lacks, and what does the same."""

@@ -17,7 +17,7 @@ from morrow.engine.redaction import hide_secrets
 from morrow.scans.table_scan import Scan
 from morrow.spark.catalogs.questions import Place, Question
 from morrow.spark.expressions import quote_name
-from morrow.spark.reading.distributed import PLACES, list_hidden_fields, list_row_id
+from morrow.spark.reading.distributed import list_carried, list_hidden_fields, list_places, list_row_id
 from morrow.spark.types import COMMENT, format_spark_default, make_members_nullable, to_spark_schema, to_spark_type
 from morrow.tables.format_table import FormatTable
 from morrow.tables.table import Table
@@ -54,7 +54,8 @@ def describe_table(
         "keys": list(list_row_id(request.schema, request.options)),
         "partitions": list(request.schema.partition_keys),
         "hidden": describe_hidden(request),
-        "places": list(PLACES),
+        "places": list(list_places(request.options)),
+        "carried": list(list_carried(request.options)),
         "properties": collect_properties(table),
         "writable": writable,
         "set": list(set),
@@ -92,6 +93,7 @@ def describe_folder(name: str, table: FormatTable, state: Mapping[str, object]) 
         "keys": [],
         "partitions": list(table.partition_keys),
         "places": [],
+        "carried": [],
         "properties": {**table.options, **comment, **place},
         "writable": True,
     }
@@ -120,12 +122,7 @@ def to_catalog_schema(fields: Sequence[t.DataField]) -> StructType:
     from pyspark.sql.types import StructField, StructType
 
     given = make_members_nullable(fields)
-    return StructType(
-        [
-            StructField(f.name, _to_shown_type(f), f.type.nullable, _build_metadata(f, to_spark_type(f.type, f.name)))
-            for f in given
-        ]
-    )
+    return StructType([StructField(f.name, _to_shown_type(f), f.type.nullable, _build_metadata(f)) for f in given])
 
 
 def collect_properties(table: Table) -> dict[str, str]:
@@ -150,10 +147,10 @@ def _to_shown_type(field: t.DataField) -> SparkType:
     return to_spark_type(kind, field.name)
 
 
-def _build_metadata(field: t.DataField, kind: SparkType) -> dict[str, str]:
+def _build_metadata(field: t.DataField) -> dict[str, str]:
     found = {} if field.description is None else {COMMENT: field.description}
     if field.default_value is not None:
-        found |= dict.fromkeys(DEFAULTS, format_spark_default(field, kind))
+        found |= dict.fromkeys(DEFAULTS, _format_default(field))
     return found
 
 

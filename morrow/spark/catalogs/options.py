@@ -16,11 +16,22 @@ from morrow.queries.incremental import has_change_options
 from morrow.spark.catalogs import descriptions
 from morrow.spark.catalogs.questions import Question, TableOpener
 from morrow.spark.source.options import Options, SinkOptions
-from morrow.spark.source.settings import ALIASES, EVOLVING, PREFIX, REPLACE_WHERE, Clock, check_zone, match_settings
+from morrow.spark.source.settings import (
+    ALIASES,
+    EVOLVING,
+    PREFIX,
+    REPLACE_WHERE,
+    SKIPPING,
+    Clock,
+    check_zone,
+    match_settings,
+)
 from morrow.writers.target import WRITE_OPTION_KEYS, check_write_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from morrow.tables.table import Table
 
 CHANGING = "changing rows"
 STREAMING = "a stream"
@@ -49,9 +60,21 @@ class Chosen:
         """Whether the settings choose the changes between two states."""
         return has_change_options(self.options)
 
+    @property
+    def skipping(self) -> Chosen:
+        """The settings that choose no state, but leave out unreadable files."""
+        kept = [(key, by) for key, by in zip(self.options, self.by) if key in SKIPPING]
+        return Chosen({key: self.options[key] for key, _ in kept}, tuple(by for _, by in kept))
+
     def travel(self) -> TravelArguments:
         """Return the state that the settings choose. Raises as `parse_travel`."""
         return parse_travel(self.options, f"the setting {PREFIX}{{}}")
+
+
+def set_skipping(table: Table, given: Mapping[str, str]) -> Table:
+    """Return the table with those of the options that leave out unreadable files. Raises `InvalidArgument`."""
+    skipping = {key.lower(): value for key, value in given.items() if key.lower() in SKIPPING}
+    return table.with_options(skipping) if skipping else table
 
 
 def make_refusal(what: str, by: Sequence[str], where: str | None = None) -> Unsupported:
@@ -72,12 +95,14 @@ TRAVELS = ("as-of", "snapshot", "tag", "timestamp", "watermark", "version")
 def parse_travel(
     given: Mapping[str, str], what: str = "the option {!r} of a read by name", *, clock: Clock = check_zone
 ) -> TravelArguments:
-    """Return the state that the options name. Errors call it `what`; `clock` parses Spark's timestamps.
+    """Return the state that the options name, besides those of `set_skipping`.
+
+    Errors call it `what`; `clock` parses Spark's timestamps.
 
     Raises:
         Unsupported: an option that does not choose a state. InvalidArgument: an invalid value of an option.
     """
-    other = next((key for key in given if ALIASES.get(key.lower(), key.lower()) not in TRAVELS), None)
+    other = next((key for key in given if ALIASES.get(key.lower(), key.lower()) not in (*TRAVELS, *SKIPPING)), None)
     if other is not None:
         raise Unsupported(what.format(other), hint="set options of a table by ALTER TABLE")
     return Options(given, clock).read().travel

@@ -28,7 +28,7 @@ from morrow.scans.changes import Changes
 from morrow.scans.table_scan import Scan
 from morrow.spark import dataframes
 from morrow.spark.catalogs import descriptions
-from morrow.spark.catalogs.options import Chosen, make_refusal, parse_travel
+from morrow.spark.catalogs.options import Chosen, make_refusal, parse_travel, set_skipping
 from morrow.spark.catalogs.questions import Place, Question, TableOpener, build_full_name, parse_name
 from morrow.spark.catalogs.streams import is_streamable
 from morrow.spark.catalogs.view_statements import load_view
@@ -79,12 +79,12 @@ def load_table(place: Place, question: Question, _rows: DataFrame | None = None)
         if isinstance(folder, FormatTable):
             return descriptions.describe_folder(name, folder, {FOLDER: True})
         return descriptions.describe_rows(name, folder.fields, {FOLDER: True}, streams=False)
-    chosen = Chosen() if at else Chosen.of(settings, place.name, *name.split(".", 1))
+    chosen = Chosen.of(settings, place.name, *name.split(".", 1))
+    chosen = chosen.skipping if at else chosen
     if chosen.are_of_changes:
         return describe_changes(table, name, chosen)
-    return descriptions.describe_table(
-        table, table.scan(**(at or chosen.travel())), name, writable=not at, set=chosen.by
-    )
+    scan = set_skipping(table, chosen.options).scan(**(at or chosen.travel()))
+    return descriptions.describe_table(table, scan, name, writable=not at, set=chosen.by)
 
 
 def describe_changes(table: Table, name: str, chosen: Chosen) -> dict[str, object]:
@@ -113,7 +113,7 @@ def _choose_state(place: Place, question: Question, _rows: DataFrame | None) -> 
         fields, state = table.scan().fields, {CHANGES: parse_change_options(table, options)}
     else:
         table = place.table(name)
-        scan = table.scan(**parse_travel(options, clock=get_clock(place.spark)))
+        scan = set_skipping(table, options).scan(**parse_travel(options, clock=get_clock(place.spark)))
         fields, state = scan.fields, descriptions.pack_state(table.path, scan.request)
     if descriptions.to_catalog_schema(fields) != StructType.fromJson(json.loads(question["columns"])):
         raise Unsupported(

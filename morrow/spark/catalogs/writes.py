@@ -22,6 +22,7 @@ from morrow.spark.catalogs.reads import format_table, is_of_folder
 from morrow.spark.expressions import parse_column, parse_partition_value, parse_predicates
 from morrow.spark.format_tables import write as write_folder
 from morrow.spark.types import to_paimon_fields
+from morrow.spark.writing.assignments import resolve_columns
 from morrow.spark.writing.changes import change, insert
 from morrow.spark.writing.schema_evolution import Evolution, extend_schema, find_changes
 from morrow.spark.writing.write import is_case_sensitive, match_case, name_by_position
@@ -143,11 +144,14 @@ WRITE_ANSWERS = {"write": _write, "truncate": _truncate, "evolve": _evolve}
 
 def _change(place: TableOpener, question: Question, rows: Derivation | None) -> None:
     assert rows is not None  # the changed rows
-    retry_write(place, question, rows, partial(_apply_change, question["command"]))
+    retry_write(place, question, rows, partial(_apply_change, question["command"], question["assigned"]))
 
 
-def _apply_change(command: str, rows: DataFrame, target: WriteTarget, premise: Premise) -> None:
-    change(rows, target, command, premise)
+def _apply_change(
+    command: str, assigned: Sequence[str] | None, rows: DataFrame, target: WriteTarget, premise: Premise
+) -> None:
+    columns = None if assigned is None else resolve_columns(dict.fromkeys(assigned), target, rows.sparkSession)
+    change(rows, target, command, premise, columns=columns)
 
 
 def _combine_filters(target: WriteTarget, filters: Sequence[Sequence[Any]]) -> Predicate | None:

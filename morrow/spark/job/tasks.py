@@ -70,6 +70,8 @@ class Work(StrEnum):
     """Changes between snapshots: their rows."""
     WRITE = "write"
     """Rows of a DataFrame: the messages of the files written."""
+    UPDATE = "update"
+    """Changed rows of a table with row tracking: the messages of the files with their new versions."""
     NUMBER = "number"
     """Rows of a DataFrame: the same rows, with the task that writes each."""
     VERSIONS = "versions"
@@ -99,6 +101,7 @@ HOMES: Mapping[Work, str] = {
     Work.ENTRIES: "morrow.spark.reading.manifests",
     Work.CHANGES: "morrow.spark.source.partitions",
     Work.WRITE: "morrow.spark.writing.tasks",
+    Work.UPDATE: "morrow.spark.writing.tasks",
     Work.NUMBER: "morrow.spark.writing.tasks",
     Work.VERSIONS: "morrow.spark.writing.tasks",
     Work.COMPACT: "morrow.spark.maintenance.compaction_tasks",

@@ -1,5 +1,8 @@
 package morrow.spark.jvm;
 
+import java.util.ArrayList;
+import java.util.LinkedHashSet;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -8,6 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Assignment;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateAction;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -108,15 +112,48 @@ public class Casts extends Rule {
         LogicalPlan row = (LogicalPlan) parts[plan instanceof UpdateTable ? 0 : 1];
         Alignment values = new Alignment(state.conf(), how, row.output(), true);
         Alignment kept = new Alignment(state.conf(), Alignment.KEEP, row.output(), true);
+        Set set = new LinkedHashSet();
         if (plan instanceof UpdateTable) {
+            note(set, (Seq) parts[1]);
             parts[1] = assigned((Seq) parts[1], values);
         } else {
             for (int i = ACTIONS; i < ACTIONS + 3; i++) {
+                noteClauses(set, (Seq) parts[i]);
                 parts[i] = clauses((Seq) parts[i], values, kept, i == ACTIONS ? mark.nameParts().last() + "," : "");
+            }
+        }
+        scala.collection.Iterator leaves = ((LogicalPlan) parts[0]).collectLeaves().iterator();
+        while (leaves.hasNext()) {
+            Object leaf = leaves.next();
+            if (leaf instanceof DataSourceV2Relation && ((DataSourceV2Relation) leaf).table() instanceof Target) {
+                ((Target) ((DataSourceV2Relation) leaf).table()).assign(new ArrayList(set));
             }
         }
         Expression condition = condition(parts);
         return with(plan, parts, condition instanceof And ? ((And) condition).left() : null);
+    }
+
+    /** Notes the columns that clauses of a MERGE update. */
+    private static void noteClauses(Set found, Seq clauses) {
+        scala.collection.Iterator all = clauses.iterator();
+        while (all.hasNext()) {
+            Object clause = all.next();
+            if (clause instanceof UpdateAction) {
+                note(found, (Seq) Plans.parts((TreeNode) clause)[1]);
+            }
+        }
+    }
+
+    /** Notes the columns that assignments set, other than to their own values. */
+    private static void note(Set found, Seq assignments) {
+        scala.collection.Iterator all = assignments.iterator();
+        while (all.hasNext()) {
+            Assignment each = (Assignment) all.next();
+            scala.collection.Iterator columns = each.key().references().iterator();
+            while (columns.hasNext() && !each.key().semanticEquals(each.value())) {
+                found.add(((Attribute) columns.next()).name());
+            }
+        }
     }
 
     private Seq clauses(Seq all, Alignment values, Alignment kept, String stars) {

@@ -108,8 +108,10 @@ final class Evolution {
         scala.collection.Iterator columns = source.output().iterator();
         while (columns.hasNext()) {
             Attribute column = (Attribute) columns.next();
-            want(column.name(), column.dataType());
-            made.$plus$eq(new Assignment(new UnresolvedAttribute(Alignment.seq(new Object[] {column.name()})), column));
+            StructField known = find(table.schema, column.name());
+            String name = known == null ? column.name() : known.name(); // Spark keeps the case of the name
+            want(name, column.dataType());
+            made.$plus$eq(new Assignment(new UnresolvedAttribute(Alignment.seq(new Object[] {name})), column));
         }
         return (Seq) made.toSeq();
     }

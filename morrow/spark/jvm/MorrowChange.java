@@ -50,10 +50,18 @@ public final class MorrowChange implements RowLevelOperationBuilder, SupportsDel
     }
 
     public NamedReference[] rowId() {
-        List keys = table.rowId();
-        NamedReference[] columns = new NamedReference[keys.size()];
+        return named(table.rowId());
+    }
+
+    /** The ids that new versions of rows keep, if they are not what identifies the rows. */
+    public NamedReference[] requiredMetadataAttributes() {
+        return named((List) table.described("carried"));
+    }
+
+    private static NamedReference[] named(List names) {
+        NamedReference[] columns = new NamedReference[names.size()];
         for (int i = 0; i < columns.length; i++) {
-            columns[i] = Expressions.column(MorrowTable.quoted((String) keys.get(i)));
+            columns[i] = Expressions.column(MorrowTable.quoted((String) names.get(i)));
         }
         return columns;
     }
@@ -115,6 +123,7 @@ public final class MorrowChange implements RowLevelOperationBuilder, SupportsDel
         public void insert(Dataset rows, boolean overwrite) {
             Map question = change.table.writing("change");
             question.put("command", change.command.toString());
+            question.put("assigned", change.table.assigned());
             Python.ask(change.table.catalog, question, new Derivation(change.table, change, rows));
             change.table.refreshCaches(rows);
         }

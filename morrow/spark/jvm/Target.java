@@ -149,6 +149,17 @@ public class Target extends MorrowTable
         return places;
     }
 
+    /** The columns that an UPDATE or MERGE sets; null if they are not known. */
+    private List assigned;
+
+    List assigned() {
+        return assigned;
+    }
+
+    void assign(List columns) {
+        assigned = columns;
+    }
+
     /** Refuses changes of rows while session settings choose the state to read. */
     void refuseWhereSet() {
         List set = (List) described("set");

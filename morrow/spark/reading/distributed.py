@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.binary_row_encoder import encode_row
-from morrow.engine.format.schema import TRACKED, TableSchema
+from morrow.engine.format.schema import ROW_ID, TRACKED, TableSchema
 from morrow.engine.format.types import BigIntType, DataField, DataType, IntType, RowType, VarCharType
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import FILE_PATH, ROW_BUCKET, ROW_INDEX, ROW_PARTITION, VIEW
@@ -154,6 +154,16 @@ PLACES = (FILE_PATH, ROW_INDEX)
 """Columns that identify a row, in tables where each row comes from a single file."""
 
 
+def list_places(options: TableOptions) -> tuple[str, ...]:
+    """Return the hidden columns that identify rows of a table without a primary key in changes by Spark."""
+    return (ROW_ID,) if options.data_evolution else PLACES
+
+
+def list_carried(options: TableOptions) -> tuple[str, ...]:
+    """Return the hidden columns that new versions of rows keep, other than those of `list_places`."""
+    return (ROW_ID,) if options.row_tracking and not options.data_evolution else ()
+
+
 def list_row_id(schema: TableSchema, options: TableOptions) -> tuple[str, ...]:
     """Return the columns that identify rows of a keyed table in changes by Spark: the key, and the partition if rows
     of several partitions may have the same key. Spark requires columns that are not null, as the partition struct is.
@@ -164,24 +174,22 @@ def list_row_id(schema: TableSchema, options: TableOptions) -> tuple[str, ...]:
 
 def list_hidden_fields(schema: TableSchema, options: TableOptions) -> tuple[DataField, ...]:
     """Return the hidden columns of a table. A column of the table hides a hidden column of the same name, in any case.
+    With data evolution, the columns of a row may come from several files.
 
     All are nullable except the columns that identify rows in changes: row ids are null in files without row tracking.
     """
-    is_nullable = bool(schema.primary_keys)
-    is_id = ROW_PARTITION in list_row_id(schema, options)
+    ids = list_row_id(schema, options) if schema.primary_keys else list_places(options)
     keys = tuple(schema.by_name[name] for name in schema.partition_keys)
+    places = (DataField(-1, FILE_PATH, VarCharType()), DataField(-1, ROW_INDEX, BigIntType()))
     found = [
-        DataField(-1, FILE_PATH, VarCharType(nullable=is_nullable)),
-        DataField(-1, ROW_INDEX, BigIntType(nullable=is_nullable)),
+        *(() if options.data_evolution else places),
         DataField(-1, ROW_PARTITION, RowType(fields=keys)),
         DataField(-1, ROW_BUCKET, IntType()),
+        *list_tracked_fields(schema, options),
     ]
-    found += list_tracked_fields(schema, options)
     taken = {name.casefold() for name in schema.by_name}
-    nullable = [*found[:2], *drop_not_null(found[2:])]
-    if is_id:
-        nullable[2] = replace(nullable[2], type=nullable[2].type.with_nullable(False))
-    return tuple(field for field in nullable if field.name.casefold() not in taken)
+    typed = (replace(f, type=f.type.with_nullable(f.name not in ids)) for f in drop_not_null(found))
+    return tuple(field for field in typed if field.name.casefold() not in taken)
 
 
 def read_hidden(scan: Scan, columns: Sequence[str], spark: SparkSession) -> DataFrame:
@@ -196,7 +204,7 @@ def read_hidden(scan: Scan, columns: Sequence[str], spark: SparkSession) -> Data
     keys = request.schema.partition_keys if ROW_PARTITION in hidden else ()
     stored = dict.fromkeys([*(name for name in columns if name not in hidden), *keys, *(f.name for f in tracked)])
     some = tuple(stored) or tuple(request.schema.by_name)[:1]  # a DataFrame without columns still has rows
-    wide = scan.adapted(lambda each: replace(each, columns=some, extra=(*each.extra, *tracked)))
+    wide = scan.adapted(lambda each: replace(each, columns=some, extra=tuple(dict.fromkeys((*each.extra, *tracked)))))
     wide = plan_with_outlines(wide, ManifestTasks(spark))
     if hidden.keys() <= {ROW_PARTITION, *(field.name for field in tracked)}:
         rows, names = to_dataframe(wide.plan, wide.store, spark), some

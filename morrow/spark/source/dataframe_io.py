@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any, cast
 from morrow.engine.errors import AlreadyExists, InvalidArgument
 from morrow.engine.options.declared.table import PARTITION
 from morrow.engine.plan.time_travel import TravelArguments
-from morrow.spark.reading.read import read
+from morrow.spark.reading.read import read, to_dataframe
 from morrow.spark.sessions import is_connect
 from morrow.spark.source.messages import NAME
 from morrow.spark.source.options import Options
 from morrow.spark.source.replaced_methods import Method, Replacement, is_ours
-from morrow.spark.source.schemas import check_same, ensure_table
+from morrow.spark.source.schemas import check_same, ensure_table, scan_of
 from morrow.spark.source.settings import PATH, get_clock, parse_names, refuse_settings
 from morrow.spark.versions import get_clustering, save_mode, to_list, to_mapping
 from morrow.spark.writing.write import Mode, is_overwriting_dynamically, write
@@ -142,15 +142,18 @@ def _read(options: Mapping[str, str], schema: str | None, spark: SparkSession) -
     given = Options(options, get_clock(spark))
     asked, place = given.read(), given.place()
     at: TravelArguments = {**asked.travel, "branch": place.branch}
-    frame = read(
-        spark,
-        place.path,
-        asked.columns,
-        asked.filter,
-        storage_options=place.storage_options,
-        verify=place.verify,
-        **at,
-    )
+    if asked.table:
+        frame = to_dataframe(scan_of(given), spark)
+    else:
+        frame = read(
+            spark,
+            place.path,
+            asked.columns,
+            asked.filter,
+            storage_options=place.storage_options,
+            verify=place.verify,
+            **at,
+        )
     if schema:
         said = StructType.fromJson(json.loads(schema)) if schema.startswith("{") else StructType.fromDDL(schema)
         check_same(cast("StructType", said), frame.schema)

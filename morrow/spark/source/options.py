@@ -58,6 +58,7 @@ from morrow.spark.source.settings import (
     PUSH_FILTERS,
     RAW,
     REPLACE_WHERE,
+    SKIPPING,
     SNAPSHOTS,
     SOURCES_OF_CHANGES,
     STORAGE_PREFIX,
@@ -81,6 +82,8 @@ class ReadOptions:
     travel: TravelArguments
     changes: Mapping[str, str] = field(default_factory=dict)
     """Options that request the changes between two states."""
+    table: Mapping[str, str] = field(default_factory=dict)
+    """Options that the table has for this read only."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,8 @@ class StreamOptions:
     least_rows: LeastRows | None
     raw: bool = False
     """Whether the query requests rows as they were written, even if these are partial rows."""
+    table: Mapping[str, str] = field(default_factory=dict)
+    """Options that the table has for this stream only."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +192,7 @@ TRAVEL: Mapping[str, Callable[[str], int | str]] = {
     "version": str,
 }
 """Options that choose the state of a read, and the parsers of their text."""
-OF_READS = ("columns", "filter", PUSH_FILTERS, *TRAVEL)
+OF_READS = ("columns", "filter", PUSH_FILTERS, *TRAVEL, *SKIPPING)
 OF_ALL = ("branch", "verify", *OF_SPARK)
 """Options of both reads and writes, besides store options."""
 
@@ -250,6 +255,7 @@ class Options:
             self._given.get("filter"),
             cast("TravelArguments", chosen),
             between,
+            self._of_table(),
         )
 
     def stream(self) -> StreamOptions:
@@ -258,7 +264,7 @@ class Options:
         Refuses options that choose a state: the stream would continue past it.
         """
         self._refuse_states()
-        self._only("columns", "filter", *SNAPSHOTS, *TIMESTAMPS, *OF_STREAMS)
+        self._only("columns", "filter", *SNAPSHOTS, *TIMESTAMPS, *OF_STREAMS, *SKIPPING)
         begin = [name for name in (*SNAPSHOTS, *TIMESTAMPS) if name in self._given]
         _check_at_most_one("where a stream begins", begin)
         sizes = [name for name in LIMITS.values() if name in self._given]
@@ -277,7 +283,11 @@ class Options:
             limit=next(limits, None),
             least_rows=self._least_rows(),
             raw=self._get(RAW, parse_boolean) or False,
+            table=self._of_table(),
         )
+
+    def _of_table(self) -> dict[str, str]:
+        return {name: self._given[name] for name in SKIPPING if name in self._given}
 
     def _is_of_spark(self, name: str) -> bool:
         """Return whether an option is given under Spark's own name for a state."""

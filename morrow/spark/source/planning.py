@@ -32,13 +32,14 @@ from morrow.engine.plan.incremental import ROWKIND_FIELD, Changes, Difference
 from morrow.engine.plan.predicate import And, Predicate
 from morrow.engine.plan.scan_plan import DataFile
 from morrow.engine.structs import replace
-from morrow.scans.changes import make_request, resolve_start
+from morrow.scans.changes import leave_out_unreadable, make_request, resolve_start
 from morrow.scans.table_scan import Scan
 from morrow.spark.source.messages import Piece
 from morrow.spark.source.options import NO_END, Limit, Options, StreamOptions
 from morrow.spark.source.partitions import divide_plan, make_change_pieces
 from morrow.spark.source.schemas import check_schema, open_metadata, scan_of, to_nullable_schema
 from morrow.spark.source.settings import CHANGES, FULL
+from morrow.writers.target import with_dynamic_options
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -59,7 +60,7 @@ class StreamPlanner:
 
     def __init__(self, options: Options) -> None:
         asked = options.stream()
-        self._metadata = open_metadata(options.place())
+        self._metadata = with_dynamic_options(open_metadata(options.place()), asked.table)
         self._request = make_request(self._metadata, asked.columns, asked.filter, raw=asked.raw)
         _ = self._request.followed_mode  # raises for a table that cannot be followed
         said = parse_stream_options(self._request.options.given, begins=not asked.begins)
@@ -246,7 +247,8 @@ class StreamPlanner:
         else:
             parts = [self._changes(snapshot) for snapshot in range(since + 1, last + 1)]
             self._planned = {}
-        read = [part for part in parts if part is not None]
+        store = self._metadata.store
+        read = [leave_out_unreadable(part, store, self._request) for part in parts if part is not None]
         return make_change_pieces(read, self._columns, self._metadata.store, with_kinds=self._asked.kinds)
 
     @property

@@ -25,7 +25,7 @@ from morrow.scans.table_scan import Scan, make_scan
 from morrow.spark.source.options import Options, Place, unpack_table
 from morrow.spark.types import drop_not_null, to_paimon_fields, to_spark_schema
 from morrow.spark.writing.schema_evolution import extend_schema
-from morrow.writers.target import WRITE_OPTION_KEYS
+from morrow.writers.target import WRITE_OPTION_KEYS, with_dynamic_options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -55,7 +55,7 @@ def open_metadata(place: Place) -> TableMetadata:
 def scan_of(options: Options) -> Scan:
     """Return the scan for the options of a batch read. Raises as `Table.scan`."""
     asked = options.read()
-    metadata = open_metadata(options.place())
+    metadata = with_dynamic_options(open_metadata(options.place()), asked.table)
     return make_scan(metadata, columns=asked.columns, filter=asked.filter, travel=parse_travel(**asked.travel))
 
 

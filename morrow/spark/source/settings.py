@@ -148,6 +148,8 @@ OF_CHANGES = (
     scans.INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT.key,
 )
 """Options of a batch read that request the changes between two states. The first ones choose the states."""
+SKIPPING = (scans.SCAN_IGNORE_CORRUPT_FILES.key, scans.SCAN_IGNORE_LOST_FILES.key)
+"""Options of a table that its reads and streams accept, too."""
 ELSEWHERE = {
     **dict.fromkeys(
         ("catalog", "database", "table"),

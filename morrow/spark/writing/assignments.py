@@ -38,13 +38,15 @@ def is_column(value: object) -> bool:
     return type(value).__module__.startswith("pyspark.sql.connect.") and type(value).__name__ == "Column"
 
 
-def resolve_columns(set: Assignments, target: WriteTarget, spark: SparkSession) -> dict[str, Value]:
-    """Return the assignments by column name. Names may be given in any case.
+def resolve_columns(
+    set: Assignments, target: WriteTarget, spark: SparkSession, more: Iterable[str] = ()
+) -> dict[str, Value]:
+    """Return the assignments by the names of columns, of the table and `more`. Names may be given in any case.
 
     Raises:
         ColumnNotFound: a missing column. InvalidArgument: a column is set twice.
     """
-    known = target.schema.by_name
+    known = (*target.schema.by_name, *more)
     folded = {} if is_case_sensitive(spark) else {name.casefold(): name for name in known}
     found: dict[str, Value] = {}
     for given, value in set.items():

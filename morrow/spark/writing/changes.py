@@ -11,20 +11,22 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
 import polars as pl
 
 from morrow.engine.errors import CommitConflict, InvalidArgument, Unsupported
+from morrow.engine.format.schema import ROW_ID
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.resolve import Roots
-from morrow.engine.names import FAILED, FILE_PATH, KIND, ROW_INDEX, ROW_PARTITION, SPARKS_OLD_KEY, TARGET, reserve_name
+from morrow.engine.names import FAILED, KIND, ROW_PARTITION, SPARKS_OLD_KEY, TARGET, reserve_name
 from morrow.engine.plan.filter import NO_FILTER, FilterLike, parse_filter
 from morrow.engine.plan.predicate import Leaf, Op, Or, Predicate, combine_predicates
+from morrow.engine.plan.scan_plan import list_tracked_fields
+from morrow.scans.table_scan import Scan
 from morrow.spark.expressions import list_paddings, quote_name
 from morrow.spark.job.execution import map_rows
 from morrow.spark.job.tasks import Work
 from morrow.spark.job.wire import TableAccess
-from morrow.spark.reading.distributed import list_row_id, to_dataframe
+from morrow.spark.reading.distributed import list_carried, list_places, list_row_id, read_hidden, to_dataframe
 from morrow.spark.versions import to_arrow
 from morrow.spark.writing.assignments import Assignments, assign_columns, is_column, resolve_columns, to_column
 from morrow.spark.writing.delete import (
@@ -34,13 +36,13 @@ from morrow.spark.writing.delete import (
     find_deleted_rows,
     list_char_keys,
 )
-from morrow.spark.writing.job import Commit, write_files
+from morrow.spark.writing.job import Commit, update_files, write_files
 from morrow.spark.writing.job import write as write_job
-from morrow.spark.writing.tasks import VersionJob, name_new, name_old
+from morrow.spark.writing.tasks import DELETED, INSERTED, UPDATED, VersionJob, group_by_file, name_new, name_old
 from morrow.spark.writing.write import Place, open_metadata
 from morrow.writers.append.row_level import RowChanges
-from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
-from morrow.writers.commit.premise import ADVICE, Premise
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.commit.premise import ADVICE, Premise, make_request
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.operations.delete import list_deletion_columns
 from morrow.writers.operations.erasure import delete_by_rewriting
@@ -67,9 +69,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 DELETE = "DELETE"
-OPERATIONS: Mapping[int, str] = {1: "-D", 2: "+U", 3: "+I"}
-"""The row kind for each operation of Spark's ``RowDeltaUtils``."""
-DELETED, UPDATED, INSERTED = OPERATIONS
+OPERATIONS: Mapping[int, str] = {DELETED: "-D", UPDATED: "+U", INSERTED: "+I"}
+"""The row kind for each operation."""
 MAX_REWRITTEN_KEYS = 1_000
 """The limit of keys of several columns that one DELETE by rewriting takes: they become one condition per file."""
 NO_PROPERTIES: Mapping[str, str] = {}
@@ -84,13 +85,18 @@ def insert(
 
 
 def change(
-    rows: DataFrame, target: WriteTarget, command: str, premise: Premise, properties: Mapping[str, str] = NO_PROPERTIES
+    rows: DataFrame,
+    target: WriteTarget,
+    command: str,
+    premise: Premise,
+    properties: Mapping[str, str] = NO_PROPERTIES,
+    columns: Collection[str] | None = None,
 ) -> Snapshot | None:
-    """Write the rows of a Spark ``WriteDelta``.
+    """Write the rows of a Spark ``WriteDelta``, which sets these `columns` of updated rows (None: all).
 
     Columns are the operation (INT), then for ``DELETE`` the key of each row; for ``UPDATE`` and ``MERGE`` all columns
-    (for deleted rows only the key) and the old keys. Instead of keys, rows of append tables have their positions,
-    `FILE_PATH` and `ROW_INDEX`.
+    (for deleted rows only the key) and the old keys. Instead of keys, rows of append tables have the columns of
+    `list_places` and `list_carried`.
 
     Returns: the last snapshot created, or None if nothing changed.
 
@@ -108,7 +114,7 @@ def change(
         _check_updatable(target, command)
     check_premise(target, premise)
     if not target.keyed:
-        return change_places(rows, target, premise, properties)
+        return change_places(rows, target, premise, properties, columns)
     commit = Commit(properties=properties, premise=premise)
     if command == DELETE:
         given = list_row_id(target.schema, target.options)
@@ -143,6 +149,22 @@ def _delete_keys_by_rewriting(rows: DataFrame, target: WriteTarget, premise: Pre
         )
         wanted = Or(tuple(each))
     return delete_by_rewriting(target, parse_filter(wanted, target.schema.fields), premise)
+
+
+def list_identifying(target: WriteTarget) -> dict[str, str]:
+    """Return the columns that identify old rows, by their names in the rows that `change` takes."""
+    if target.keyed:
+        return {name: f"{SPARKS_OLD_KEY}{name}" for name in target.schema.row_keys}
+    return {name: name for name in (*list_places(target.options), *list_carried(target.options))}
+
+
+def read_identified(target: WriteTarget, premise: Premise, spark: SparkSession) -> DataFrame:
+    """Return the rows of a premise, with the columns that identify them."""
+    columns = tuple(dict.fromkeys((*target.schema.by_name, *list_identifying(target))))
+    if target.keyed:
+        return to_dataframe(plan_where(target, premise.read, premise.filter), target.store, spark)
+    request = make_request(target, premise.read, tuple(target.schema.by_name), premise.filter)
+    return read_hidden(Scan(target.metadata, request), columns, spark)
 
 
 def _is_key(name: str, values: Sequence[Any], lengths: Mapping[str, int]) -> Leaf:
@@ -309,50 +331,63 @@ def _is_older(target: WriteTarget, new: Mapping[str, str], old: Mapping[str, str
     return older
 
 
-DELETING, ADDING = (1, 2), (2, 3)
-"""Operations (deleted, updated, inserted) that remove a row, and operations that add a row."""
+DELETING, ADDING = (DELETED, UPDATED), (UPDATED, INSERTED)
+"""Operations that remove a row, and operations that add a row."""
 
 
 def change_places(
-    rows: DataFrame, target: WriteTarget, premise: Premise, properties: Mapping[str, str]
+    rows: DataFrame,
+    target: WriteTarget,
+    premise: Premise,
+    properties: Mapping[str, str],
+    columns: Collection[str] | None = None,
 ) -> Snapshot | None:
-    """Commit changed rows: the operation (INT), columns of the table, and `FILE_PATH` and `ROW_INDEX` of old rows.
+    """Commit changed rows: the operation (INT), columns of the table, `list_places` and `list_carried` of old rows.
+
+    With row tracking, updated rows keep their ids. With data evolution, only `columns` of them are written (None: all).
 
     Raises:
-        Unsupported: new versions of rows that have ids. CommitConflict: others have changed rows of the premise.
-        Others: as `morrow.spark.writing.job.write_files`.
+        Unsupported: data evolution, and deleted rows without deletion vectors, or rows that move to another partition.
+        CommitConflict: others have changed rows of the premise. Others: as `morrow.spark.writing.job.write_files`.
     """
     from pyspark.sql import functions
 
     names = [name for name in target.schema.by_name if name in rows.columns]
-    if target.options.row_tracking and len(names) == len(target.schema.by_name):
-        raise Unsupported(
-            "UPDATE and MERGE by Spark of a table with row tracking, whose rows keep their ids,",
-            where=target.where,
-            hint="use Table.update, Table.merge or Catalog.sql",
-        )
+    is_whole = len(names) == len(target.schema.by_name)  # a DELETE has only the places
+    is_tracked, is_evolving = target.options.row_tracking and is_whole, target.options.data_evolution
+    is_rewriting = is_tracked and not is_evolving and not target.write.deletion_vectors
     held = rows.toDF(KIND, *rows.columns[1:]).localCheckpoint()  # deleted and added rows come from the same run
-    operation = functions.col(KIND)
-    gone = cast("Any", held.where(operation.isin(*DELETING)).select(FILE_PATH, ROW_INDEX)).toArrow()
-    added = []
-    if len(names) == len(target.schema.by_name):  # a DELETE has only the positions
-        added = write_files(
-            held.where(operation.isin(*ADDING)).select(*map(quote_name, names)), target, None, adds=True
-        )
-    commits = commit_with_maintenance(target)
+
+    def choose(operations: Collection[int], wanted: Collection[str]) -> DataFrame:
+        return held.where(functions.col(KIND).isin(*operations)).select(*map(quote_name, wanted))
+
+    places = list_places(target.options)
+    deleting = (DELETED,) if is_evolving else () if is_rewriting else DELETING
+    commits, added = commit_with_maintenance(target), list[CommitMessage]()
     try:
-        with RowChanges(target, premise.read) as changes:
-            changes.delete_at(_group_by_file(cast("pl.DataFrame", pl.from_arrow(gone))), premise.filter)
-            messages = [*changes.messages(), *added]
+        written = [name for name in names if columns is None or not is_evolving or name in columns]
+        if is_tracked and written:
+            updated = (KIND, *written, *places, *list_carried(target.options))
+            added += update_files(choose(DELETING if is_rewriting else (UPDATED,), updated), target, premise)
+        if is_whole:
+            added += write_files(choose((INSERTED,) if is_tracked else ADDING, names), target, None, adds=True)
+        messages = _delete_places(choose(deleting, places), target, premise) if deleting else []
     except BaseException:
         commits.abort(added)
         raise
-    return commit_once(commits, messages, BATCH_COMMIT_IDENTIFIER, properties=properties, premise=premise)
+    changed = [*messages, *added]
+    return commit_once(commits, changed, BATCH_COMMIT_IDENTIFIER, properties=properties, premise=premise)
 
 
-def _group_by_file(places: pl.DataFrame) -> dict[str, np.ndarray]:
-    parts = places.partition_by(FILE_PATH, as_dict=True)
-    return {str(path): part[ROW_INDEX].to_numpy() for (path,), part in parts.items()}
+def _delete_places(rows: DataFrame, target: WriteTarget, premise: Premise) -> list[CommitMessage]:
+    """Delete rows by their columns of `list_places`, which come to the driver."""
+    places = cast("pl.DataFrame", pl.from_arrow(to_arrow(rows)))
+    with RowChanges(target, premise.read) as changes:
+        if not target.options.data_evolution:
+            changes.delete_at(group_by_file(places), premise.filter)
+        elif places.height:
+            changes.delete_ids(places[ROW_ID].to_numpy(), premise.filter)
+        return changes.messages()
 
 
 def update(
@@ -372,7 +407,7 @@ def update(
 
     Args:
         spark: the session whose executors read and write the rows.
-        target: a table with a primary key: its folder or URL, valid on every executor, or a `Table`.
+        target: the table's folder or URL, valid on every executor, or a `Table`.
         set: new values by column: Spark SQL over the old row, a Column, or a constant other than text (None: null).
             Values are cast to their columns as Spark's SQL assigns them.
         where: the condition of rows to update, as the filter of `read`, or a Column; None: all rows.
@@ -384,7 +419,7 @@ def update(
     Raises:
         TableNotFound, BranchNotFound: no such table. ColumnNotFound: a missing column.
         InvalidArgument: nothing to set, a value of the wrong type, or a column of the primary key.
-        Unsupported: the merge engine would change the meaning of this update, or the table lacks a primary key.
+        Unsupported: the merge engine would change the meaning of this update.
         CommitConflict: others changed these rows each time they were read; nothing was changed.
         Spark's own errors: expressions that Spark cannot compute.
     """
@@ -392,10 +427,6 @@ def update(
     values = {name: to_column(value) for name, value in resolve_columns(set, into, spark).items()}
     if not values:
         raise InvalidArgument(f"{into.where}: update: there is nothing to set")
-    if not into.keyed:
-        raise Unsupported(
-            "update by Spark of a table without a primary key", where=into.where, hint="use update of morrow.open(path)"
-        )
     check_updatable(into, (), "an update")
     wrong = next((name for name in values if name in into.schema.primary_keys), None)
     if wrong is not None:
@@ -403,16 +434,18 @@ def update(
             f"{into.where}: {wrong!r} is part of the primary key, which cannot be updated; {instead_of_update(into)}"
         )
     condition = cast("Column", where) if is_column(where) else None
-    fields = into.schema.fields
-    filter = NO_FILTER if where is None or condition is not None else parse_filter(cast("Any", where), fields)
+    fields, names = into.schema.fields, tuple(into.schema.by_name)
+    known = (*fields, *list_tracked_fields(into.schema, into.options))
+    filter = NO_FILTER if where is None or condition is not None else parse_filter(cast("Any", where), known)
 
     def attempt(premise: Premise) -> Snapshot | None:
         from pyspark.sql import functions
 
-        rows = to_dataframe(plan_where(into, premise.read, premise.filter), into.store, spark).alias(TARGET)
+        rows = read_identified(into, premise, spark).alias(TARGET)
         if condition is not None:
             rows = rows.where(condition)
-        old = {f.name: reserve_name("old", f.name) for f in fields}
+        ids = list_identifying(into)
+        old = {name: reserve_name("old", name) for name in dict.fromkeys((*into.schema.by_name, *ids))}
         new = {reserve_name("set", name): into.schema.by_name[name] for name in values}
         rows = rows.select(
             *(functions.col(quote_name(name)).alias(copy) for name, copy in old.items()),
@@ -421,9 +454,9 @@ def update(
         rows = assign_columns(rows, new, old.values())
         changed = rows.select(
             functions.lit(UPDATED).alias(KIND),
-            *(functions.col(quote_name(reserve_name("set", n) if n in values else c)).alias(n) for n, c in old.items()),
-            *(functions.col(quote_name(old[k])).alias(f"{SPARKS_OLD_KEY}{k}") for k in into.schema.row_keys),
+            *(functions.col(quote_name(reserve_name("set", n) if n in values else old[n])).alias(n) for n in names),
+            *(functions.col(quote_name(old[name])).alias(given) for name, given in ids.items()),
         )
-        return change(changed, into, "UPDATE", premise, dict(properties or {}))
+        return change(changed, into, "UPDATE", premise, dict(properties or {}), values)
 
     return run_serially(into, filter, attempt)

@@ -10,6 +10,7 @@ Murmur3 with seed 42, as is Spark's ``hash`` of a BINARY of whole words. Columns
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,8 +26,9 @@ from morrow.engine.format.binary_row import (
     compute_bit_set_width,
     compute_fixed_width,
 )
+from morrow.engine.format.schema import ROW_ID
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.names import TASK
+from morrow.engine.names import FILE_PATH, TASK
 from morrow.engine.options.declared.connectors import SINK_PARALLELISM
 from morrow.engine.plan.filter import Filter
 from morrow.spark.job.execution import map_rows, shuffle_by_task
@@ -35,17 +37,19 @@ from morrow.spark.job.wire import RESULT, TableAccess, collect_results
 from morrow.spark.sessions import count_cores
 from morrow.spark.types import to_arrow_schema
 from morrow.spark.versions import spread_rows
-from morrow.spark.writing.tasks import NumberJob, WriteJob
+from morrow.spark.writing.tasks import NumberJob, UpdateJob, WriteJob
+from morrow.writers.append.row_level import list_anchors
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
 from morrow.writers.buckets.routers import FixedRouter, postpone_rows
 from morrow.writers.commit import messages as tally
 from morrow.writers.commit.attempt_log import AttemptLog
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.committer import SnapshotLog
-from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage, Partitions
-from morrow.writers.commit.premise import Premise
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage, Partitions, drop_repeated_indexes
+from morrow.writers.commit.premise import Premise, guard_read
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.ingest.conversion import convert_rows
+from morrow.writers.operations.isolation import plan_where
 from morrow.writers.operations.overwrite import build_key_premise, replace_matching
 from morrow.writers.operations.partition_filters import PartitionSpec, is_in_partition
 from morrow.writers.operations.write_session import (
@@ -149,6 +153,34 @@ def write_files(
     job = WriteJob(TableAccess.of(target, attempt_log.folder), tuple(rows.columns), kinds, overwrite, compact, adds)
     placed = shuffle_rows(rows.toDF(*job.numbers), target, job).drop(TASK)
     return collect_results(attempt_log, lambda: map_rows(placed, Work.WRITE, job, RESULT))
+
+
+def update_files(rows: DataFrame, target: WriteTarget, premise: Premise) -> list[CommitMessage]:
+    """Write files with new versions of tracked rows in one Spark job, as `write_files`.
+
+    Args:
+        rows: the operation, then columns of the table and those of `list_places` and `list_carried`.
+    """
+    attempt_log = AttemptLog(target.store, target.metadata.root)
+    job = UpdateJob(TableAccess.of(target, attempt_log.folder), tuple(rows.columns[1:]), premise.read, premise.filter)
+    if target.options.data_evolution:
+        placed = shuffle_by_task(rows, *_number_groups(rows, target, premise))
+    else:
+        placed = rows.repartition(_count_tasks(rows, target), FILE_PATH)
+    numbered = placed.toDF(*(f"c{number}" for number in range(len(rows.columns))))
+    found = collect_results(attempt_log, lambda: map_rows(numbered, Work.UPDATE, job, RESULT))
+    return drop_repeated_indexes(found)
+
+
+def _number_groups(rows: DataFrame, target: WriteTarget, premise: Premise) -> tuple[str, int]:
+    """Return SQL for the task of the row ids of each group of files, and the number of tasks."""
+    with guard_read(target.metadata, premise.read):
+        plan = plan_where(target, premise.read, premise.filter)
+    starts = sorted({file.first_row_id or 0 for file in list_anchors(plan)})
+    step = math.ceil(len(starts) / _count_tasks(rows, target)) or 1
+    bounds = starts[step::step]
+    numbers = ", ".join(f"{bound}L" for bound in bounds)
+    return f"size(filter(array({numbers}), bound -> bound <= {ROW_ID}))" if bounds else "0", len(bounds) + 1
 
 
 def commit_messages(target: WriteTarget, messages: Sequence[CommitMessage], commit: Commit) -> Snapshot | None:

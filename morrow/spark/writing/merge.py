@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
+from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.resolve import Roots
-from morrow.engine.names import KIND, OWN_PREFIX, SOURCE, SPARKS_OLD_KEY, TARGET, reserve_name
+from morrow.engine.names import KIND, OWN_PREFIX, SOURCE, TARGET, reserve_name
 from morrow.engine.plan.filter import NO_FILTER
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.scan_plan import list_tracked_fields
 from morrow.engine.structs import replace
 from morrow.spark.expressions import quote_name
-from morrow.spark.reading.distributed import to_dataframe
 from morrow.spark.writing.assignments import (
     Assignments,
     Value,
@@ -29,10 +29,11 @@ from morrow.spark.writing.assignments import (
     resolve_columns,
     to_column,
 )
-from morrow.spark.writing.changes import DELETED, INSERTED, UPDATED, change, insert
+from morrow.spark.writing.changes import change, insert, list_identifying, read_identified
+from morrow.spark.writing.tasks import DELETED, INSERTED, UPDATED
 from morrow.spark.writing.write import Place, is_case_sensitive, open_metadata
 from morrow.writers.commit.premise import Premise
-from morrow.writers.operations.isolation import plan_where, run_serially
+from morrow.writers.operations.isolation import run_serially
 from morrow.writers.operations.merge import (
     DELETE,
     INSERT,
@@ -69,8 +70,7 @@ def merge(
 
     Args:
         source: rows. Spark computes them again if others commit first, so they should not be random.
-        target: the table's folder or URL, valid on every executor, or a `Table`. It has a primary key, unless rows
-            are only inserted.
+        target: the table's folder or URL, valid on every executor, or a `Table`.
         on: the column or columns that are equal in both, or a condition on ``target.x`` and ``source.x``: SQL, or a
             Column such as ``F.col("target.id") == F.col("source.id")``.
         properties: stored in the snapshot.
@@ -131,7 +131,7 @@ class Merge:
         Raises:
             InvalidArgument: no clause, or values of the wrong types.
             ColumnNotFound: a missing column.
-            Unsupported: a change that the table's merge engine does not support, or of a table without a primary key.
+            Unsupported: a change that the table's merge engine does not support.
             CommitConflict: others changed the table each time its rows were read; nothing was changed.
             Spark's own errors: expressions that Spark cannot compute; a row that several rows of the source match, if
             there is a clause for matched rows; a primary key that a clause would change.
@@ -145,27 +145,21 @@ def _prepare(merge: Merge, target: WriteTarget) -> Prepared:
     if not merge.clauses:
         raise InvalidArgument("merge: say what to do: when_matched_update, when_not_matched_insert and so on")
     spark = merge.source.sparkSession
-    known = set(target.schema.by_name)
+    tracked = [field.name for field in list_tracked_fields(target.schema, target.options)]
+    known = {*target.schema.by_name, *tracked}
     on: tuple[str, ...] | Column
     if is_column(merge.on) or (isinstance(merge.on, str) and merge.on not in known):
         on = to_column(merge.on)
     else:
         given = [merge.on] if isinstance(merge.on, str) else list(merge.on)  # type: ignore[arg-type]  # not a Column
-        on = tuple(resolve_columns(dict.fromkeys(given), target, spark))
+        on = tuple(resolve_columns(dict.fromkeys(given), target, spark, tracked))
         if not on:
             raise InvalidArgument("merge: give the columns or the condition to match on")
         find_source_columns(merge.source, on)
-    changes = [clause for clause in merge.clauses if clause.action != INSERT]
-    if changes and not target.keyed:
-        raise Unsupported(
-            "merge by Spark that changes rows of a table without a primary key",
-            where=target.where,
-            hint="use merge of morrow.open(path), or insert only",
-        )
-    for clause in changes:
+    for clause in merge.clauses:
         if clause.action == DELETE:
             check_deletable(target)
-        else:
+        elif clause.action == UPDATE:
             check_updatable(target, (), "a merge that updates")
     steps = tuple(_step(clause, merge.source, target, on) for clause in merge.clauses)
     return Prepared(target, merge.source, on, steps, merge.properties)
@@ -227,7 +221,8 @@ class Prepared:
         names = list(self.target.schema.by_name)
         if all(step.action == INSERT for step in self.steps):
             return insert(rows.select(*map(quote_name, names)), self.target, premise, self.properties)
-        return change(rows, self.target, "MERGE", premise, self.properties)
+        columns = {name for step in self.steps if step.action == UPDATE for name in step.values}
+        return change(rows, self.target, "MERGE", premise, self.properties, columns)
 
 
 def _build_changes(merge: Prepared, premise: Premise) -> DataFrame:
@@ -242,7 +237,8 @@ def _build_changes(merge: Prepared, premise: Premise) -> DataFrame:
             rows = _add_values(visible(rows, merge.target), when, steps)
     rows = _select_changed(rows, merge)
     values = {_name_value(number, n): fields[n] for number, step in enumerate(merge.steps) for n in step.values}
-    rows = assign_columns(rows, values, [CLAUSE, *map(_name_old, fields)])
+    ids = list_identifying(merge.target)
+    rows = assign_columns(rows, values, [CLAUSE, *map(_name_old, _list_old(merge.target))])
     operation = functions.lit(None).cast("int")
     columns = {name: functions.col(quote_name(_name_old(name))) for name in fields}
     for number, step in enumerate(merge.steps):
@@ -255,10 +251,7 @@ def _build_changes(merge: Prepared, premise: Premise) -> DataFrame:
     return rows.select(
         operation.alias(KIND),
         *(column.alias(name) for name, column in columns.items()),
-        *(
-            functions.col(quote_name(_name_old(name))).alias(f"{SPARKS_OLD_KEY}{name}")
-            for name in merge.target.schema.row_keys
-        ),
+        *(functions.col(quote_name(_name_old(name))).alias(given) for name, given in ids.items()),
     )
 
 
@@ -281,7 +274,7 @@ def _join_sides(merge: Prepared, premise: Premise) -> DataFrame:
     from pyspark.sql import functions
 
     target = merge.target
-    stored = to_dataframe(plan_where(target, premise.read, premise.filter), target.store, merge.source.sparkSession)
+    stored = read_identified(target, premise, merge.source.sparkSession)
     left = stored.withColumn(THERE, functions.lit(True)).alias(TARGET)
     right = merge.source.withColumn(HERE, functions.lit(True)).alias(SOURCE)
     if isinstance(merge.on, tuple):
@@ -292,7 +285,12 @@ def _join_sides(merge: Prepared, premise: Premise) -> DataFrame:
         on = merge.on
     whens = {step.when for step in merge.steps}
     pairs = left.join(right, on, JOINS[UNMATCHED in whens, UNMATCHED_BY_SOURCE in whens])
-    return pairs.select("*", *(make_side_column(TARGET, name).alias(_name_old(name)) for name in target.schema.by_name))
+    return pairs.select("*", *(make_side_column(TARGET, name).alias(_name_old(name)) for name in _list_old(target)))
+
+
+def _list_old(target: WriteTarget) -> tuple[str, ...]:
+    """Return the columns of the table, and the others that identify its rows."""
+    return tuple(dict.fromkeys((*target.schema.by_name, *list_identifying(target))))
 
 
 # The columns visible to expressions: the sides from which a kind of clause has rows, without Morrow's own columns.
@@ -309,7 +307,7 @@ def _select_source(rows: DataFrame, _target: WriteTarget) -> DataFrame:
 def _select_target(rows: DataFrame, target: WriteTarget) -> DataFrame:
     from pyspark.sql import functions
 
-    columns = (functions.col(quote_name(_name_old(name))).alias(name) for name in target.schema.by_name)
+    columns = (functions.col(quote_name(_name_old(name))).alias(name) for name in _list_old(target))
     return rows.select(*columns, *map(quote_name, _own(rows))).alias(TARGET)
 
 
@@ -359,7 +357,7 @@ def _select_changed(rows: DataFrame, merge: Prepared) -> DataFrame:
     # Rows without a match must not form a group, so each gets its own number.
     number = functions.when(functions.coalesce(pair, functions.lit(False)), None)
     rows = rows.select("*", number.otherwise(functions.monotonically_increasing_id()).alias(PAIR)).where(pair | applies)
-    keys = [functions.col(quote_name(_name_old(name))) for name in merge.target.schema.row_keys]
+    keys = [functions.col(quote_name(_name_old(name))) for name in list_identifying(merge.target)]
     several = functions.count(functions.lit(1)).over(Window.partitionBy(*keys, PAIR)) > 1
     failed = functions.raise_error(functions.lit(_describe_duplicate(merge.target)))
     clause = functions.when(several, failed.cast("int")).otherwise(functions.col(CLAUSE))

@@ -118,15 +118,18 @@ def _merge_types(
 
 
 def _widen_type(path: Path, stored: t.DataType, data: t.DataType, how: Evolution, where: str) -> t.DataType:
-    """Return the type of a column that will hold these data: its own type if it can hold them."""
+    """Return the type of a column that will hold these data: with explicit casts their type, as in Paimon, otherwise
+    its own type if it can hold them."""
     if isinstance(stored, t.DecimalType) and isinstance(data, t.DecimalType):
         if stored.scale == data.scale:
             return max(stored, data, key=lambda kind: kind.precision)
     elif stored.keyword == data.keyword:
         return max(stored, data, key=_size)
+    elif how.casts and can_cast(stored, data, explicit=True):
+        return data
     elif can_cast(data, stored, explicit=False):
         return stored
-    elif can_cast(stored, data, explicit=how.casts):
+    elif can_cast(stored, data, explicit=False):
         return data
     raise InvalidArgument(
         f"{where}: the column {format_path(path)} is {stored}, which does not become the data's {data}; cast the data"

@@ -17,20 +17,33 @@ import pyarrow.compute as pc
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.binary_row_encoder import hash_rows
-from morrow.engine.names import FAILED, KIND, TASK
+from morrow.engine.format.schema import ROW_ID
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.names import FAILED, FILE_PATH, KIND, ROW_INDEX, TASK
+from morrow.engine.plan.filter import Filter
 from morrow.engine.polars_versions import import_array
 from morrow.engine.structs import replace
 from morrow.spark.job.tasks import Run, Work
 from morrow.spark.job.wire import TableAccess, build_result, get_attempt_name
+from morrow.writers.append.row_level import RowChanges
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
 from morrow.writers.buckets.routers import FixedRouter
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.ingest.conversion import convert_rows
+from morrow.writers.operations.isolation import check_rows
 from morrow.writers.operations.table_writer import TableWriter
-from morrow.writers.operations.update import build_new_versions, check_assignable, check_deletions
+from morrow.writers.operations.update import (
+    build_new_versions,
+    check_assignable,
+    check_deletions,
+    read_row_values,
+    set_row_values,
+)
 from morrow.writers.target import WriteTarget
 
 UPDATE, DELETE = "+U", "-D"
+DELETED, UPDATED, INSERTED = 1, 2, 3
+"""The operations of Spark's ``RowDeltaUtils``."""
 
 
 @dataclass(frozen=True)
@@ -201,4 +214,53 @@ def list_partitioning_columns(target: WriteTarget) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-WORKS: Mapping[Work, Run] = {Work.WRITE: write, Work.NUMBER: number, Work.VERSIONS: make_versions}
+@dataclass(frozen=True)
+class UpdateJob:
+    """The data shared by all tasks of an update of tracked rows.
+
+    Args:
+        columns: the column names of the rows: of the table, and those of `list_places` and `list_carried`.
+        read: the snapshot that the rows were derived from.
+        filter: the filter by which they were read.
+    """
+
+    table: TableAccess
+    columns: tuple[str, ...]
+    read: Snapshot | None
+    filter: Filter
+
+
+def update(job: UpdateJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write new versions of rows and yield the result, as `write`. A task has all rows of a file."""
+    rows = [batch.rename_columns([KIND, *job.columns]) for batch in batches if batch.num_rows]
+    if rows:
+        attempt = get_attempt_name()
+        made = partial(_write_versions, job, job.table.attempt(attempt), pa.Table.from_batches(rows))
+        yield build_result(attempt, made, final=(InvalidArgument, Unsupported))
+
+
+def _write_versions(job: UpdateJob, target: WriteTarget, rows: pa.Table) -> list[CommitMessage]:
+    if target.options.data_evolution:
+        return set_row_values(target, job.read, read_row_values(target, rows.drop_columns([KIND])))
+    new = rows.filter(pc.equal(rows.column(KIND), UPDATED))
+    with RowChanges(target, job.read) as changes:
+        if not target.write.deletion_vectors:
+            changes.delete_at(group_by_file(pl.DataFrame(rows.select([FILE_PATH, ROW_INDEX]))), job.filter)
+        if len(new):
+            versions = check_rows(target, new.select(list(target.schema.by_name)))
+            changes.append_versions(versions, import_array(new.column(ROW_ID)))
+        return changes.messages()
+
+
+def group_by_file(places: pl.DataFrame) -> dict[str, np.ndarray]:
+    """Return the positions of rows by their file, from the columns `FILE_PATH` and `ROW_INDEX`."""
+    parts = places.partition_by(FILE_PATH, as_dict=True)
+    return {str(path): part[ROW_INDEX].to_numpy() for (path,), part in parts.items()}
+
+
+WORKS: Mapping[Work, Run] = {
+    Work.WRITE: write,
+    Work.UPDATE: update,
+    Work.NUMBER: number,
+    Work.VERSIONS: make_versions,
+}

@@ -306,6 +306,33 @@ def test_members_by_position_and_in_any_case(sql: Sql, spark: SparkSession) -> N
         sql("ALTER TABLE pm.db.t ALTER COLUMN id TYPE FLOAT")
 
 
+@pytest.mark.parametrize("keys", ["", "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1', 'write-only' = 'true')"])
+def test_reads_leave_out_files_that_cannot_be_read(sql: Sql, spark: SparkSession, tmp_path: Path, keys: str) -> None:
+    sql(f"CREATE TABLE pm.db.t (id INT NOT NULL) {keys}")
+    for number in (1, 2, 3):
+        sql(f"INSERT INTO pm.db.t VALUES ({number})")
+    lost, damaged, _ = sorted(Path(tmp_path, "db.db/t").rglob("data-*.parquet"), key=lambda path: path.stat().st_mtime)
+    lost.unlink()
+    lasting, reading = "scan.ignore-lost-files", "scan.ignore-corrupt-files"
+    assert sql(f"SELECT * FROM pm.db.t WITH ('{lasting}' = 'true') ORDER BY id") == [(2,), (3,)]
+    damaged.write_text("damaged")
+    with settings(spark, {f"spark.paimon.{lasting}": "true", f"spark.paimon.*.db.t.{reading}": "true"}):
+        assert sql("SELECT * FROM pm.db.t") == sql("SELECT max(id) FROM pm.db.t") == [(3,)]
+        assert sql("SELECT count(*) FROM pm.db.t") == [(1,)]
+        assert sql("SELECT * FROM pm.db.t VERSION AS OF 3 LIMIT 1") == [(3,)]
+        with pytest.raises(Exception, match=f"unset spark.paimon.{lasting}"):
+            sql("DELETE FROM pm.db.t WHERE id = 3")
+    rows = spark.read.format("paimon").option(lasting, "true").option(reading, "true").load(f"{tmp_path}/db.db/t")
+    assert [tuple(row) for row in rows.collect()] == [(3,)]
+    sql("CREATE TABLE pm.db.copy (id INT)")
+    stream = spark.readStream.option(lasting, "true").option(reading, "true").table("pm.db.t")
+    query = stream.writeStream.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+    query.toTable("pm.db.copy").awaitTermination()
+    assert sql("SELECT * FROM pm.db.copy") == [(3,)]
+    with pytest.raises(Exception, match="no such file"):
+        sql("SELECT * FROM pm.db.t")
+
+
 def test_overwrites_by_condition(sql: Sql, spark: SparkSession) -> None:
     sql("CREATE TABLE pm.db.t (id INT, p STRING) PARTITIONED BY (p)")
     sql("INSERT INTO pm.db.t VALUES (1, 'a'), (2, 'b''x'), (3, 'c')")

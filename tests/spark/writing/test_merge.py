@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 import morrow
 import morrow.spark
-from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
+from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from tests.support.written import new_table, rows
 
 if TYPE_CHECKING:
@@ -89,11 +89,12 @@ def test_merge_that_is_wrong(spark: SparkSession, tmp_path: Path) -> None:
         morrow.spark.merge(source, table, on="id", branch="b")
     log = new_table(tmp_path / "log", COLUMNS, options={"bucket": -1})
     insert = morrow.spark.merge(source, log, on="id").when_not_matched_insert({"id": "source.id"})
-    with pytest.raises(Unsupported, match="without a primary key"):
-        insert.when_matched_delete().execute()
     insert.execute()
     insert.execute()
     assert rows(log) == [(1, None, None)]
+    insert.when_matched_update({"v": "length(source.extra)"}).execute()
+    morrow.spark.update(spark, log, set={"v": "v + 1"}, where="id = 1")
+    assert rows(log) == [(1, 2, None)]
     assert commits(table) == 1
 
 

@@ -40,6 +40,18 @@ def test_history_stays(catalog: morrow.Catalog) -> None:
     assert sorted(after.scan(tag="old").to_polars().rows()) == [(1, "a"), (2, "b")]
 
 
+def test_a_table_with_a_key_replaces_one(catalog: morrow.Catalog) -> None:
+    """The branch is removed, and its files stay."""
+    keys = catalog.table("db.t").partition_keys
+    for count in (5, 3):
+        given = {"primary_keys": ["v", "n"], "partition_keys": keys, "options": {"bucket": str(count)}}
+        branch = catalog.begin_replacement("db.t", "v STRING, n BIGINT", **given)
+        branch.upsert({"v": ["x"] * count, "n": range(count)})
+        after = catalog.publish_replacement("db.t", branch._metadata.branch)
+        assert (after.scan().count(), after.scan().verify() > 0, list(after.branches)) == (count, True, [])
+    assert [after.scan(snapshot=each.id).count() for each in after.snapshots()] == [2, 5, 3]
+
+
 @pytest.mark.parametrize("reading", ["scan", "append"])
 def test_a_crash_before_the_schema_leaves_the_new_table(
     catalog: morrow.Catalog, monkeypatch: pytest.MonkeyPatch, reading: str

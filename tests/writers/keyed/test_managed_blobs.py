@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,31 @@ def test_packs_stay_with_tags_and_references_go_with_files(tmp_path: Path) -> No
     assert table.scan(["pic"]).to_polars().item() == b"q"
     data = {path.name for path in Path(table.path).rglob("*.parquet")}
     assert {path.name.removesuffix(".blobref") for path in Path(table.path).rglob("*.blobref")} == data
+
+
+def test_packs_that_no_row_names_are_orphans(tmp_path: Path) -> None:
+    """A snapshot, a tag and a branch each need one pack."""
+    table = make_table(tmp_path)
+    for value in (b"gone", b"branch", b"tag", b"new"):
+        table.upsert([row(1, "a", value)])
+        table.compact(full=True)
+        table.tags.create(value.decode())
+    table.branches.create("kept", tag="branch")
+    for name in ("gone", "branch", "new"):
+        table.tags.delete(name)
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    named = list_packs(table)
+    found = table.remove_orphan_files(dt.timedelta(0), dry_run=False)
+    assert len(found.paths) == 1
+    assert list_packs(table) == named - {Path(found.paths[0]).name}
+
+    assert [table.scan(["pic"], **at).to_polars().item() for at in ({}, {"tag": "tag"})] == [b"new", b"tag"]
+    assert table.on_branch("kept").scan(["pic"]).to_polars().item() == b"branch"
+    for lost in Path(table.path).rglob("*.blobref"):
+        lost.unlink()
+    with pytest.raises(morrow.MorrowError, match="blobref"):
+        table.remove_orphan_files(dt.timedelta(0), dry_run=False)
+    assert list_packs(table) == named - {Path(found.paths[0]).name}
 
 
 def test_a_failed_write_leaves_no_pack(tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from contextlib import nullcontext
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import polars as pl
@@ -257,6 +260,45 @@ def test_success_files(tmp_path: Path) -> None:
             table.mark_partition_done({"d": day}, partition)
     with pytest.raises(InvalidArgument, match="name the partitions"):
         table.mark_partition_done()
-    table.alter.set_options({"partition.mark-done-action": "success-file,done-partition"})
-    with pytest.raises(Unsupported, match="'done-partition'"):
+    for action, problem in (
+        ("done-partition", "a catalog that keeps no partitions"),
+        ("mark-event", "a catalog that keeps no partitions"),
+        ("custom", "'custom' is not supported; Morrow has success-file, "),
+    ):
+        table.alter.set_options({"partition.mark-done-action": action})
+        with pytest.raises(Unsupported, match=problem):
+            table.mark_partition_done({"d": day})
+    table.alter.set_options({"partition.mark-done-action": "http-report"})
+    with pytest.raises(InvalidArgument, match="needs an address of http, the option"):
         table.mark_partition_done({"d": day})
+
+
+@pytest.mark.parametrize(("answer", "problem"), [("success", None), ("FAILED", "expected SUCCESS, got 'FAILED'")])
+def test_partitions_that_are_done_are_reported_by_http(tmp_path: Path, answer: str, problem: str | None) -> None:
+    """The report has Paimon's members, and the server says whether it took it."""
+    reports: list[dict[str, str | None]] = []
+
+    class Hears(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            reports.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            body = json.dumps({"result": answer}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Hears) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        action = {"": "http-report", ".http.url": f"http://127.0.0.1:{server.server_port}/x", ".http.params": "of me"}
+        table = new_table(tmp_path, "d STRING, v INT", by=["d"])
+        table.append({"d": ["a"], "v": [1]})
+        table.alter.set_options({f"partition.mark-done-action{key}": value for key, value in action.items()})
+        with nullcontext() if problem is None else pytest.raises(StorageError, match=problem):
+            assert table.mark_partition_done({"d": "a"}) == []
+        server.shutdown()
+    path = Path(table.path)
+    name = f"{path.parent.name.removesuffix('.db')}.{path.name}"
+    assert reports == [{"params": "of me", "table": name, "path": table.path, "partition": "d=a"}]

@@ -123,6 +123,18 @@ def test_commits_tell_what_they_change_in_partitions(server: RestServer) -> None
     assert all(isinstance(each["lastFileCreationTime"], int) and each["fileSizeInBytes"] > 0 for each in first)
 
 
+def test_the_server_hears_of_partitions_that_are_done(server: RestServer) -> None:
+    options = {"partition.mark-done-action": "mark-event,done-partition"}
+    table = opened(server).create_table("db.t", schema="id INT, p STRING", partition_keys=["p"], options=options)
+    table.append({"id": [1], "p": ["a/ü"]})
+    assert table.mark_partition_done({"p": "a/ü"}) == []
+    assert [path.rpartition("/t/")[2] for _, path in server.asked[-2:]] == ["partitions/mark", "partitions"]
+    assert server.bodies[-2:] == [
+        {"specs": [{"p": "a/ü"}]},
+        {"partitionSpecs": [{"p": "a/ü.done"}], "ignoreIfExists": True},
+    ]
+
+
 # Pages, faults, races
 
 

@@ -91,6 +91,33 @@ def test_what_a_scan_refuses_or_tells_otherwise(tmp_path: Path, form: str) -> No
     assert told == [] or form != "parquet"
 
 
+@pytest.mark.parametrize("keyed", [True, False])
+@pytest.mark.parametrize("form", FORMATS)
+def test_reads_leave_out_what_options_name(
+    tmp_path: Path, form: str, keyed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Missing and damaged files are left out if the options say so; a warning and `explain` name them."""
+    table = make(tmp_path, form, keyed, **{"write-only": "true"})
+    table.append(rows(400, 7))
+    lost, damaged = sorted(data_files(table), key=os.path.getmtime)[:2]
+    lost.unlink()
+    damaged.write_bytes(damaged.read_bytes()[:-40] + bytes(40))
+    lasting = {"scan.ignore-lost-files": True}
+    for options, error in ((lasting, CorruptFile), ({"scan.ignore-corrupt-files": True}, FileMissing)):
+        with pytest.raises(error):
+            table.with_options(options).scan().to_arrow()
+    caplog.clear()
+    read = table.with_options({**lasting, "scan.ignore-corrupt-files": True})
+    assert read.scan().to_polars().height == read.scan().lazy().collect().height == read.scan().count() == 7
+    assert read.changes(0, table.scan().snapshot_id).to_polars().height == 7 + 2 * keyed
+    assert table.scan().explain() != read.scan().explain()
+    for file in (lost, damaged):
+        assert file.name in str(read.scan().explain())
+        assert str(file) in caplog.text
+    with pytest.raises((FileMissing, CorruptFile)):
+        read.update({"note": "name"}, "id = 150")
+
+
 def test_all_damaged_files_are_named(tmp_path: Path) -> None:
     table = make(tmp_path, "parquet", keyed=False)
     first, second = data_files(table)

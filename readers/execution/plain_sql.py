@@ -4,9 +4,9 @@ RAW sections are scans without the positions that deletion vectors name dead. A 
 under the SQL of its merge engine (`readers.merges.sql_merge`). If Morrow runs the statement, masks replace both:
 `MaskTable` hands them over as a bit string for each file, which DuckDB joins with the scan by the number of the file.
 DuckDB then tests the conditions of a query in its scan of the files, and looks up the bits of the remaining rows. Files
-without dead rows are not joined. Files of older schemas are selected with their own names of the columns, and cast if DuckDB casts
-as Paimon does. Columns whose statistics DuckDB would misread are hidden from its statistics. `Unsupported` is raised
-for anything that SQL cannot express.
+without dead rows are not joined. Files of older schemas are selected with their own names of the columns, and cast if
+DuckDB casts as Paimon does. Columns whose statistics DuckDB would misread are hidden from its statistics. `Unsupported`
+is raised for anything that SQL cannot express.
 """
 
 from __future__ import annotations

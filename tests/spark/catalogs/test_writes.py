@@ -633,6 +633,15 @@ def test_tracked_rows_keep_their_ids(
     assert [row[:4] for row in sql(TRACKED_ROWS)] == [(1, 100, "a", 0), (4, 40, "b", 3), (9, 90, "c", 5)]
 
 
+def test_blobs_are_binary(sql: Sql, tmp_path: Path) -> None:
+    tracked = TRACKED.format("false", "true")
+    sql(f"CREATE TABLE pm.db.t (id INT, pic BINARY) TBLPROPERTIES ({tracked}, 'blob-field' = 'pic')")
+    sql("INSERT INTO pm.db.t VALUES (1, X'01'), (2, NULL)")
+    sql("UPDATE pm.db.t SET pic = X'03' WHERE id = 1")
+    assert sorted(sql("SELECT * FROM pm.db.t")) == [(1, b"\3"), (2, None)]
+    assert {file.format for file in morrow.open(tmp_path / "db.db" / "t").scan().plan.files} == {"parquet", "blob"}
+
+
 def test_append_tables_of_buckets_partitions_and_deletion_vectors(sql: Sql) -> None:
     sql(
         "CREATE TABLE pm.db.t (id BIGINT, `a.b` STRING, p STRING) PARTITIONED BY (p) "

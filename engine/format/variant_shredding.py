@@ -555,13 +555,14 @@ def _finalize(observed: Any, least: float, budget: _Budget) -> t.DataType:
 
 
 def parse_shredding_types(text: str, where: str) -> dict[str, t.DataType]:
-    """Return the shredding types of columns from the JSON of ``variant.shreddingSchema``.
+    """Return the shredding types of columns from the JSON of ``variant.shreddingSchema``. Ids of fields have no effect.
 
     Raises:
         InvalidArgument: it is not the JSON of a ROW. Unsupported: an unknown type.
     """
     try:
-        kind = t.from_json(json.loads(text), where=where)
+        node = json.loads(text, object_hook=lambda member: {"id": 0, **member})  # pypaimon writes no ids
+        kind = t.from_json(node, where=where)
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidArgument(f"{where}: variant.shreddingSchema is not the JSON of a ROW type: {text!r}") from error
     if not isinstance(kind, t.RowType):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -154,11 +155,18 @@ SHREDDED = json.dumps(
     }
 )
 
+WITHOUT_IDS = re.sub(r'"id": \d+, ', "", SHREDDED)
+"""The form in pypaimon's tests."""
+
 
 @pytest.mark.parametrize(
     "options",
-    [{"variant.shreddingSchema": SHREDDED}, {"variant.inferShreddingSchema": True}],
-    ids=["given", "inferred"],
+    [
+        {"variant.shreddingSchema": SHREDDED},
+        {"variant.shreddingSchema": WITHOUT_IDS},
+        {"variant.inferShreddingSchema": True},
+    ],
+    ids=["given", "without ids", "inferred"],
 )
 @pytest.mark.parametrize("key", ["", ", PRIMARY KEY (id)"], ids=["append", "keyed"])
 def test_tables_of_shredded_files(tmp_path: Path, options: dict[str, object], key: str) -> None:

@@ -10,7 +10,7 @@ import polars as pl
 
 from morrow.engine.catalog.partition_statistics import CREATED, to_creation_millis
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.format.partition_path import partition_path, unescape_path_name
+from morrow.engine.format.paths import partition_path, unescape_path_name
 from morrow.engine.options import Options
 from morrow.engine.options.declared.connectors import METASTORE_PARTITIONED_TABLE
 from morrow.engine.plan.filter import NO_FILTER

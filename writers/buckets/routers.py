@@ -419,8 +419,6 @@ class PartitionBucketsRouter:
     def _learn(self, partitions: Mapping[bytes, pl.DataFrame | None]) -> None:
         new = [partition for partition in partitions if partition not in self._counts]
         if new:
-            # Imported here: the code that reads the counts belongs to commits, which import the bucket modes.
-
             known = {} if self._anew else count_buckets(self._target, self._snapshot, new)
             self._counts |= {one: known.get(one) or self._choose_count(partitions[one]) for one in new}
 

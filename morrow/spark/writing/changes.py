@@ -376,24 +376,7 @@ def change_places(
         commits.abort(added)
         raise
     changed = [*messages, *added]
-    begin_tally()  # tasks have counted what they wrote, also rows that were updated
-    count(**_count_changes(held, places))
     return commit_once(commits, changed, BATCH_COMMIT_IDENTIFIER, properties=properties, premise=premise)
-
-
-def _count_changes(held: DataFrame, places: Collection[str]) -> dict[str, int]:
-    """Count the changed rows by operation. A row that several source rows delete counts once."""
-    from pyspark.sql import functions
-
-    place = functions.struct(*map(quote_name, places))
-    found = held.groupBy(KIND).agg(functions.count(functions.lit(1)), functions.countDistinct(place)).collect()
-    rows = {kind: (every, distinct) for kind, every, distinct in found}
-    none = (0, 0)
-    return {
-        "inserted": rows.get(INSERTED, none)[0],
-        "updated": rows.get(UPDATED, none)[1],
-        "deleted": rows.get(DELETED, none)[1],
-    }
 
 
 def _delete_places(rows: DataFrame, target: WriteTarget, premise: Premise) -> list[CommitMessage]:

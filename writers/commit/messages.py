@@ -72,6 +72,10 @@ class Tally:
     deleted: int | None = None
     began: float = field(default_factory=time.monotonic)
 
+    def get_counts(self) -> dict[str, int | None]:
+        """Return the arguments of `count` that add these counts to another tally."""
+        return {"inserted": self.inserted, "updated": self.updated, "deleted": self.deleted}
+
     def properties(self) -> dict[str, str]:
         """Return the properties of the operation's snapshots: counts of rows, and milliseconds since its start."""
         duration = round((time.monotonic() - self.began) * 1000)

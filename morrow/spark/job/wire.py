@@ -31,6 +31,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.options import parse_write_options
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.buckets.routers import postpone_rows
+from morrow.writers.commit import messages as tally
 from morrow.writers.commit.attempt_log import AttemptLog, log_attempt_files
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.target import WriteTarget, override_options
@@ -110,21 +111,23 @@ def decode_frame(data: bytes) -> pl.DataFrame:
     return pl.read_ipc(io.BytesIO(data))
 
 
-RESULT = "attempt string, messages binary, error binary"
-"""The row that a task returns: its messages, encoded, or the error (pickled)."""
-_SCHEMA = pa.schema([("attempt", pa.string()), ("messages", pa.binary()), ("error", pa.binary())])
+RESULT = "attempt string, messages binary, counts binary, error binary"
+"""The row that a task returns: its messages and the rows that it counted, encoded, or the error (pickled)."""
+_SCHEMA = pa.schema([("attempt", pa.string()), *((name, pa.binary()) for name in ("messages", "counts", "error"))])
 
 
 def build_result(
     attempt: str, write: Callable[[], Iterable[CommitMessage]], final: tuple[type[MorrowError], ...] = (MorrowError,)
 ) -> pa.RecordBatch:
-    """Return the row of a task that writes these messages.
+    """Return the row of a task that writes these messages. The driver adds the rows that the task counts to its tally.
 
     `final` errors are returned as results: another attempt would fail in the same way. After errors of the store it may
     succeed.
     """
     try:
-        return _build_row(attempt, messages=encode_value(list(write())))
+        with tally.count_rows_of() as counted:
+            messages = encode_value(list(write()))
+        return _build_row(attempt, messages=messages, counts=encode_value(counted.get_counts()))
     except StorageError:
         raise
     except final as error:
@@ -163,6 +166,8 @@ def collect_results(attempt_log: AttemptLog, frame: Callable[[], DataFrame]) -> 
         attempt_log.close(taken)
     if error is not None:
         raise pickle.loads(error)
+    for row in rows:
+        tally.count(**decode_value(bytes(row.counts), dict[str, int | None]))
     return [message for row in rows for message in decode_messages(bytes(row.messages))]
 
 

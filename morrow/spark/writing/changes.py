@@ -41,6 +41,7 @@ from morrow.spark.writing.job import write as write_job
 from morrow.spark.writing.tasks import DELETED, INSERTED, UPDATED, VersionJob, group_by_file, name_new, name_old
 from morrow.spark.writing.write import Place, open_metadata
 from morrow.writers.append.row_level import RowChanges
+from morrow.writers.commit import messages as tally
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.commit.premise import ADVICE, Premise, make_request
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
@@ -105,6 +106,18 @@ def change(
         CommitConflict: others have changed rows of the premise, or the rows have only now been compacted.
         Others: as `morrow.spark.writing.job.write`.
     """
+    with tally.count_rows_of(tally.Operation(command)):
+        return _change(rows, target, command, premise, properties, columns)
+
+
+def _change(
+    rows: DataFrame,
+    target: WriteTarget,
+    command: str,
+    premise: Premise,
+    properties: Mapping[str, str],
+    columns: Collection[str] | None,
+) -> Snapshot | None:
     if command == DELETE and needs_rewriting(target):
         check_premise(target, premise)
         return _delete_keys_by_rewriting(rows, target, premise)
@@ -376,7 +389,24 @@ def change_places(
         commits.abort(added)
         raise
     changed = [*messages, *added]
+    tally.begin_tally()  # tasks have counted what they wrote, also rows that were updated
+    tally.count(**_count_changes(held, places))
     return commit_once(commits, changed, BATCH_COMMIT_IDENTIFIER, properties=properties, premise=premise)
+
+
+def _count_changes(held: DataFrame, places: Collection[str]) -> dict[str, int]:
+    """Count the changed rows by operation. A row that several source rows delete counts once."""
+    from pyspark.sql import functions
+
+    place = functions.struct(*map(quote_name, places))
+    found = held.groupBy(KIND).agg(functions.count(functions.lit(1)), functions.countDistinct(place)).collect()
+    rows = {kind: (every, distinct) for kind, every, distinct in found}
+    none = (0, 0)
+    return {
+        "inserted": rows.get(INSERTED, none)[0],
+        "updated": rows.get(UPDATED, none)[1],
+        "deleted": rows.get(DELETED, none)[1],
+    }
 
 
 def _delete_places(rows: DataFrame, target: WriteTarget, premise: Premise) -> list[CommitMessage]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -117,16 +118,18 @@ def write(rows: DataFrame, target: WriteTarget, kinds: str | None, commit: Commi
 
 
 def _write(rows: DataFrame, target: WriteTarget, kinds: str | None, commit: Commit) -> Snapshot | None:
+    with tally.count_rows_of(tally.Operation.DELETE) if kinds == DELETED else nullcontext():
+        return _write_once(rows, target, kinds, commit)
+
+
+def _write_once(rows: DataFrame, target: WriteTarget, kinds: str | None, commit: Commit) -> Snapshot | None:
     overwrite = commit.replaced is not None
     compact = not overwrite and is_full_compaction_due(target, commit.identifier)
     messages = write_files(rows, target, kinds, overwrite=overwrite, compact=compact)
-    if kinds != DELETED:
-        return commit_messages(target, messages, commit)
-    with tally.count_rows_of(tally.Operation.DELETE):
-        if commit.premise is not None:  # otherwise some of the keys may be missing
-            files = (file for message in messages for file in message.new_files)
-            tally.count(deleted=sum(file.delete_row_count or 0 for file in files))
-        return commit_messages(target, messages, commit)
+    if kinds is not None and commit.premise is not None:  # otherwise some of the keys may be missing
+        files = (file for message in messages for file in message.new_files)
+        tally.count(deleted=sum(file.delete_row_count or 0 for file in files))
+    return commit_messages(target, messages, commit)
 
 
 def check(rows: DataFrame, target: WriteTarget, kinds: str | None) -> None:

@@ -32,6 +32,7 @@ from morrow.spark.writing.assignments import (
 from morrow.spark.writing.changes import change, insert, list_identifying, read_identified
 from morrow.spark.writing.tasks import DELETED, INSERTED, UPDATED
 from morrow.spark.writing.write import Place, is_case_sensitive, open_metadata
+from morrow.writers.commit import messages as tally
 from morrow.writers.commit.premise import Premise
 from morrow.writers.operations.merge import (
     DELETE,
@@ -220,7 +221,8 @@ class Prepared:
         rows = _build_changes(self, premise)
         names = list(self.target.schema.by_name)
         if all(step.action == INSERT for step in self.steps):
-            return insert(rows.select(*map(quote_name, names)), self.target, premise, self.properties)
+            with tally.count_rows_of(tally.Operation.MERGE):
+                return insert(rows.select(*map(quote_name, names)), self.target, premise, self.properties)
         columns = {name for step in self.steps if step.action == UPDATE for name in step.values}
         return change(rows, self.target, "MERGE", premise, self.properties, columns)
 

@@ -28,6 +28,7 @@ from morrow.spark.job.wire import TableAccess, build_result, get_attempt_name
 from morrow.writers.append.row_level import RowChanges
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
 from morrow.writers.buckets.routers import FixedRouter
+from morrow.writers.commit import messages as tally
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.ingest.conversion import convert_rows
 from morrow.writers.operations.table_writer import TableWriter
@@ -42,6 +43,8 @@ from morrow.writers.operations.write_session import check_rows
 from morrow.writers.target import WriteTarget
 
 UPDATE, DELETE = "+U", "-D"
+COUNTED: Mapping[str, str] = {"+I": "inserted", UPDATE: "updated"}
+"""Row kinds -> counts of a tally."""
 DELETED, UPDATED, INSERTED = 1, 2, 3
 """The operations of Spark's ``RowDeltaUtils``."""
 
@@ -156,9 +159,21 @@ def write(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
     if first is None:
         return
     attempt = get_attempt_name()
-    reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], rows))
+    counted = map(partial(_count_rows, job), chain([first], rows))  # counts while `build_result` runs
+    reader = pa.RecordBatchReader.from_batches(first.schema, counted)
     target = job.table.attempt(attempt)
     yield build_result(attempt, partial(_write_files, job, target, reader), final=(InvalidArgument, Unsupported))
+
+
+def _count_rows(job: WriteJob, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Count the rows that are inserted or updated; the driver counts deleted ones by the files."""
+    if job.kinds is None:
+        tally.count(inserted=rows.num_rows)
+    elif job.kinds in job.columns:
+        found = pc.value_counts(rows.column(job.kinds)).to_pylist()
+        counts = {kind["values"]: kind["counts"] for kind in found}
+        tally.count(**{name: counts.get(kind, 0) for kind, name in COUNTED.items()})
+    return rows
 
 
 def _write_files(job: WriteJob, target: WriteTarget, rows: pa.RecordBatchReader) -> list[CommitMessage]:

@@ -17,6 +17,7 @@ from tests.support.written import new_table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+COUNTS = ("rows_added", "rows_updated", "rows_deleted")
 MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
@@ -563,7 +564,7 @@ def test_partial_update(sql: Sql) -> None:
     ]
 
 
-def test_append_tables(sql: Sql) -> None:
+def test_append_tables(sql: Sql, tmp_path: Path) -> None:
     sql("CREATE TABLE pm.db.t (id BIGINT, v BIGINT, s STRING)")
     matched = "WHEN MATCHED AND s.v IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET v = t.v + s.v "
     merge = MERGE.format("(1L, 100L), (3L, NULL), (5L, 50L)", "t.id = s.id") + matched
@@ -583,6 +584,11 @@ def test_append_tables(sql: Sql) -> None:
     assert left(sql) == [(1, 111, "A"), (4, 41, "alone"), (5, 50, None)]
     sql(MERGE.format("(1L, 7L), (8L, 8L)", "t.id = s.id") + "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (id, v)")
     assert sql("SELECT count(*), count(DISTINCT __paimon_file_path, __paimon_row_index) FROM pm.db.t") == [(4, 4)]
+    told = {
+        row["operation"]: [row[name] for name in COUNTS]
+        for row in morrow.Catalog(tmp_path).table("db.t").history().to_dicts()
+    }
+    assert (told["UPDATE"], told["MERGE"]) == ([0, 2, 0], [1, 2, 1])
     commits = sql("SELECT commit_kind FROM pm.db.`t$snapshots` ORDER BY snapshot_id")
     assert [kind for (kind,) in commits] == ["APPEND", *["OVERWRITE"] * 4, "APPEND"]
     for statement, words in (

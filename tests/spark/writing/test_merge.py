@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 COLUMNS = "id BIGINT, v INT, `a.b ``ü` STRING"
 NAME = "`a.b ``ü`"
+COUNTS = ("rows_added", "rows_updated", "rows_deleted")
 
 
 def made(folder: Path, options: dict[str, object] | None = None) -> morrow.Table:
@@ -48,6 +49,8 @@ def test_merge_of_all_clauses(spark: SparkSession, tmp_path: Path, options: dict
     assert rows(table) == [(1, 10, "a"), (3, 7, "C"), (4, 40, None), (5, 51, None)]
     assert commits(table) == 2
     assert table.snapshots()[-1].properties["by"] == "merge"
+    (told,) = table.history().filter(operation="MERGE").select(*COUNTS).rows()
+    assert told == (1, 2, 1)
 
 
 def test_merge_of_whole_rows_by_conditions(spark: SparkSession, tmp_path: Path) -> None:
@@ -118,3 +121,5 @@ def test_update_and_delete(spark: SparkSession, tmp_path: Path) -> None:
         morrow.spark.delete(spark, table)
     assert rows(table) == [(1, 11, "a!"), (3, None, "c")]
     assert commits(table) == 5
+    told = table.history().filter(kind="APPEND").select("operation", *COUNTS).rows()[::-1]
+    assert told[1:] == [("UPDATE", 0, 2, 0), ("UPDATE", 0, 1, 0), ("DELETE", 0, 0, 1), ("DELETE", 0, 0, 1)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TypeGuard, TypeVar
 
 from morrow.engine.errors import InvalidArgument
@@ -15,6 +16,15 @@ MAX_BATCH_ROWS = 2**31 - 1
 
 NUL = "\0"
 """The end of a name in Arrow's C interface and in file systems."""
+
+
+@contextmanager
+def refuse_depth(what: str) -> Iterator[None]:
+    """Raise `InvalidArgument` if the block, or the decorated function, recurses too deeply."""
+    try:
+        yield
+    except RecursionError as error:
+        raise InvalidArgument(f"{what} nested deeper than Python can follow; flatten it") from error
 
 
 def check_text(value: str, what: str) -> str:

@@ -6,6 +6,7 @@ import gc
 import importlib
 import os
 import signal
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import copy
@@ -19,9 +20,9 @@ from morrow.engine import redaction
 from morrow.engine.io import cache_folder, object_store, secrets
 from morrow.engine.io.local import disable_fsync
 from tests.support import golden
-from tests.support.costs import Costs, recorded
+from tests.support.costs import Costs, recorded, steps
 from tests.support.old_libraries import raise_own_errors, skip_refused
-from tests.support.profile import IS_LONG
+from tests.support.profile import IS_LONG, choose_cases
 
 PROJECT = Path(__file__).parents[1]
 if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
@@ -32,8 +33,14 @@ if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
     os.environ.setdefault("SLURM_CPUS_ON_NODE", "1")
 MARK_THEIR_OWN = ("tests/test_golden.py",)
 """Files that mark their slow tests themselves."""
-ONLY_LONG = ("tests/spark/test_cluster.py", "tests/interop/test_spark.py", "tests/test_site.py")
-"""Files that run in `make test-long` alone: each takes 20 to 70 CPU seconds, most of them to start."""
+ONLY_LONG = (
+    "tests/interop/test_spark.py",
+    "tests/isolation/test_racing.py",
+    "tests/spark/test_cluster.py",
+    "tests/spark/test_pipeline.py",
+    "tests/test_site.py",
+)
+"""Files that run in `make test-long` alone: each takes 10 to 70 CPU seconds, most of them to start."""
 SPARK_WITHOUT_FIXTURE = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "pipeline"))
 """Tests that start Spark drivers of their own."""
 
@@ -92,8 +99,12 @@ def is_slow(file: str) -> bool:
 def pytest_collection(session: pytest.Session) -> None:
     """Disable the garbage collector, which would search again and again through objects that all stay."""
     gc.disable()
-    if session.config.args and {session.config.rootpath / each for each in session.config.args} == {PROJECT / "tests"}:
+    if runs_all_files(session.config):
         import_own_part(session.config)
+
+
+def runs_all_files(config: pytest.Config) -> bool:
+    return bool(config.args) and {config.rootpath / each for each in config.args} == {PROJECT / "tests"}
 
 
 def import_own_part(config: pytest.Config) -> None:
@@ -130,8 +141,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByCost(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that `make check` leaves out: tests with a JVM, and expensive files."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that `make check` leaves out: tests with a JVM, and expensive files.
+
+    A run of all files leaves out cases of expensive parametrised tests. `make test-long`, a run of named files or tests
+    and one with `-k` take all.
+    """
+    if runs_all_files(config) and not (IS_LONG or config.option.keyword):
+        left_out = alike_cases(items)
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         file = item.nodeid.partition("::")[0]
@@ -141,6 +160,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("interop")
         if is_slow(file):
             item.add_marker("slow")
+
+
+def alike_cases(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Return the cases that are left out of the files with a step in `tests/costs.txt`."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.nodeid.partition("::")[0] in steps() and hasattr(item, "callspec"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    left_out: set[pytest.Item] = set()
+    for test, alike in cases.items():
+        values = [item.callspec.indices for item in alike]  # type: ignore[attr-defined]  # has been checked
+        taken = choose_cases(steps()[test.partition("::")[0]], values)
+        left_out.update(item for number, item in enumerate(alike) if number not in taken)
+    return left_out
 
 
 @pytest.fixture(autouse=True)

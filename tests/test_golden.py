@@ -44,7 +44,7 @@ OLD_SNAPSHOTS = [
     for name in KNOWN_READS
     if re.match(r"versions/[^/]+/[^/]+/snapshot-", name) and re.sub(r"^versions/[^/]+", "public", name) in KNOWN_READS
 ]
-"""Histories that four older versions wrote like the newest one. One snapshot in twelve of them is read, in addition to
+"""Histories that four older versions wrote like the newest one. One snapshot in 36 of them is read, in addition to
 the latest snapshots, tags and branches of a sample of each version's tables. `make test-long` reads all.
 """
 ON_THE_WAY = [
@@ -52,7 +52,7 @@ ON_THE_WAY = [
     for name, after in pairwise(KNOWN_READS)
     if name.startswith("public/") and "/snapshot-" in name and after.startswith(name.rpartition("-")[0])
 ]
-"""Snapshots of the newest version that have a successor with most of their files. One in five is read, so that both
+"""Snapshots of the newest version that have a successor with most of their files. One in 15 is read, so that both
 commits and compactions are read, which alternate in many histories. `make test-long` reads all.
 """
 
@@ -71,7 +71,7 @@ SAMPLE = frozenset().union(
 """Tables of the older versions that together have each trait of their version's tables."""
 LAST = {READS[name].case: name for name in KNOWN_READS}.values()
 """One read of each table; for tables whose latest snapshot Java could not read, it is an earlier snapshot."""
-SOME_SNAPSHOTS = frozenset((*OLD_SNAPSHOTS[::12], *ON_THE_WAY[::5], *LAST))
+SOME_SNAPSHOTS = frozenset((*OLD_SNAPSHOTS[::36], *ON_THE_WAY[::15], *LAST))
 SNAPSHOTS = frozenset((*OLD_SNAPSHOTS, *ON_THE_WAY))
 
 

@@ -17,6 +17,7 @@ from tests.support import golden
 from tests.support.binary_row import binary_rows
 from tests.support.canonical import assert_same_rows, normal_rows, values_of
 from tests.support.deletion_vectors import index_file, vector
+from tests.support.profile import choose_cases
 from tests.support.variant import variant_json
 
 TEXT_MAP = t.MapType(key=t.VarCharType(nullable=False), value=t.IntType())
@@ -116,3 +117,10 @@ def test_golden_tables_are_unpacked_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert golden.unpack(tmp_path / "cache") == root
     assert (root / "mark").exists()
     assert [p.name for p in (tmp_path / "cache").iterdir()] == [root.name]
+
+
+def test_every_nth_case_and_each_value_that_cases_share() -> None:
+    assert choose_cases(3, [{"row": row} for row in range(7)]) == {0, 3, 6}
+    crossed = [{"row": row, "mode": mode} for row in range(2) for mode in range(3)]
+    assert choose_cases(6, crossed) == {0, 1, 2, 3}
+    assert choose_cases(1, crossed) == set(range(6))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import polars as pl
@@ -14,6 +16,7 @@ import pytest
 import morrow
 import morrow.variant
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.types import VariantType
 
 ROWS = [
     {"id": 1, "v": {"a": 1, "b": [1, 2.5, {"c": "x"}]}},
@@ -142,3 +145,65 @@ def test_the_variant_of_duckdb(catalog: morrow.Catalog) -> None:
     assert ("text", "VARIANT") in catalog.sql(query).fetchall()
     catalog.sql("INSERT INTO db.t SELECT 7, {'k': 1}::VARIANT")
     assert catalog.table("db.t").scan(filter="id = 7").to_dicts() == [{"id": 7, "v": {"k": 1}}]
+
+
+VARIANTS = VariantType().arrow()
+WRAPPED: dict[str, tuple[pa.DataType, Callable[[Any], Any]]] = {
+    "VARIANT": (VARIANTS, lambda value: value),
+    "ROW<a VARIANT>": (pa.struct([("a", VARIANTS)]), lambda value: {"a": value}),
+    "ARRAY<VARIANT>": (pa.list_(VARIANTS), lambda value: [None, value]),
+    "MAP<STRING, VARIANT>": (pa.map_(pa.string(), VARIANTS), lambda value: [("a", value)]),
+}
+BROKEN: dict[str, tuple[bytes, bytes]] = {
+    "object without members": (b"\xff\xff", b"\x01\0\0"),
+    "nothing": (b"", b""),
+    "text cut off": (b"\x15a", b"\x01\0\0"),
+    "text that is not UTF-8": (b"\x05\xff", b"\x01\0\0"),
+    "other version": (b"\x0c\x01", b"\x02\0\0"),
+    "other type": (b"\xfc", b"\x01\0\0"),
+    "member without a name": (b"\x02\x01\x00\x00\x02\x0c\x01", b"\x01\0\0"),
+}
+
+
+@pytest.mark.parametrize("kind", WRAPPED)
+def test_bytes_that_are_no_variant_are_refused(tmp_path: Path, kind: str) -> None:
+    arrow, wrap = WRAPPED[kind]
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema=f"v {kind}")
+    sound = dict(zip(("value", "metadata"), morrow.variant.encode({"a": [1, None, "x"]})))
+    for value, metadata in BROKEN.values():
+        rows = [wrap(sound), None, wrap({"value": value, "metadata": metadata}), wrap(sound)]
+        with pytest.raises(InvalidArgument, match="column 'v', row 2: its bytes are no VARIANT"):
+            table.append(pa.table({"v": pa.array(rows, arrow)}))
+    table.append(pa.table({"v": pa.array([wrap(sound), None], arrow)}))
+    assert table.to_arrow()["v"].to_pylist() == pa.array([wrap(sound), None], arrow).to_pylist()
+
+
+@pytest.mark.parametrize("rows", [1, 50])
+def test_values_that_no_variant_holds_are_refused(tmp_path: Path, rows: int) -> None:
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="v VARIANT")
+    deep: Any = 1
+    for _ in range(900):
+        deep = {"a": deep}
+    for value in ("1e400", '{"a": [-1e999]}', '{"a":' * 499 + "1" + "}" * 499):
+        with pytest.raises(InvalidArgument, match=r"beyond DOUBLE|nested deeper"):
+            table.append({"v": [value] * rows})
+    with pytest.raises(InvalidArgument, match="nested deeper"):
+        table.append([{"v": deep}] * rows)
+
+
+def test_other_values_and_types_that_are_nested_too_deeply_are_refused(tmp_path: Path) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    table = catalog.create_table("db.t", schema="v INT")
+    value: Any = 1
+    for _ in range(600):
+        value = {"a": value}
+    (tmp_path / "deep.json").write_text('{"a":' * 600 + "1" + "}" * 600)
+    calls: list[Callable[[], object]] = [
+        lambda: table.append([{"v": value}]),
+        lambda: catalog.create_table("db.u", schema="v " + "ROW<a " * 600 + "INT" + ">" * 600),
+        lambda: catalog.import_table([{"v": value}], "db.u"),
+        lambda: catalog.import_table(tmp_path / "deep.json", "db.u"),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidArgument, match="nested deeper than Python can follow"):
+            call()

@@ -65,6 +65,8 @@ class Blob(msgspec.Struct, frozen=True, eq=False):
         length: int | None = None,
     ) -> Blob:
         """Return the file of a URL (``s3://``, ``https://`` and the other stores), or `length` bytes of it."""
+        if offset < 0 or (length is not None and length < 0):
+            raise InvalidArgument(f"a blob begins at 0 or above and has no negative length, not {offset} and {length}")
         store, path = resolve(url, storage_options)
         return cls(store, path, offset, -1 if length is None else length)
 
@@ -139,9 +141,12 @@ class Blob(msgspec.Struct, frozen=True, eq=False):
             for start in range(0, size, COPIED_BYTES):
                 yield self.read(start, min(COPIED_BYTES, size - start))
             return
-        opened = self.stream()
-        while part := opened.read(COPIED_BYTES):
-            yield part
+        try:
+            opened = self.stream()
+            while part := opened.read(COPIED_BYTES):
+                yield bytes(part)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgument(f"a stream of a BLOB: {error}; give an open file of bytes") from error
 
     @property
     def uri(self) -> str:

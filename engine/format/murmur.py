@@ -55,11 +55,25 @@ def hash_bytes(data: npt.NDArray[np.uint8], begin: Ints, size: Ints) -> npt.NDAr
     return _finish_hashes(hashes ^ size.astype(np.uint32)).view(np.int32)
 
 
+def hash_name(data: bytes) -> int:
+    """Return the standard Murmur3 hash of one string, with seed 0, unsigned: the remaining bytes are one word."""
+    words = np.frombuffer(data[: len(data) // WORD_WIDTH * WORD_WIDTH], "<u4")
+    mixed = np.zeros(1, np.uint32)
+    for at in range(len(words)):
+        mixed = _mix_word(mixed, words[at : at + 1])
+    left = np.array([int.from_bytes(data[len(words) * WORD_WIDTH :], "little")], np.uint32)
+    return int(_finish_hashes(mixed ^ _scramble_word(left) ^ np.uint32(len(data)))[0])
+
+
 def _mix_word(hashes: UInts, words: UInts) -> UInts:
     """Mix one word into each hash."""
-    scrambled: UInts = _rotate_words(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-    mixed: UInts = _rotate_words(hashes ^ scrambled, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    mixed: UInts = _rotate_words(hashes ^ _scramble_word(words), 13) * np.uint32(5) + np.uint32(0xE6546B64)
     return mixed
+
+
+def _scramble_word(words: UInts) -> UInts:
+    scrambled: UInts = _rotate_words(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    return scrambled
 
 
 def _finish_hashes(hashes: UInts) -> UInts:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
+import math
 import re
 import struct
 import uuid
@@ -32,6 +33,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from morrow.engine.arguments import refuse_depth
 from morrow.engine.errors import CorruptFile, InvalidArgument, Unsupported
 from morrow.engine.format.java_floats import format_double, format_float
 
@@ -127,7 +129,8 @@ def encode(value: object) -> tuple[bytes, bytes]:
     """
     names: dict[str, int] = {}
     out = bytearray()
-    _write(out, value, names)
+    with refuse_depth("a VARIANT is"):
+        _write(out, value, names)
     metadata = encode_metadata(names)
     if max(len(out), len(metadata)) > MAX_ROW_BYTES:
         raise InvalidArgument(f"a VARIANT of {max(len(out), len(metadata))} bytes; its limit is {MAX_ROW_BYTES} bytes")
@@ -294,13 +297,16 @@ PLAIN_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 def _parse_number(text: str) -> object:
-    """Return a decimal if 38 digits hold the number, else a float, as Java does."""
+    """Return a decimal if 38 digits hold the number, else a float, as Java does. Refuse numbers beyond floats."""
     if PLAIN_NUMBER.fullmatch(text):
         number = Decimal(text)
         digits, scale = len(number.as_tuple().digits), -int(number.as_tuple().exponent)
         if max(digits, scale) <= MAX_DIGITS[Primitive.DECIMAL16]:
             return number
-    return float(text)
+    found = float(text)
+    if math.isinf(found):
+        raise ValueError(f"the number {text[:MAX_SHOWN]} is beyond DOUBLE")
+    return found
 
 
 def _parse_integer(text: str) -> object:
@@ -350,12 +356,15 @@ def decode(value: bytes, metadata: bytes) -> Any:
     """Return the Python value of a variant, the reverse of `encode`. Timestamps with nanoseconds become ISO text.
 
     Raises:
-        CorruptFile: the bytes are no variant. Unsupported: a type or version that Morrow does not know.
+        CorruptFile: the bytes are no variant. Unsupported: a type or version that Morrow does not know, or a value that
+            is nested too deeply.
     """
     try:
         return _read(value, 0, decode_names(metadata))
     except (IndexError, struct.error, UnicodeDecodeError, OverflowError) as error:
         raise CorruptFile("a VARIANT", f"its bytes do not fit its headers ({error})") from error
+    except RecursionError as error:
+        raise Unsupported("a VARIANT that is nested deeper than Python can follow") from error
 
 
 @lru_cache(maxsize=1024)

@@ -207,6 +207,17 @@ class VariantColumn:
         """Return the bytes of values (large binary)."""
         return self.bytes.slices(nodes.at, self.sizes(nodes))
 
+    def check_bytes(self) -> None:
+        """Check headers, sizes and texts at all depths. Raises `CorruptFile` or `Unsupported`."""
+        level, left, _ = self.roots(), len(self.bytes.data), self.names  # the metadata, too
+        while len(level):
+            left -= len(level)  # members that overlap could be more than the bytes
+            if left < 0:
+                raise _fail("members overlap")
+            self.sizes(level)
+            self.texts(level[self.is_text(level)])
+            _, level = self.members(level[self.headers(level)[0] >= OBJECT])
+
     def find(self, path: Sequence[str | int]) -> Nodes:
         """Return the values at a path of names and indices, at most one in a row."""
         import pyarrow.compute as pc

@@ -30,6 +30,7 @@ from morrow.engine.plan.pruning import (
     has_misplaced_keys,
     mask_by_index,
     mask_by_stats,
+    mask_cut_keys,
     project_predicate,
     read_key_stats,
 )
@@ -128,6 +129,10 @@ class KeyDirectory(msgspec.Struct, frozen=True, dict=True):
         return has_misplaced_keys(self.metadata, self.schema, self.options, self.entries)
 
     @cached_property
+    def _cut_keys(self) -> npt.NDArray[np.bool_]:
+        return mask_cut_keys(self.metadata, self.schema, self.options, self.entries).to_numpy()
+
+    @cached_property
     def _has_index(self) -> npt.NDArray[np.bool_]:
         beside = self.entries["_EXTRA_FILES"].list.len().fill_null(0) > 0
         return (self.entries["_EMBEDDED_FILE_INDEX"].is_not_null() | beside).to_numpy()
@@ -156,7 +161,7 @@ class KeyDirectory(msgspec.Struct, frozen=True, dict=True):
         kept = np.ones(len(self._buckets), bool)
         for total, buckets in found.items():
             kept &= (self._totals != total) | np.isin(self._buckets, buckets)
-        return kept
+        return kept | self._cut_keys
 
     def _number_sections(self, numbers: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
         """Return the section of each of these files, as `divide_entries`; numbers below 0 are RAW sections."""

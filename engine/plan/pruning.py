@@ -32,13 +32,14 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.format.binary_row import decode_columns
+from morrow.engine.format.file_formats import get_format
 from morrow.engine.format.paths import INDEX_SUFFIX, check_segment
 from morrow.engine.format.schema import ROW_ID, TableSchema
 from morrow.engine.format.stats import ColumnStats, decode_column_stats
-from morrow.engine.format.types import DataField, DataType, VarCharType, has_same_values, to_polars_dtype
+from morrow.engine.format.types import CharType, DataField, DataType, VarCharType, has_same_values, to_polars_dtype
 from morrow.engine.names import BUCKET_MATCHES, KEEP, KEYS_MATCH, PATH, ROW, VALUES_MATCH
 from morrow.engine.options import TableOptions
-from morrow.engine.plan.data_files import build_file_paths
+from morrow.engine.plan.data_files import build_file_paths, parse_file_formats
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import (
     ALWAYS,
@@ -56,6 +57,7 @@ from morrow.engine.plan.predicate import (
 )
 from morrow.engine.plan.sections import find_distinct, find_schema_ids
 from morrow.engine.polars_threads import open_threads
+from morrow.engine.structs import replace
 
 if TYPE_CHECKING:
     from morrow.engine.format.file_index import FileIndex, IndexResult
@@ -99,6 +101,7 @@ def mask_by_bucket(
     mask = everything
     for total, buckets in found.items():
         mask &= (entries["_TOTAL_BUCKETS"] != total) | entries["_BUCKET"].is_in(pl.Series(buckets).implode())
+    mask |= mask_cut_keys(metadata, schema, options, entries)
     if mask.all() or not has_misplaced_keys(metadata, schema, options, entries):
         return mask
     return everything
@@ -131,6 +134,33 @@ def _to_column(values: Sequence[Value], kind: DataType) -> pl.Series | pa.Array:
     if any(isinstance(value, np.datetime64) for value in values):
         return pa.array(values, kind.arrow())  # this call imports pandas
     return pl.Series(values, dtype=to_polars_dtype(kind))
+
+
+def mask_cut_keys(
+    metadata: TableMetadata, schema: TableSchema, options: TableOptions, entries: pl.DataFrame
+) -> pl.Series:
+    """Mask entries of files that may return other bucket keys than were hashed: ORC drops trailing blanks of CHAR."""
+    keys = options.bucket_key or schema.trimmed_primary_keys
+    if not any(isinstance(schema.by_name[name].type, CharType) for name in keys):
+        return pl.repeat(False, entries.height, eager=True)
+    return _mask_inexact(entries, metadata.where)
+
+
+def has_cut_keys(metadata: TableMetadata, schema: TableSchema, entries: pl.DataFrame) -> bool:
+    """Return whether bounds of ORC files have CHAR keys with trailing blanks, which rows of these files lack."""
+    types = [schema.by_name[name].type for name in schema.trimmed_primary_keys]
+    columns = [i for i, kind in enumerate(types) if isinstance(kind, CharType)]
+    if not columns:
+        return False
+    files = entries.filter(_mask_inexact(entries, metadata.where) & (entries["_BUCKET"] >= 0))
+    bounds = pl.concat([files["_MIN_KEY"], files["_MAX_KEY"]])
+    found = decode_columns(bounds, types, where=metadata.where, columns=columns)
+    return any(each.str.ends_with(" ").any() for each in found)
+
+
+def _mask_inexact(entries: pl.DataFrame, where: str) -> pl.Series:
+    formats = parse_file_formats(entries, where)
+    return formats.is_in([name for name in formats.unique() if not get_format(name, where).is_exact])
 
 
 def has_misplaced_keys(
@@ -203,15 +233,35 @@ def read_key_stats(
         if any(not _is_stored_alike(f.type, kinds[f.id]) for f in metadata.schema(number).fields if f.id in kinds)
     ]
     is_narrow = entries["_SCHEMA_ID"].is_in(narrow)
-    return decode_column_stats(
+    types = {name: schema.by_name[name].type for name in schema.trimmed_primary_keys}
+    found = decode_column_stats(
         stats.field("_MIN_VALUES").set(is_narrow, None),
         stats.field("_MAX_VALUES").set(is_narrow, None),
         stats.field("_NULL_COUNTS"),
         None,
-        {name: schema.by_name[name].type for name in schema.trimmed_primary_keys},
+        types,
         wanted,
         where=metadata.where,
     )
+    return _loosen_bounds(found, types, entries, metadata.where)
+
+
+def _loosen_bounds(
+    found: dict[str, ColumnStats], types: Mapping[str, DataType], entries: pl.DataFrame, where: str
+) -> dict[str, ColumnStats]:
+    """Return the statistics with lower bounds of CHAR that hold without trailing blanks, which ORC drops.
+
+    A value without its blanks is below a bound only if the bound has a blank or a control character after it.
+    """
+    cut = [name for name in found if isinstance(types[name], CharType) and found[name].minimum is not None]
+    if not cut:
+        return found
+    inexact = _mask_inexact(entries, where)
+    for name in cut:
+        low = cast(pl.Series, found[name].minimum)
+        low = low.zip_with(~inexact, low.str.replace(r"(?s)[\x00-\x20].*", ""))
+        found[name] = replace(found[name], minimum=low)
+    return found
 
 
 def _is_stored_alike(old: DataType, new: DataType) -> bool:
@@ -286,6 +336,11 @@ def _mask_indexes(
         index = load_file_index(metadata, path, embedded, extra)
         return index is None or not _evaluate_index(predicate, index, types, row_count).is_none
 
+    if any(isinstance(types[name], CharType) for name in find_columns(predicate)):  # indexes have the blanks
+        entries = entries.with_columns(
+            pl.when(~_mask_inexact(entries, metadata.where)).then("_EMBEDDED_FILE_INDEX"),
+            pl.when(~_mask_inexact(entries, metadata.where)).then("_EXTRA_FILES"),
+        )
     columns_of = entries.select(PATH, "_EMBEDDED_FILE_INDEX", "_EXTRA_FILES", "_ROW_COUNT")
     with open_threads(INDEX_READERS) as pool:
         return pl.Series(list(pool.map(may_match, columns_of.iter_rows())), dtype=pl.Boolean)
@@ -361,7 +416,7 @@ def read_value_stats(
         wanted,
         where=where,
     )
-    return StatsFrame(entries["_ROW_COUNT"], found)
+    return StatsFrame(entries["_ROW_COUNT"], _loosen_bounds(found, types, entries, where))
 
 
 def mask_by_stats(predicate: Predicate, stats: StatsFrame) -> Mask:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import pyarrow as pa
 from pyarrow import types as is_
 
+from morrow.engine.arguments import refuse_depth
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import (
@@ -60,6 +61,7 @@ The types of a mapping are SQL text, or types of Arrow, Polars or Python.
 """
 
 
+@refuse_depth("types are")
 def read_columns(schema: SchemaLike) -> Columns:
     """Read a description of columns.
 

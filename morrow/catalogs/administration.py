@@ -339,6 +339,7 @@ class CatalogChanges(CatalogDatabases):
         format: str | None = ...,
         csv: Mapping[str, object] | None = ...,
         schema_mode: SchemaMode = ...,
+        storage_options: Mapping[str, str] | None = ...,
         dry_run: Literal[False] = ...,
     ) -> Table: ...
 
@@ -356,6 +357,7 @@ class CatalogChanges(CatalogDatabases):
         format: str | None = ...,
         csv: Mapping[str, object] | None = ...,
         schema_mode: SchemaMode = ...,
+        storage_options: Mapping[str, str] | None = ...,
         dry_run: Literal[True],
     ) -> ImportPlan: ...
 
@@ -372,6 +374,7 @@ class CatalogChanges(CatalogDatabases):
         format: str | None = None,
         csv: Mapping[str, object] | None = None,
         schema_mode: SchemaMode = None,
+        storage_options: Mapping[str, str] | None = None,
         dry_run: bool = False,
     ) -> Table | ImportPlan:
         """Import rows into a table, and create the table with their columns if it does not exist.
@@ -387,8 +390,9 @@ class CatalogChanges(CatalogDatabases):
 
         Args:
             source: a file, a folder, a pattern such as ``old/**/*.parquet``, or a list of them: Parquet, ORC, Arrow,
-                CSV or JSON lines, also as Hive and Spark write them. Folders ``<column>=<value>`` become partition
-                columns. Hidden files are left out: names with ``_`` or ``.`` in front.
+                CSV or JSON lines, also as Hive and Spark write them, on a disk or in an object store
+                (``s3://bucket/old/*.parquet``). Folders ``<column>=<value>`` become partition columns. Hidden files
+                are left out: names with ``_`` or ``.`` in front.
                 Or a table of Delta Lake or Iceberg: its folder, its metadata file, or the object of deltalake or
                 pyiceberg. Or the URI of a database, or an open connection, with `query`. Or anything that
                 `Table.append` takes.
@@ -401,6 +405,7 @@ class CatalogChanges(CatalogDatabases):
                 and ``encoding``.
             schema_mode: ``merge``: take columns that only some files have, widen types, and add columns to an existing
                 table. None: files that differ are refused.
+            storage_options: options of the store of the source, as for `morrow.open`; None: those of the warehouse.
             dry_run: return an `ImportPlan` with the schema of the table, and write nothing.
 
         Raises:
@@ -425,13 +430,14 @@ class CatalogChanges(CatalogDatabases):
             format=format,
             csv=csv,
             schema_mode=schema_mode,
+            storage_options=storage_options,
         )
         return plan if dry_run else plan.run()
 
     def clone_parquet(
         self, folder: str | os.PathLike[str], name: str, *, options: Mapping[str, object] | None = None
     ) -> Table:
-        """Create an append table from the Parquet files below a local folder: `import_table` into a new table.
+        """Create an append table from the Parquet files below a folder: `import_table` into a new table.
 
         Columns that only some files have are null in rows of the other files. INT96 timestamps, Spark's default, become
         TIMESTAMP(9) in UTC, or TIMESTAMP(6) if they exceed the range of nanoseconds. The files stay.

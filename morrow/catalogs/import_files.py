@@ -10,18 +10,17 @@ import datetime as dt
 import glob
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.io.resolve import resolve
+from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.engine.structs import replace
 from morrow.writers.ingest.row_files import (
     CSV,
@@ -39,7 +38,8 @@ from morrow.writers.ingest.row_files import (
     read_fragment,
     read_text,
 )
-from morrow.writers.ingest.sources import Piece, Source, open_source, suggest_scan
+from morrow.writers.ingest.sources import Piece, Source, open_source
+from morrow.writers.ingest.store_paths import Place, StorePath, find_common_folder, is_match, open_place
 from morrow.writers.ingest.text_files import CsvOptions
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ OWN_COLUMNS: Mapping[str, _Writer] = {
 class RowFile:
     """A file with the values that its folders ``<column>=<value>`` name, None for null."""
 
-    path: Path
+    path: Place
     values: Mapping[str, str | None] = field(default_factory=dict)
 
 
@@ -126,7 +126,9 @@ class RowSource:
     """The version of a table of another format; all parts belong to it."""
 
 
-def find_files(sources: Sequence[str], name: str, target: str) -> list[RowFile]:
+def find_files(
+    sources: Sequence[str], name: str, target: str, storage_options: Mapping[str, str] | None = None
+) -> list[RowFile]:
     """Return the files that paths and patterns name, sorted within each of them.
 
     Hidden files (``_`` or ``.`` begins their names or folders) are left out, unless a path names them.
@@ -134,15 +136,16 @@ def find_files(sources: Sequence[str], name: str, target: str) -> list[RowFile]:
     Args:
         name: the table to be written, for messages.
         target: its location; it must not contain the files, nor a folder of files contain it.
+        storage_options: the options of remote stores.
 
     Raises:
         InvalidArgument: a path without files, or folders of two files that name different columns.
-        Unsupported: files that are not local, or that belong to a table of another format.
+        Unsupported: files that belong to a table of another format.
     """
-    found: dict[Path, RowFile] = {}
-    named: list[Path] = []
+    found: dict[Place, RowFile] = {}
+    named: list[Place] = []
     for location in sources:
-        root, pattern = _split_pattern(location)
+        root, pattern = _split_pattern(location, storage_options)
         if pattern is None and root.is_file():
             named.append(root)
             continue
@@ -155,50 +158,53 @@ def find_files(sources: Sequence[str], name: str, target: str) -> list[RowFile]:
             )
         found.update((path, RowFile(path, _parse_folder_values(root, path))) for path in paths)
     if named:
-        for path in named:
-            _check_file(path, name, target)
-        root = Path(os.path.commonpath([path.parent for path in named]))
+        _check_files(named, name, target)
+        root = find_common_folder(named)
         found.update((path, RowFile(path, _parse_folder_values(root, path))) for path in named)
     return [*found.values()]
 
 
-def _split_pattern(location: str) -> tuple[Path, str | None]:
+def _split_pattern(location: str, storage_options: Mapping[str, str] | None) -> tuple[Place, str | None]:
     """Return a path, or the folder before the first part with a wildcard and the pattern below it."""
-    store, path = resolve(location)
-    if not store.is_local:
-        raise Unsupported(
-            "an import of files that lie in no local folder",
-            where=location,
-            hint=f"pass a frame: {suggest_scan(location)}",
-        )
-    whole = Path(path)
-    if whole.exists() or not glob.has_magic(path):
+    whole = open_place(location, storage_options)
+    if not glob.has_magic(str(whole)) or whole.is_file() or (isinstance(whole, Path) and whole.exists()):
         return whole, None
-    at = next(at for at, part in enumerate(whole.parts) if glob.has_magic(part))
-    return Path(*whole.parts[:at]), str(Path(*whole.parts[at:]))
+    parts = whole.parts if isinstance(whole, Path) else tuple(whole.key.split("/"))
+    at = next((at for at, part in enumerate(parts) if glob.has_magic(part)), None)
+    if at is None:
+        return whole, None
+    root = Path(*parts[:at]) if isinstance(whole, Path) else StorePath(whole.store, "/".join(parts[:at]))
+    return root, "/".join(parts[at:])
 
 
-def _match_pattern(root: Path, pattern: str, name: str, target: str) -> Iterator[Path]:
+def _match_pattern(root: Place, pattern: str, name: str, target: str) -> Iterator[Place]:
     """Yield the files that match, and those below the folders that do."""
     above = pattern.removesuffix("**").rstrip("/")  # a folder is walked with all that is in it
+    if isinstance(root, StorePath):
+        patterns = above.split("/") if above else []
+        yield from (each for each in _walk(root, name, target) if is_match(each.relative_to(root).parts, patterns))
+        return
     for path in sorted(root.glob(above)) if above else [root]:
         if any(map(_is_hidden, path.relative_to(root).parts)):
             continue
         if path.is_dir():
             yield from _walk(path, name, target)
         else:
-            _check_file(path, name, target)
+            _check_files([path], name, target)
             yield path
 
 
-def _walk(root: Path, name: str, target: str) -> Iterator[Path]:
+def _walk(root: Place, name: str, target: str) -> Iterator[Any]:
     """Yield the paths of data files, sorted. Raises `Unsupported` if the folder is part of another kind of table."""
-    _check_apart(str(root), target)
+    _check_apart(root, target)
     for parent in root.resolve().parents:
-        _check_folder(str(parent), name)
+        _check_folder(parent, name)
+    if isinstance(root, StorePath):
+        yield from _walk_store(root, name)
+        return
     walked: set[str] = set()
     for folder, folders, files in os.walk(root, followlinks=True):
-        _check_folder(folder, name)
+        _check_folder(Path(folder), name)
         real = os.path.realpath(folder)
         folders[:] = [] if real in walked else sorted(each for each in folders if not _is_hidden(each))
         if real not in walked:
@@ -206,12 +212,27 @@ def _walk(root: Path, name: str, target: str) -> Iterator[Path]:
         walked.add(real)
 
 
-def _check_file(path: Path, name: str, target: str) -> None:
-    for parent in path.resolve().parents:
-        _check_folder(str(parent), name)
-    goal = Path(os.path.realpath(target))
-    if Path(target).is_absolute() and goal in path.resolve().parents:
-        raise InvalidArgument(f"{path}: the file lies in the folder of the table, {target}; move it elsewhere")
+def _walk_store(root: StorePath, name: str) -> Iterator[StorePath]:
+    """Yield the files of a remote folder, from one listing."""
+    files, entries = sorted(root.walk()), dict[str, set[str]]()
+    for file in files:
+        parts = file.relative_to(root).parts
+        for at, part in enumerate(parts):
+            entries.setdefault("/".join(parts[:at]), set()).add(part)
+    for folder in entries:
+        place = root / folder if folder else root
+        if not any(map(_is_hidden, folder.split("/"))):
+            _check_folder(place, name, lambda *inner, at=folder: entries.get("/".join(filter(None, (at, *inner))), ()))
+    yield from (file for file in files if not any(map(_is_hidden, file.relative_to(root).parts)))
+
+
+def _check_files(paths: Sequence[Place], name: str, target: str) -> None:
+    for parent in dict.fromkeys(parent for path in paths for parent in path.resolve().parents):
+        _check_folder(parent, name)
+    for path in paths:
+        goal = _find_target(path, target)
+        if goal is not None and goal in path.resolve().parents:
+            raise InvalidArgument(f"{path}: the file lies in the folder of the table, {target}; move it elsewhere")
 
 
 def open_files(
@@ -260,7 +281,7 @@ def describe_files(files: Sequence[RowFile]) -> str:
     """Return one path, or the number of files and their common folder."""
     if len(files) == 1:
         return str(files[0].path)
-    return f"{len(files)} files of {os.path.commonpath([file.path.parent for file in files])}"
+    return f"{len(files)} files of {find_common_folder([file.path for file in files])}"
 
 
 class _Opened(NamedTuple):
@@ -315,7 +336,7 @@ def _open_texts(
 
 
 def _open_text(
-    path: Path,
+    path: Place,
     form: str,
     csv: CsvOptions,
     given: Sequence[str],
@@ -372,11 +393,18 @@ def join_rows(rows: RowSource, schema: pa.Schema) -> Source:
 # Folders
 
 
-def _check_apart(root: str, target: str) -> None:
+def _find_target(source: Place, target: str) -> Place | None:
+    """Return the folder of the table if it is in the store of the source, None for others and for a title."""
+    if isinstance(source, StorePath):
+        base = source.store.url("")
+        return StorePath(source.store, target.removeprefix(base).strip("/")) if target.startswith(base) else None
+    return Path(os.path.realpath(target)) if Path(target).is_absolute() else None
+
+
+def _check_apart(root: Place, target: str) -> None:
     """Raise `InvalidArgument` if the files would lie in the new table: its maintenance or drop would remove them."""
-    source, goal = os.path.realpath(root), os.path.realpath(target)
-    is_local = Path(target).is_absolute()  # not a table's title in a catalog or a URL
-    if is_local and os.path.commonpath([source, goal]) in (source, goal):
+    source, goal = root.resolve(), _find_target(root, target)
+    if goal is not None and (source == goal or source in goal.parents or goal in source.parents):
         raise InvalidArgument(
             f"{target}: the table would lie in the folder that it is made of, {root}, or around it; "
             "give it another name, or a warehouse elsewhere"
@@ -388,18 +416,19 @@ def _is_hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
-def _check_folder(folder: str, name: str) -> None:
-    """Raise `Unsupported` if the folder belongs to a table of another format."""
-    entries = _list_names(folder)
-    if holds_delta_log(folder):
+def _check_folder(folder: Place, name: str, list_names: Callable[..., Collection[str]] | None = None) -> None:
+    """Raise `Unsupported` if the folder belongs to a table of another format; `list_names` lists a folder in it."""
+    names = list_names or partial(_list_names, folder)
+    entries = names()
+    if any(DELTA_VERSION.fullmatch(each) for each in names("_delta_log")):
         raise _make_refusal(DELTA, folder, name)
-    metadata = [each for each in _list_names(folder, "metadata") if each.endswith(ICEBERG_METADATA)]
+    metadata = [each for each in names("metadata") if each.endswith(ICEBERG_METADATA)]
     if metadata:
-        newest = max((Path(folder, "metadata", each) for each in metadata), key=lambda each: each.stat().st_mtime)
+        newest = max((folder / "metadata" / each for each in metadata), key=lambda each: each.stat().st_mtime_ns)
         raise _make_refusal(ICEBERG, folder, name, str(newest))
     if ".hoodie" in entries:
         raise _make_refusal(HUDI, folder, name)
-    if any(PAIMON_SCHEMA.fullmatch(each) for each in _list_names(folder, "schema")):
+    if any(PAIMON_SCHEMA.fullmatch(each) for each in names("schema")):
         raise _make_refusal(PAIMON, folder, name)
     if "_spark_metadata" in entries:
         raise _make_refusal(STREAM, folder, name)
@@ -409,28 +438,31 @@ def _check_folder(folder: str, name: str) -> None:
         raise _make_refusal(HIVE, folder, name)
 
 
-def holds_delta_log(folder: str | Path) -> bool:
+def holds_delta_log(folder: Place) -> bool:
     """Return whether a folder is a table of Delta Lake."""
     return any(DELTA_VERSION.fullmatch(each) for each in _list_names(folder, "_delta_log"))
 
 
-def _list_names(*parts: str | Path) -> list[str]:
+def _list_names(folder: Place, *parts: str) -> list[str]:
+    place: Place = folder
+    for part in parts:
+        place = place / part
     try:
-        return [each.name for each in Path(*parts).iterdir()]
-    except OSError:  # missing, not a folder, or not readable
+        return [each.name for each in place.iterdir()]
+    except (OSError, StorageError):  # missing, not a folder, or not readable
         return []
 
 
-def _make_refusal(writer: _Writer, folder: str, name: str, path: str | None = None) -> Unsupported:
-    quoted = (path or folder).replace("\\", "\\\\").replace("'", "\\'")
+def _make_refusal(writer: _Writer, folder: Place | str, name: str, path: str | None = None) -> Unsupported:
+    quoted = (path or str(folder)).replace("\\", "\\\\").replace("'", "\\'")
     return Unsupported(
         f"an import of the files of a table of {writer.name}, some of which may hold removed rows,",
-        where=folder,
+        where=str(folder),
         hint=f"write instead: {writer.line.format(path=quoted, name=name)}",
     )
 
 
-def _parse_folder_values(root: Path, path: Path) -> dict[str, str | None]:
+def _parse_folder_values(root: Any, path: Any) -> dict[str, str | None]:
     """Return the values that the folders ``<column>=<value>`` between `root` and a file name, None for null.
 
     Raises:
@@ -447,7 +479,7 @@ def _parse_folder_values(root: Path, path: Path) -> dict[str, str | None]:
     return found
 
 
-def _decode(text: str, path: Path) -> str:
+def _decode(text: str, path: Place) -> str:
     try:
         return unquote(text, errors="strict")
     except UnicodeError as error:

@@ -37,6 +37,7 @@ from morrow.engine.redaction import redact_text
 from morrow.readers.expressions.duckdb_queries import query_errors
 from morrow.tables.format_table import FormatTable
 from morrow.writers.ingest.sources import Source, is_of_pandas, open_source
+from morrow.writers.ingest.store_paths import Place, open_place
 from morrow.writers.ingest.text_files import CsvOptions
 from morrow.writers.operations.append import READ_AGAIN
 
@@ -66,6 +67,7 @@ class Wanted:
         table: its columns, None if it does not exist.
         merge: take columns that only some parts have.
         versions: the versions of tables whose import began, by the title of the source.
+        storage_options: the options of remote stores.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Wanted:
     csv: CsvOptions = field(default_factory=CsvOptions)
     merge: bool = False
     versions: Mapping[str, str] | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
 
 
 def open_import_source(source: object, wanted: Wanted) -> RowSource:
@@ -106,7 +109,7 @@ def _open_path(location: str, wanted: Wanted) -> RowSource:
     scheme = urlsplit(location).scheme
     if scheme.partition("+")[0] in (*ADBC_DRIVERS, *CONNECTORX_SCHEMES):
         raise InvalidArgument(f'a database of {scheme}: give a query, such as query="SELECT * FROM orders"')
-    folder = Path(location.removeprefix("file://")).expanduser()
+    folder = open_place(location, wanted.storage_options)
     if holds_delta_log(folder):
         check_no_files(wanted)
         with (
@@ -115,8 +118,9 @@ def _open_path(location: str, wanted: Wanted) -> RowSource:
         ):
             from deltalake import DeltaTable
 
-            return _open_delta(DeltaTable(str(folder)), wanted)
-    metadata = _find_iceberg_metadata(folder)
+            options = _get_delta_options(folder)
+            return _open_delta(DeltaTable(str(folder), storage_options=options), wanted)
+    metadata = _find_iceberg_metadata(folder) if isinstance(folder, Path) else None
     if metadata is not None:
         check_no_files(wanted)
         with (
@@ -130,11 +134,21 @@ def _open_path(location: str, wanted: Wanted) -> RowSource:
 
 
 def _open_paths(locations: Sequence[str], wanted: Wanted) -> RowSource:
-    files = find_files(locations, wanted.name, wanted.target)
+    files = find_files(locations, wanted.name, wanted.target, wanted.storage_options)
     return open_files(files, form=wanted.form, csv=wanted.csv, merge=wanted.merge, table=wanted.table, name=wanted.name)
 
 
 # Tables of other formats
+
+
+def _get_delta_options(folder: Place) -> dict[str, str] | None:
+    """Return the storage options of a folder for deltalake, which refuses an ``http://`` endpoint by default."""
+    if isinstance(folder, Path):
+        return None
+    options = dict(folder.store.storage_options)
+    return (
+        {**options, "allow_http": "true"} if any(each.startswith("http://") for each in options.values()) else options
+    )
 
 
 def _open_delta(table: DeltaTable, wanted: Wanted) -> RowSource:

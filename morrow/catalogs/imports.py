@@ -23,6 +23,7 @@ from morrow.engine.arguments import check_texts
 from morrow.engine.catalog.names import check_new_table_name
 from morrow.engine.errors import AlreadyExists, InvalidArgument, MorrowError
 from morrow.engine.format.schema import TableSchema
+from morrow.engine.io.resolve import resolve, to_location
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.progress import advance, show_progress
 from morrow.engine.redaction import clean_lines, escape_to_line
@@ -192,7 +193,7 @@ def open_rows_of(
     table: Table, sources: Sequence[str], *, format: str | None, csv: CsvOptions, schema_mode: SchemaMode
 ) -> RowSource:
     """Return the rows of files, to add them to an existing table. Raises as `open_files`."""
-    files = find_files(sources, table.name, table.path)
+    files = find_files(sources, table.name, table.path, table._metadata.store.storage_options)
     merge = schema_mode == "merge"
     return open_files(files, form=format, csv=csv, merge=merge, table=table.schema, name=table.name)
 
@@ -224,6 +225,7 @@ def plan_import(
     format: str | None = None,
     csv: Mapping[str, object] | None = None,
     schema_mode: SchemaMode = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> ImportPlan:
     """Return the import that `Catalog.import_table` runs. Raises as it, before anything is written."""
     if schema_mode not in (None, "merge"):
@@ -241,6 +243,7 @@ def plan_import(
         CsvOptions.of(csv),
         schema_mode == "merge",
         record.begun,
+        _find_storage_options(catalog) if storage_options is None else storage_options,
     )
     found = open_import_source(source, wanted)
     first = None
@@ -264,6 +267,11 @@ def plan_import(
         len(found.parts) - len(missing),
         made,
     )
+
+
+def _find_storage_options(catalog: CatalogChanges) -> Mapping[str, str] | None:
+    store = getattr(catalog._catalog, "store", None)  # of a warehouse that is a folder
+    return None if store is None else store.storage_options or None
 
 
 def _build_schema(
@@ -317,4 +325,4 @@ def clone_parquet(
         raise AlreadyExists(f"{catalog._catalog.where_of(name)}: the table exists already; nothing was cloned")
     # In a list, the folder of a table of another format is refused.
     plan = plan_import(catalog, [folder], name, options=options, format=PARQUET, schema_mode="merge")
-    return replace(plan._import, adopt=True).run()
+    return replace(plan._import, adopt=resolve(to_location(folder))[0].is_local).run()

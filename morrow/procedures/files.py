@@ -142,6 +142,14 @@ def _purge_files(call: Call) -> Rows:
     return [(PURGED,)]
 
 
+def _erase(call: Call, where: str, history: bool | None, dry_run: bool | None, older_than: str | None) -> Rows:
+    age = None if older_than is None else parse_time(older_than, "older_than")
+    condition = translate_condition(where)
+    assert condition is not None  # the argument is required
+    done = call.table.erase(condition, history=bool(history), dry_run=bool(dry_run), older_than=age)
+    return done.to_polars().rows()
+
+
 _PAIRS = r"[^=]+=.*"
 _UNQUOTED_SPEC = r"\w+\s*=\s*[^'\"=<>();,]+([;,]\s*\w+\s*=\s*[^'\"=<>();,]+)*"
 """A partition as ``dt=2024-01-01,hh=2;dt=...``: as a condition, it would compare other values."""
@@ -167,7 +175,19 @@ COMPACT = Procedure(
 )
 REMOVE_ORPHAN_FILES = Procedure("remove_orphan_files", _ORPHANS, _ORPHAN_COLUMNS, _remove_orphan_files, jobs=True)
 
-FILE_PROCEDURES = (COMPACT, REMOVE_ORPHAN_FILES, Procedure("purge_files", (), "result STRING", _purge_files))
+_ERASE = (
+    *(make_required("where"), Parameter("history", Kind.BOOLEAN), Parameter("dry_run", Kind.BOOLEAN)),
+    Parameter("older_than"),
+)
+_HOLDERS = (
+    "state STRING NOT NULL, holder STRING NOT NULL, branch STRING NOT NULL, name STRING NOT NULL, files BIGINT, "
+    "stored_rows BIGINT, bounds BIGINT, reason STRING"
+)
+
+FILE_PROCEDURES = (
+    *(COMPACT, REMOVE_ORPHAN_FILES, Procedure("purge_files", (), "result STRING", _purge_files)),
+    Procedure("erase", _ERASE, _HOLDERS, _erase),
+)
 
 
 def _rescale(call: Call, bucket_num: int | None, partitions: str | None, where: str | None) -> Rows:

@@ -17,7 +17,7 @@ Values: TypeAlias = "Mapping[str, str | None]"
 """Values of partition columns as SQL expressions; None for a column without a value."""
 
 
-LOSING = ("rollback", "expire_", "delete_", "purge_", "remove_", "replace_", "clear_", "fast_forward", "drop_")
+LOSING = ("rollback", "erase", "expire_", "delete_", "purge_", "remove_", "replace_", "clear_", "fast_forward", "drop_")
 """Prefixes of the names of procedures that delete something."""
 
 

@@ -10,7 +10,7 @@ partitions of its own accord, with all of its threads, and no row passes through
 instead. For a sum of 2 million rows, a tenth of them dead, this takes 1.7 times the CPU of the plain scan. The
 alternatives take more: bits of positions in a list 2.7 times, joins with the dead positions 3.6, and `get_bit` 5 times.
 If a query of a catalog tests conditions, DuckDB scans files under masks, too: the bits of the few rows that remain are
-looked up in lists. For one row in a million by LIKE, of 8 columns, this takes a third of the CPU of a stream.
+joined by file. For one row in a million by LIKE, of 8 columns, this takes a third of the CPU of a stream.
 
 Streams have text and bytes as Arrow views. Polars and DuckDB store text as views: 16 bytes with the first characters
 and a pointer to the rest. Arrow's plain strings are contiguous instead: converting views to them copies every

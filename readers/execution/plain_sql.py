@@ -2,11 +2,11 @@
 
 RAW sections are scans without the positions that deletion vectors name dead. A MERGE section is a relation of versions
 under the SQL of its merge engine (`readers.merges.sql_merge`). If Morrow runs the statement, masks replace both:
-`MaskRow` hands them over as lists of bits. DuckDB then tests the conditions of a query in its scan of the files, and
-looks up the bits of the remaining rows. A lookup takes longer than reading several columns of numbers, so reads of all
-rows have other ways. Files of older schemas are selected with their own names of the columns, and cast if DuckDB casts
-as Paimon does. Columns whose statistics DuckDB would misread are hidden from its statistics. `Unsupported` is raised
-for anything that SQL cannot express.
+`MaskTable` hands them over as a bit string for each file, which DuckDB joins with the scan by the number of the file.
+DuckDB then tests the conditions of a query in its scan of the files, and looks up the bits of the remaining rows. Files
+without dead rows are not joined. Files of older schemas are selected with their own names of the columns, and cast if
+DuckDB casts as Paimon does. Columns whose statistics DuckDB would misread are hidden from its statistics. `Unsupported`
+is raised for anything that SQL cannot express.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import accumulate, groupby
+from itertools import groupby
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
@@ -49,7 +48,6 @@ from morrow.readers.expressions.sql import (
 from morrow.readers.expressions.sql import compile as compiled
 from morrow.readers.files.file_frames import fail_alone, list_virtual_columns, list_written_fields, make_source
 from morrow.readers.files.source import get_first_line
-from morrow.readers.masks import Mask
 from morrow.readers.masks.live_rows import read_deletion
 from morrow.readers.merges.sql_merge import merge_query
 from morrow.readers.merges.sql_statements import Names
@@ -75,7 +73,7 @@ MAX_FILTERED_BATCH_ROWS = 1 << 16
 """Maximum rows of a batch of filtered rows; after each batch the memory limit is checked."""
 
 
-def build_plain_sql(plan: ScanPlan, store: FileStore, *, bare: bool = False, masks: MaskRow | None = None) -> str:
+def build_plain_sql(plan: ScanPlan, store: FileStore, *, bare: bool = False, masks: MaskTable | None = None) -> str:
     """Return a statement that selects the plan's rows, in no particular order; it ends without a semicolon.
 
     `bare`: return a short form for DuckDB to bind. Columns then have the types that DuckDB finds in the files, which
@@ -122,7 +120,7 @@ def _build_where(plan: ScanPlan) -> str:
 # Sections
 
 
-def _select_part(plan: ScanPlan, store: FileStore, bare: bool, masks: MaskRow | None) -> Iterable[str]:
+def _select_part(plan: ScanPlan, store: FileStore, bare: bool, masks: MaskTable | None) -> Iterable[str]:
     fields = _list_fields(plan)
     names = [field.name for field in plan.schema.fields]
     if len({name.casefold() for name in names}) < len(names):
@@ -144,11 +142,11 @@ def _select_part(plan: ScanPlan, store: FileStore, bare: bool, masks: MaskRow | 
 
 
 def _select_raw(
-    plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore, bare: bool, masks: MaskRow | None
+    plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore, bare: bool, masks: MaskTable | None
 ) -> Iterable[str]:
     def shape(file: DataFile) -> tuple[object, ...]:
         alone = masks is None and file.deletion is not None
-        return file.schema_id, file.write_columns or (), file.format, file.path if alone else ""
+        return file.schema_id, file.write_columns or (), file.format, file.path if alone else "", live.get(file) is None
 
     live = dict(zip(section.files, scan_masks(plan, section, store))) if masks is not None else {}
     for _, group in groupby(sorted(section.files, key=lambda file: str(shape(file))), key=shape):
@@ -158,11 +156,11 @@ def _select_raw(
             yield _select_files(plan, section, files, fields, store, bare=bare, condition=condition)
             continue
         # DuckDB tests conditions that may fail only as deep as they are written: write them below the mask.
-        condition, where = masks.add(files, [live[file] for file in files]), _build_where(plan)
-        names = ", ".join(quote_identifier(field.name) for field in fields)
-        read = _select_files(plan, section, files, fields, store, bare=bare, positions=condition is not None)
+        where, known = _build_where(plan), [mask for file in files if (mask := live[file]) is not None]
+        read = _select_files(plan, section, files, fields, store, bare=bare, positions=bool(known))
         rows = f"SELECT * FROM ({read}) AS live{where}" if where else read
-        yield rows if condition is None else f"SELECT {names} FROM ({rows}) AS filtered WHERE {condition}"
+        names = ", ".join(f"filtered.{quote_identifier(field.name)}" for field in fields) or "NULL"
+        yield f"SELECT {names} FROM ({rows}) AS filtered {masks.join(known)}" if known else rows
 
 
 def _select_merged(plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore) -> str:
@@ -277,41 +275,38 @@ def _build_live_condition(file: DataFile, store: FileStore) -> str:
 
 
 FILE = "file_index"
-"""DuckDB's column of file numbers, which is constant for many rows."""
-WORD_BITS = 64
+"""DuckDB's column of file numbers."""
 
 
-class MaskRow:
-    """Masks that a statement reads: one row of lists of bits, in a relation of the name `relation`."""
+class MaskTable:
+    """Masks that a statement reads: a relation of the name `relation`, with a row for each file that has dead rows.
+
+    The columns are the numbers of a scan and of a file in it, and the bits of the file's rows, the first bit highest.
+    """
 
     def __init__(self, relation: str) -> None:
         self.relation = relation
-        self._lists: list[npt.NDArray[np.int64]] = []
+        self._bits: list[list[bytes]] = []
 
     @property
     def rows(self) -> pa.Table:
         """The relation."""
-        lists = [pa.ListArray.from_arrays(pa.array([0, len(each)], pa.int32()), pa.array(each)) for each in self._lists]
-        return pa.table({f"m{number}": each for number, each in enumerate(lists)})
+        scans = [number for number, files in enumerate(self._bits) for _ in files]
+        files = [number for files in self._bits for number in range(len(files))]
+        return pa.table(
+            {
+                "scan": pa.array(scans, pa.int32()),
+                "file": pa.array(files, pa.uint64()),
+                "live": pa.array([bits for files in self._bits for bits in files], pa.large_binary()),
+            }
+        )
 
-    def add(self, files: Sequence[DataFile], masks: Sequence[Mask]) -> str | None:
-        """Return the condition that a row of a scan of these files is live; None if all are."""
-        if all(mask is None for mask in masks):
-            return None
-        words = [_to_words(file.row_count, mask) for file, mask in zip(files, masks, strict=True)]
-        starts = ", ".join(map(str, accumulate(map(len, words[:-1]), initial=0)))
-        number = f"({POSITION} >> 6) + 1" + (f" + [{starts}][{FILE}::BIGINT + 1]" if len(files) > 1 else "")
-        mask = f"(SELECT m{len(self._lists)} FROM {self.relation})"
-        self._lists.append(np.concatenate(words))
-        return f"({mask}[{number}] >> ({POSITION} & {WORD_BITS - 1})) & 1 = 1"
-
-
-def _to_words(rows: int, mask: Mask) -> npt.NDArray[np.int64]:
-    """Return a mask as words of 64 bits, the bit of the first row lowest."""
-    bits = np.ones(-(-rows // WORD_BITS) * WORD_BITS, np.bool_)
-    if mask is not None:
-        bits[:rows] = mask.to_numpy()
-    return np.packbits(bits, bitorder="little").view(np.int64)
+    def join(self, masks: Sequence[pl.Series]) -> str:
+        """Add the masks of the files of a scan; return the clauses that keep the live rows of the scan ``filtered``."""
+        own = f"SELECT file, live::BIT AS live FROM {self.relation} WHERE scan = {len(self._bits)}"
+        self._bits.append([np.packbits(mask.to_numpy()).tobytes() for mask in masks])
+        live = f"get_bit(masks.live, filtered.{POSITION}::INTEGER) = 1"
+        return f"JOIN ({own}) AS masks ON masks.file = filtered.{FILE} WHERE {live}"
 
 
 MAX_SECOND_DIGITS = 6
@@ -416,21 +411,21 @@ def bind_plain_sql(
     of text in a file, which its casts would write with escapes (``\\xC3``). Morrow's own reader then reports which file
     is wrong.
 
-    `run`: returns a query over relations. `masks`: the name of the relation of masks; see `MaskRow`.
+    `run`: returns a query over relations. `masks`: the name of the relation of masks; see `MaskTable`.
 
     Raises:
         CorruptFile, FileMissing, UnsafePath: a file is gone, has another size than metadata says, or lies elsewhere.
     """
-    row = None if masks is None else MaskRow(masks)
+    row = None if masks is None else MaskTable(masks)
     try:
         short = build_plain_sql(plan, store, bare=True, masks=row)
-        whole = build_plain_sql(plan, store, masks=None if masks is None else MaskRow(masks))
+        whole = build_plain_sql(plan, store, masks=None if masks is None else MaskTable(masks))
     except Unsupported:
         return None
     for part in plan.parts:
         for file in part.files:
             make_source(file, part, store)
-    relations = {row.relation: row.rows} if row is not None and row.rows.num_columns else {}
+    relations = {row.relation: row.rows} if row is not None and row.rows.num_rows else {}
     found, wanted = (_describe_types(run, text, relations) for text in (short, whole))
     if wanted is None or (found is not None and _has_escapes(found, wanted)):
         return None

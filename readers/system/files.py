@@ -15,13 +15,13 @@ counted. Only the time of the last update is the newest file's time, even if tha
 the same way, so the result changes when manifests are merged.
 
 ``$manifests`` lists the manifests of a snapshot, changelog manifests last. ``$table_indexes`` lists its index files
-and the ranges of their deletion vectors. Partitions are shown as ``{2024-01-01, 7}``, in ``$partitions`` as
-``dt=2024-01-01/hour=7``.
+and the ranges of their deletion vectors, ``$file_indexes`` the indexes of its data files. Partitions are shown as
+``{2024-01-01, 7}``, in ``$partitions`` as ``dt=2024-01-01/hour=7``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -31,7 +31,7 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import decode_columns, read_arities
 from morrow.engine.format.manifest_entries import ADD, DELETION_VECTORS_INDEX
-from morrow.engine.format.paths import POSTPONE_BUCKET
+from morrow.engine.format.paths import INDEX_SUFFIX, POSTPONE_BUCKET, check_segment
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.stats import UNKNOWN
 from morrow.engine.format.types import ArrayType, DataField, VarCharType, has_same_values
@@ -487,6 +487,61 @@ def _make_indexes(state: TableState, _wanted: Collection[str]) -> pl.DataFrame:
 
 TABLE_INDEXES = MetadataTable(
     "table_indexes", "the index files of a snapshot", INDEX_COLUMNS, _make_indexes, travels=True
+)
+
+FILE_INDEX_COLUMNS = make_columns(
+    partition="STRING",
+    bucket="INT NOT NULL",
+    file_path="STRING NOT NULL",
+    file_size_in_bytes="BIGINT NOT NULL",
+    record_count="BIGINT NOT NULL",
+    schema_id="BIGINT NOT NULL",
+    column_name="STRING NOT NULL",
+    index_type="STRING NOT NULL",
+    storage_type="STRING NOT NULL",
+    index_file_path="STRING",
+    index_size_in_bytes="BIGINT NOT NULL",
+    index_container_size_in_bytes="BIGINT NOT NULL",
+    is_empty="BOOLEAN NOT NULL",
+)
+EMBEDDED, BESIDE = "EMBEDDED", "FILE"
+"""The places of an index: in the manifest entry of its data file, or in a file beside it."""
+
+
+def _make_file_indexes(state: TableState, _wanted: Collection[str]) -> pl.DataFrame:
+    if state.snapshot is None:
+        return make_frame(FILE_INDEX_COLUMNS, [])
+    from morrow.engine.format.file_index import read_file_index  # few tables have an index
+
+    metadata = state.metadata
+    files = read_live_entries(metadata, state.snapshot, state.schema).frame.filter(is_real_bucket(state))
+    has_file = pl.col("_EXTRA_FILES").list.eval(pl.element().str.ends_with(INDEX_SUFFIX)).list.any()
+    files = files.filter(pl.col("_EMBEDDED_FILE_INDEX").is_not_null() | has_file)
+    partition = partition_rows(files["_PARTITION"], state.schema, where=metadata.where)
+    files = files.with_columns(partition.alias("partition")).sort("partition", "_BUCKET", maintain_order=True)
+    files = files.with_columns(_build_paths(state, files).alias("shown"))
+    paths: Iterable[str] = build_file_paths(metadata, state.schema, state.options, files) if files.height else ()
+    rows = []
+    for file, path in zip(files.iter_rows(named=True), paths):
+        data, shown, where = file["_EMBEDDED_FILE_INDEX"], None, f"{path} (embedded index)"
+        if data is None:
+            name = check_segment(next(each for each in file["_EXTRA_FILES"] if each.endswith(INDEX_SUFFIX)), path)
+            where, shown = f"{path.rpartition('/')[0]}/{name}", f"{file['shown'].rpartition('/')[0]}/{name}"
+            data = metadata.store.read(where)
+        about = (file["partition"], file["_BUCKET"], file["shown"], file["_FILE_SIZE"], file["_ROW_COUNT"])
+        rows += [
+            (
+                *(*about, file["_SCHEMA_ID"], column, index.kind, EMBEDDED if shown is None else BESIDE, shown),
+                *(len(index.body or b""), len(data), index.body is None),
+            )
+            for column, indexes in read_file_index(data, where=where).columns.items()
+            for index in indexes
+        ]
+    return make_frame(FILE_INDEX_COLUMNS, rows)
+
+
+FILE_INDEXES = MetadataTable(
+    "file_indexes", "the indexes of the data files of a snapshot", FILE_INDEX_COLUMNS, _make_file_indexes, travels=True
 )
 
 STRING = VarCharType()

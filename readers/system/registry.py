@@ -31,7 +31,15 @@ from morrow.readers.system.base import (
     make_frame,
     suggest_table_name,
 )
-from morrow.readers.system.files import BUCKETS, FILE_KEY_RANGES, FILES, MANIFESTS, PARTITIONS, TABLE_INDEXES
+from morrow.readers.system.files import (
+    BUCKETS,
+    FILE_INDEXES,
+    FILE_KEY_RANGES,
+    FILES,
+    MANIFESTS,
+    PARTITIONS,
+    TABLE_INDEXES,
+)
 
 SNAPSHOT_COLUMNS = make_columns(
     snapshot_id="BIGINT NOT NULL",
@@ -304,6 +312,7 @@ _TABLES: tuple[SystemTable, ...] = (
     PARTITIONS,
     BUCKETS,
     TABLE_INDEXES,
+    FILE_INDEXES,
     STATISTICS,
     *ROW_TABLES,
 )

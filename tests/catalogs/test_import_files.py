@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,12 @@ import pytest
 
 import morrow
 from morrow.engine.errors import AlreadyExists, InvalidArgument, Unsupported
+from morrow.engine.io.resolve import resolve
+from morrow.engine.io.store import FileStore
+from tests.support.s3_server import BUCKET, s3_server
 from tests.support.written import rows
+
+OLD = f"s3://{BUCKET}/old"
 
 
 def test_parquet_files_are_cloned(tmp_path: Path) -> None:
@@ -53,8 +60,6 @@ def test_parquet_files_are_cloned(tmp_path: Path) -> None:
     empty.mkdir()
     with pytest.raises(InvalidArgument, match="there is no file to import"):
         catalog.clone_parquet(empty, "db.u")
-    with pytest.raises(Unsupported, match="no local folder"):
-        catalog.clone_parquet("s3://bucket/folder", "db.u")
     assert catalog.tables("db") == ["t"]
 
 
@@ -185,3 +190,69 @@ def test_files_of_polars_and_of_arrow_lie_in_one_folder(tmp_path: Path, layout: 
     table = morrow.Catalog(tmp_path / "lake").clone_parquet(old, "db.t")
     found = [row["v"] for row in table.to_arrow().to_pylist()]
     assert all(found.count(value) == len(list(old.iterdir())) for value in plain["v"].to_pylist())
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[tuple[FileStore, dict[str, str]]]:
+    """Yield an S3 store, and its storage options."""
+    with s3_server() as options:
+        yield resolve(f"{OLD}/x", options)[0], options
+
+
+def write_parquet(store: FileStore, key: str, **columns: list[Any]) -> None:
+    with store.output(key) as out:
+        pq.write_table(pa.table(columns), out)
+
+
+def test_files_in_an_object_store_are_imported_once(bucket: tuple[FileStore, dict[str, str]]) -> None:
+    store, options = bucket
+    for day in (1, 2, 3):
+        write_parquet(store, f"old/day={day}/a.parquet", id=[day, day * 10])
+    store.write("old/_temporary/b.parquet", b"no Parquet")
+    store.write("old/day=3/notes.txt", b"no rows")
+    lake = morrow.Catalog(f"s3://{BUCKET}/warehouse", storage_options=options)
+    made = lake.import_table(f"{OLD}/day=[12]/*.parquet", "db.t", primary_keys=["day", "id"])
+    assert rows(made) == [(1, 1), (2, 2), (10, 1), (20, 2)]
+    again = lake.import_table(f"{OLD}/**/*.parquet", "db.t", dry_run=True)
+    assert again.files == (f"{OLD}/day=3/a.parquet",)
+    assert again.imported_files == 2
+    assert again.run().count() == 6
+    cloned = lake.clone_parquet(f"{OLD}/day=1", "db.cloned")
+    assert rows(cloned) == [(1,), (10,)]
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"a.csv": "id,zip\n1,007\n", "b.csv.gz": "id,zip\n2,8\n"}, [(1, "007"), (2, "8")]),
+        ({"a.json": '{"id": 1, "x": null}\n', "b.jsonl.gz": '{"id": 2, "x": 3}\n'}, [(1, None), (2, 3)]),
+    ],
+)
+def test_text_files_in_an_object_store(
+    bucket: tuple[FileStore, dict[str, str]], tmp_path: Path, files: dict[str, str], found: list[Any]
+) -> None:
+    store, options = bucket
+    for name, text in files.items():
+        store.write(f"texts/{name}", gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    sources = [f"s3://{BUCKET}/texts/{name}" for name in files]
+    assert rows(morrow.Catalog(tmp_path).import_table(sources, "db.t", storage_options=options)) == found
+
+
+def test_what_is_refused_in_an_object_store(bucket: tuple[FileStore, dict[str, str]], tmp_path: Path) -> None:
+    store, options = bucket
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    store.write("b.csv", b"id\n1\n")
+    lake = morrow.Catalog(f"s3://{BUCKET}/refused/lake", storage_options=options)
+    lake.create_table("db.t", "id INT").append([{"id": 1}])
+    store.write("tables/hudi/.hoodie/x", b"")
+    store.write("tables/hudi/day=1/a.parquet", b"")
+    for source, error, problem in (
+        (f"s3://{BUCKET}/refused/lake/db.db/t/bucket-0/*.parquet", Unsupported, "a table of Paimon"),
+        (f"s3://{BUCKET}/tables", Unsupported, "a table of Hudi"),
+        (f"s3://{BUCKET}/tables/hudi/day=1/a.parquet", Unsupported, "a table of Hudi"),
+        (f"s3://{BUCKET}/refused", InvalidArgument, "the table would lie in the folder that it is made of"),
+        (f"s3://{BUCKET}/none", InvalidArgument, "there is no such file or folder"),
+        ([f"s3://{BUCKET}/b.csv", str(tmp_path / "a.csv")], InvalidArgument, "lie in several stores"),
+    ):
+        with pytest.raises(error, match=problem):
+            lake.import_table(source, "db.u")

@@ -254,7 +254,6 @@ def test_types_are_those_of_all_files(catalog: morrow.Catalog, tmp_path: Path) -
         ("a.csv", {"partition_keys": ["x"]}, ColumnNotFound, "the partition key 'x' is no column"),
         ("a.csv", {"query": "SELECT 1"}, InvalidArgument, "no database that Morrow can open"),
         ("empty.csv", {}, InvalidArgument, "its rows have no value of n; make the table first: morrow create db.t"),
-        ("s3://bucket/a.csv", {}, Unsupported, r"pass a frame: pl\.scan_csv\('s3://bucket/a\.csv'\)"),
         ("postgresql://u:secret@h/d", {}, InvalidArgument, "a database of postgresql: give a query"),
     ],
 )

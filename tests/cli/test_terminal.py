@@ -137,6 +137,7 @@ def test_refused_where_no_terminal_can_be_asked(run: Run, small_table: morrow.Ta
     for words in (
         *(("drop", "db.t"), ("drop", "db", "--cascade"), ("drop", "other"), ("sql", "DROP TABLE db.t")),
         *(("sql", "DELETE FROM db.t"), ("sql", "TRUNCATE TABLE db.t"), ("sql", "CALL sys.purge_files('db.t')")),
+        ("sql", "CALL sys.erase('db.t', 'id = 1')"),
         *(("sql", "CREATE OR REPLACE TABLE db.t AS SELECT 2 AS id"), ("orphans", "db.t", "--delete")),
     ):
         done = run("--warehouse", warehouse, *words)

@@ -125,6 +125,14 @@ def test_refused_calls(catalog: morrow.Catalog, text: str, error: type[Exception
         call(catalog, text)
 
 
+def test_erase(catalog: morrow.Catalog) -> None:
+    found = call(catalog, "sys.erase(`table` => 'db.t', `where` => 'id = 1', dry_run => true)")
+    assert [row[:4] for row in found][-1] == ("found", "newest snapshot", "main", "4")
+    assert call(catalog, "sys.erase('db.t', 'id = 1', true)")
+    assert catalog.sql("SELECT id FROM db.t ORDER BY id").fetchall() == [(0,), (2,), (3,)]
+    assert call(catalog, "sys.erase('db.t', 'id = 1', true)") == []
+
+
 OF_FLINK = """
     alter_column_default_value alter_function alter_view_dialect clear_consumers clone compact
     compact_chain_table compact_database compact_manifest copy_files create_branch create_function

@@ -30,8 +30,17 @@ RECORDED = Path(__file__).parents[1] / "costs.txt"
 @cache
 def recorded() -> Mapping[str, float]:
     """Read the CPU seconds of the expensive test files in ``tests/costs.txt``."""
-    lines = (line.split() for line in RECORDED.read_text().splitlines() if not line.startswith("#"))
-    return {file: float(seconds) for seconds, file in lines}
+    return {file: float(seconds) for seconds, file, *_ in _lines()}
+
+
+@cache
+def steps() -> Mapping[str, int]:
+    """Read the files of whose parametrised tests `make test` runs every n-th case, and n: the third column."""
+    return {file: int(step[0]) for _, file, *step in _lines() if step}
+
+
+def _lines() -> list[list[str]]:
+    return [line.split() for line in RECORDED.read_text().splitlines() if not line.startswith("#")]
 
 
 @dataclass

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
@@ -22,4 +23,19 @@ def every(step: int, cases: Iterable[T], first: int = 0) -> list[T]:
         for number, (before, left) in enumerate(zip(zip(*known), zip(*chosen))):
             if set(map(repr, before)) != set(map(repr, left)):
                 raise ValueError(f"parameter {number}: every {step} cases leave values out: choose another step")
+    return chosen
+
+
+def choose_cases(step: int, cases: Sequence[Mapping[str, int]]) -> set[int]:
+    """Return the numbers of every n-th case, and of others so that each value that several cases share occurs.
+
+    Cases are numbers of values by names of parameters.
+    """
+    uses = Counter(value for case in cases for value in case.items())
+    chosen = set(range(0, len(cases), step))
+    seen = {value for number in chosen for value in cases[number].items()}
+    for number, case in enumerate(cases):
+        if any(uses[value] > 1 and value not in seen for value in case.items()):
+            chosen.add(number)
+            seen |= case.items()
     return chosen

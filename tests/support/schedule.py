@@ -4,16 +4,16 @@
 to be right; `make test ARGS="--costs FILE"` measures again. A worker that started an expensive file last would keep
 all others waiting at the end.
 
-Tests with the fixture `spark` share a JVM, which takes as long to start as dozens of tests: they are divided into
-`SESSIONS` groups, each run by one worker. Tests that call the real Java Paimon share a JVM of its own.
+Tests with the fixture `spark` share a JVM, which takes as long to start as dozens of tests, and one worker runs them.
+Tests that call the real Java Paimon share a JVM of their own.
 """
 
 from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, cached_property
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
@@ -22,31 +22,17 @@ from tests.support.costs import recorded
 
 SMALL = 1.0
 """Assumed seconds of a file that is not listed."""
-SESSIONS = 2
 SHARE_A_JVM = re.compile(r"tests/(interop/(?!test_spark\.)|spark/test_pipeline\.)")
 """Tests with the fixture `java` and without a Spark session."""
 SHARE_A_SESSION = re.compile(r"tests/(spark/(?!test_pipeline\.)|interop/test_spark\.)")
 """Tests with the fixture `spark`; the excluded file only has its own driver."""
 
 
-@cache
 def group_of(file: str) -> str:
     """Name the group that one worker runs: a file, or the files that share a JVM."""
     if SHARE_A_SESSION.match(file):
-        return f"spark {_dealt().get(file, 0)}"
+        return "spark"
     return "java" if SHARE_A_JVM.match(file) else file
-
-
-@cache
-def _dealt() -> Mapping[str, int]:
-    """Deal listed files to sessions: the most expensive goes to the session with the lowest load."""
-    load = [0.0] * SESSIONS
-    dealt = {}
-    for file, seconds in sorted(recorded().items(), key=lambda item: -item[1]):
-        if SHARE_A_SESSION.match(file):
-            dealt[file] = load.index(min(load))
-            load[dealt[file]] += seconds
-    return dealt
 
 
 class _DearestFirst(OrderedDict[str, dict[str, bool]]):

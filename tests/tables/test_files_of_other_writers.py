@@ -20,10 +20,12 @@ import pytest
 
 import morrow
 from morrow.doctor.report import Severity
-from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.errors import CorruptFile, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.format.buckets import compute_buckets
 from tests.support.data_files import FORMATS
 from tests.support.table_factory import TableFactory
+from tests.support.written import new_table
 from tests.test_corruption import rewrite
 
 TEXTS = [("id", "INT"), ("v", "STRING")]
@@ -223,6 +225,40 @@ def test_keys_in_the_buckets_of_pypaimon_1_3(monkeypatch: pytest.MonkeyPatch, tm
     expected = {key: str(key) for key in range(20) if key != 2} | {1: "new"}
     assert dict(zip(*table.to_arrow().sort_by("k").to_pydict().values())) == expected
     assert table.doctor(data=True).healthy
+
+
+def test_char_keys_in_orc_files_are_found_without_their_blanks(tmp_path: Path) -> None:
+    """ORC drops trailing blanks of CHAR; bounds of keys, hashes of buckets and indexes have them."""
+    kinds = [("k", "CHAR(4)"), ("c", "CHAR(3)")]
+    factory = TableFactory(tmp_path / "t", kinds, primary_keys=["k"], options={"bucket": "4", "file.format": "orc"})
+    stored = [f"{letter}   " for letter in "abcdefgh"] + ["zulu"]
+    buckets = compute_buckets([pl.Series(stored)], [t.CharType(length=4)], 4)
+    for bucket in range(4):
+        rows = [key for key, number in zip(stored, buckets) if number == bucket]
+        factory.write_file(pa.table({"k": rows, "c": ["x  "] * len(rows)}), bucket=bucket, format="orc", level=5)
+    factory.commit()
+    table = morrow.open(tmp_path / "t")
+    for key in map(str.strip, stored):
+        assert table.get(key) == {"k": key, "c": "x"}
+        assert table.count(f"k = '{key}'") == table.count(f"k LIKE '{key}%' AND c IN ('x', 'y')") == 1
+    assert table.count("k <> 'a'") == table.count("k > 'a'") == 8
+    assert table.count("c = 'x'") == 9
+    for write in (lambda: table.upsert([{"k": "a"}]), lambda: table.delete("k = 'a'")):
+        with pytest.raises(Unsupported, match="CHAR keys with trailing blanks, which ORC drops"):
+            write()
+
+
+@pytest.mark.parametrize("format", ["orc", "parquet"])
+def test_orc_files_take_no_char_keys_that_they_would_change(tmp_path: Path, format: str) -> None:
+    options = {"bucket": "2", "file.format": format}
+    table = new_table(tmp_path, "k CHAR(4), c CHAR(4)", keys=["k"], options=options)
+    table.upsert([{"k": "a", "c": "b "}])
+    if format == "orc":
+        with pytest.raises(InvalidArgument, match=r"'k': orc files drop trailing blanks .* the key 'a   ' has some"):
+            table.upsert([{"k": "a   "}])
+        return
+    table.upsert([{"k": "a   "}])
+    assert table.count() == 2
 
 
 def md5_bucket(key: int, count: int) -> int:

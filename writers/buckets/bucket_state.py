@@ -19,7 +19,7 @@ from morrow.engine.format.manifest_entries import (
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.manifests import read_index_entries
-from morrow.engine.plan.pruning import has_misplaced_keys
+from morrow.engine.plan.pruning import has_cut_keys, has_misplaced_keys
 from morrow.writers.commit.base_entries import read_live_entries
 from morrow.writers.files.data_files import Placement
 from morrow.writers.target import WriteTarget
@@ -92,7 +92,8 @@ def restore_buckets(
 
     Raises:
         CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`. Unsupported: if the caller `adds_rows`,
-            files of these partitions hold keys of other buckets, and the rows would not replace theirs.
+            files of these partitions hold keys of other buckets, or keys that ORC changes, and the rows would not
+            replace theirs.
     """
     if snapshot is None:
         return {place: BucketState() for place in places}
@@ -103,6 +104,12 @@ def restore_buckets(
             "writing rows to a table whose keys lie in other buckets than their hashes say",
             where=target.where,
             hint=f"pypaimon before 1.4 wrote them; move them by `table.rescale({target.options.bucket})`",
+        )
+    if adds_rows and has_cut_keys(target.metadata, target.schema, frame):
+        raise Unsupported(
+            "writing rows beside CHAR keys with trailing blanks, which ORC drops,",
+            where=target.where,
+            hint="copy the rows to a table with VARCHAR keys or another file.format",
         )
     totals = _count_partition_buckets(frame)
     found = _build_states(target, snapshot, _filter_buckets(frame, places), totals, partitions)

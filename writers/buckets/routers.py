@@ -4,8 +4,8 @@ A router assigns a partition and a bucket to each row, and splits a frame by bot
 function of the bucket key, or there is only one.
 
 Batch writes to tables with ``bucket`` = -2 write rows to the buckets at once: a partition that has buckets keeps their
-number, a new one gets ``postpone.default-bucket-num``. An overwrite gives that number to every partition that it writes
-if the option is set. Rows already in bucket -2 stay there.
+number, a new one gets ``postpone.default-bucket-num``, or as many as its rows need. An overwrite gives the option's
+number to every partition that it writes. Rows already in bucket -2 stay there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ from morrow.engine.format.manifest_entries import IndexFileMeta
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.names import BUCKET, get_series
-from morrow.engine.options.declared.table import POSTPONE_DEFAULT_BUCKET_NUM
+from morrow.engine.options.declared.table import (
+    POSTPONE_DEFAULT_BUCKET_NUM,
+    POSTPONE_TARGET_ROW_NUM_PER_BUCKET,
+    POSTPONE_TARGET_SIZE_PER_BUCKET,
+)
 from morrow.engine.structs import replace
 from morrow.writers.files.data_files import Placement
 from morrow.writers.target import WriteTarget
@@ -159,8 +163,28 @@ class SingleRouter(StatelessRouter):
         return self._bucket
 
 
+def estimate_bucket_count(target: WriteTarget, rows: int, size: int) -> int:
+    """Return the number of buckets of a partition without buckets that gets so many rows and bytes.
+
+    Raises:
+        InvalidArgument: a target of rows or bytes that is not positive.
+    """
+    write = target.write
+    if write.given.has(POSTPONE_DEFAULT_BUCKET_NUM):
+        return write.postpone_buckets
+    by_rows = write.postpone_bucket_rows
+    option = POSTPONE_TARGET_SIZE_PER_BUCKET if by_rows is None else POSTPONE_TARGET_ROW_NUM_PER_BUCKET
+    amount, most = (size, write.postpone_bucket_bytes) if by_rows is None else (rows, by_rows)
+    if most < 1:
+        raise write.given.refused(option, "it is a positive number")
+    return max(-(-amount // most), 1)
+
+
 class PartitionBucketsRouter:
-    """Router by the bucket key among the buckets of the row's partition."""
+    """Router by the bucket key among the buckets of the row's partition.
+
+    A new partition gets as many buckets as its first rows need, rounded up to a power of two as in Java.
+    """
 
     def __init__(self, target: WriteTarget, snapshot: Snapshot | None, *, overwrite: bool) -> None:
         self._target = target
@@ -172,7 +196,7 @@ class PartitionBucketsRouter:
 
     def route(self, rows: pl.DataFrame) -> Iterator[Routed]:
         parts = list(split(rows, self._target.partition_fields, 0))
-        self._learn([place.partition for place, _ in parts])
+        self._learn({place.partition: part for place, part in parts})
         for place, part in parts:
             count = self._counts[place.partition]
             if count == 1:
@@ -187,20 +211,27 @@ class PartitionBucketsRouter:
 
     def total_buckets(self, partition: bytes) -> int:
         """Return the number of buckets of a partition."""
-        self._learn([partition])
+        self._learn({partition: None})
         return self._counts[partition]
 
     def index_files(self) -> Mapping[Placement, tuple[IndexFileMeta, IndexFileMeta | None]]:
         return {}
 
-    def _learn(self, partitions: list[bytes]) -> None:
+    def _learn(self, partitions: Mapping[bytes, pl.DataFrame | None]) -> None:
         new = [partition for partition in partitions if partition not in self._counts]
         if new:
             # Imported here: the code that reads the counts belongs to commits, which import the bucket modes.
             from morrow.writers.buckets.bucket_state import count_buckets
 
             known = {} if self._anew else count_buckets(self._target, self._snapshot, new)
-            self._counts |= {one: known.get(one, self._target.write.postpone_buckets) for one in new}
+            self._counts |= {one: known.get(one) or self._choose_count(partitions[one]) for one in new}
+
+    def _choose_count(self, rows: pl.DataFrame | None) -> int:
+        height, size = (0, 0) if rows is None else (rows.height, int(rows.estimated_size()))
+        count, most = estimate_bucket_count(self._target, height, size), self._target.write.postpone_max_buckets
+        if self._target.write.given.has(POSTPONE_DEFAULT_BUCKET_NUM):
+            return count
+        return max(min(1 << (count - 1).bit_length(), most), 1)
 
 
 def set_bucket_count(target: WriteTarget, count: int) -> WriteTarget:

@@ -30,7 +30,7 @@ from morrow.writers.commit.conflicts import AlreadyCommitted, check_buckets
 from morrow.writers.commit.messages import Changes, CommitMessage, make_append_changes
 from morrow.writers.commit.premise import Routes, identify_version
 from morrow.writers.files.bucket_reader import StoredFiles
-from morrow.writers.files.data_files import Placement, delete_files, write_files
+from morrow.writers.files.data_files import Placement, delete_files, find_paths, write_files
 from morrow.writers.target import WriteTarget
 
 MAX_LOCKED_BYTES = 32 << 20
@@ -177,9 +177,8 @@ class SequenceNumbering:
         if _is_postponed(new):
             return
         kept = {file.file_name for file in (*old.new_files, *old.changelog_files)}
-        folder = self.target.bucket_folder(new.partition, new.bucket)
         files: list[DataFileMeta] = [f for f in (*new.new_files, *new.changelog_files) if f.file_name not in kept]
-        self.target.store.discard([f"{folder}/{name}" for f in files for name in (f.file_name, *f.extra_files)])
+        self.target.store.discard([path for f in files for path in find_paths(self.target, Placement.of(new), f)])
 
 
 def _is_based_on(message: CommitMessage, latest: Snapshot) -> bool:

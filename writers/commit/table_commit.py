@@ -35,7 +35,7 @@ from morrow.writers.commit.messages import (
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.sequence_numbers import SequenceNumbering
 from morrow.writers.commit.snapshot_metadata import AnyChanges, SnapshotRequest
-from morrow.writers.files.data_files import Placement, build_file_path
+from morrow.writers.files.data_files import Placement, find_paths
 from morrow.writers.target import WriteTarget
 
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
@@ -455,12 +455,7 @@ class MessageFiles:
 
     def _data_paths(self, message: CommitMessage, files: Sequence[DataFileMeta]) -> list[str]:
         place = Placement.of(message)
-        return [
-            build_file_path(self._target, place, check_segment(name, self._target.where))
-            for file in files
-            if file.external_path is None
-            for name in (file.file_name, *file.extra_files)
-        ]
+        return [path for file in files for path in find_paths(self._target, place, file)]
 
     def _index_paths(self, message: CommitMessage, files: Sequence[IndexFileMeta]) -> list[str]:
         if self._target.options.index_in_data_dir:

@@ -7,6 +7,7 @@ call, and computes the metadata of their rows.
 
 from __future__ import annotations
 
+import random
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -19,7 +20,7 @@ from typing import Any, Protocol, TypeAlias, cast
 import numpy as np
 import polars as pl
 
-from morrow.engine.errors import InvalidArgument, StorageError
+from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.engine.format.blobs import (
     REFERENCES_SUFFIX,
     decode_descriptors,
@@ -29,12 +30,14 @@ from morrow.engine.format.blobs import (
 from morrow.engine.format.file_formats import FileFormat, get_format
 from morrow.engine.format.file_index.builder import RequestedIndex, build_container, find_requested_indexes
 from morrow.engine.format.manifest_entries import EMPTY_ROW, DataFileMeta, FileSource, SimpleStats
-from morrow.engine.format.paths import INDEX_SUFFIX, check_segment
+from morrow.engine.format.murmur import hash_name
+from morrow.engine.format.paths import INDEX_SUFFIX, check_segment, normalize_path, to_store_path
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.format.types import DataField
 from morrow.engine.names import cols
 from morrow.engine.options import WriteOptions
+from morrow.engine.plan.data_files import resolve_external_path
 from morrow.engine.progress import advance
 from morrow.engine.structs import replace
 from morrow.writers.files import stats
@@ -332,6 +335,11 @@ def write_files(
 MIN_DESCRIBED_ROWS = 1000
 """Minimum rows of a bucket to describe them alone. Fewer rows are described together with other buckets."""
 
+SPECIFIC, ENTROPY, WEIGHTED = "specific-fs", "entropy-inject", "weight-robin"
+ENTROPY_BITS = 20
+"""The bits of the hash of a name that become folders of an external path: three of 4 bits, and one of 8."""
+_TURNS = count(random.randrange(1 << 20))
+
 PreparedRows: TypeAlias = tuple[FileKind, Callable[[], FileDescription]]
 """Rows of one file, described together with other files (`FileKind.describe_each`)."""
 
@@ -388,7 +396,7 @@ def write_file(
 ) -> DataFileMeta:
     """Write blocks to one file until it is large enough, and write its index to a file if it is too large for
     metadata."""
-    path, written, beside = build_file_path(target, place, name), list[FileDescription](), False
+    (path, external), written, beside = choose_path(target, place, name), list[FileDescription](), False
     try:
         with target.store.output(path) as stream:
             stream.write(kind.encoder.head)
@@ -429,6 +437,7 @@ def write_file(
             *((name + REFERENCES_SUFFIX,) if kind.managed else ()),
         ),
         embedded_file_index=None if beside else index,
+        external_path=external,
         write_cols=None if kind.layout.columns == target.schema.fields else tuple(f.name for f in kind.layout.columns),
         **about_rows,
     )
@@ -467,17 +476,90 @@ def build_file_path(target: WriteTarget, place: Placement, name: str) -> str:
     return f"{target.bucket_folder(place.partition, place.bucket)}/{name}"
 
 
+def choose_path(target: WriteTarget, place: Placement, name: str) -> tuple[str, str | None]:
+    """Return the path of a new data file in the store, and its external path, None in the table's folder.
+
+    Raises:
+        InvalidArgument: external paths, weights or a scheme that contradict each other.
+        Unsupported: an external path in another store, or a table with BLOB files.
+    """
+    roots = _list_external_roots(target)
+    if not roots:
+        return build_file_path(target, place, name), None
+    write = target.write
+    folder = target.bucket_folder(place.partition, place.bucket).removeprefix(f"{target.metadata.root}/")
+    if write.external_strategy == ENTROPY:
+        bits = f"{hash_name(name.encode()):032b}"[-ENTROPY_BITS:]
+        folder = "/".join((folder, *(bits[at : at + 4] for at in (0, 4, 8)), bits[12:]))
+    if write.external_strategy == WEIGHTED and write.external_weights and len(roots) > 1:
+        root = random.choices(roots, _parse_weights(target, len(roots)))[0]
+    else:
+        root = roots[next(_TURNS) % len(roots)]
+    external = f"{root.rstrip('/')}/{folder}/{name}"
+    path = to_store_path(target.store, external)
+    if path is None:
+        raise Unsupported(
+            f"a write to {root}, in another store than the table,",
+            where=target.where,
+            hint="set 'data-file.external-paths.strategy' to none, or to specific-fs with the store of the table",
+        )
+    if target.filed_blobs or target.managed_blobs:
+        raise Unsupported(
+            "a write of BLOB files to external paths",
+            where=target.where,
+            hint="set 'data-file.external-paths.strategy' to none",
+        )
+    return path, external
+
+
+def _list_external_roots(target: WriteTarget) -> list[str]:
+    """Return the external paths that may take new files, as Java writes them."""
+    given, strategy = [root for root in target.options.external_roots if root], target.write.external_strategy
+    if strategy == "none" or not given:
+        return []
+    schemes = {root: root.partition(":")[0].lower() for root in given if ":" in root.partition("/")[0]}
+    if len(schemes) < len(given):
+        wrong = next(root for root in given if root not in schemes)
+        raise InvalidArgument(f"{target.where}: the external path {wrong!r} has no scheme; write 'file:/folder'")
+    if strategy == SPECIFIC:
+        wanted = (target.write.external_scheme or "").lower()
+        given = [root for root in given if schemes[root] == wanted]
+        if not given:
+            raise InvalidArgument(
+                f"{target.where}: no path in 'data-file.external-paths' has the scheme {wanted!r} of "
+                "'data-file.external-paths.specific-fs'; change one of them"
+            )
+    return [f"file:{normalize_path(root)}" if schemes[root] == "file" else root for root in given]
+
+
+def _parse_weights(target: WriteTarget, count: int) -> list[int]:
+    texts = target.write.external_weights
+    if len(texts) != count or not all(text.isascii() and text.isdigit() and int(text) for text in texts):
+        raise InvalidArgument(
+            f"{target.where}: 'data-file.external-paths.weights' is {','.join(texts)!r}; give {count} positive "
+            "numbers, one for each external path"
+        )
+    return [*map(int, texts)]
+
+
+def find_paths(target: WriteTarget, place: Placement, file: DataFileMeta) -> list[str]:
+    """Return the paths of a data file of this writer and of its extra files, which are beside it."""
+    folder = target.bucket_folder(place.partition, place.bucket)
+    if file.external_path is not None:
+        folder = resolve_external_path(target.metadata, target.options, file.external_path).rpartition("/")[0]
+    return [f"{folder}/{check_segment(name, folder)}" for name in (file.file_name, *file.extra_files)]
+
+
 def delete_files(target: WriteTarget, place: Placement, files: Iterable[DataFileMeta]) -> None:
     """Remove data files that metadata no longer names, and their extra files. Missing files are not an error.
 
     Raises:
         StorageError: the first error; all other files are removed.
     """
-    folder = target.bucket_folder(place.partition, place.bucket)
     errors: list[StorageError] = []
-    for name in (name for file in files for name in (file.file_name, *file.extra_files)):
+    for path in (path for file in files for path in find_paths(target, place, file)):
         try:
-            target.store.delete(f"{folder}/{check_segment(name, folder)}")
+            target.store.delete(path)
         except StorageError as error:
             errors.append(error)
     if errors:

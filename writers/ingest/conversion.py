@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from morrow.engine.arguments import refuse_depth
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import read_validity
@@ -37,6 +38,7 @@ from morrow.readers.casts.dtypes import to_polars_dtype as dtypes_to_polars_dtyp
 from morrow.writers.ingest.sources import Piece, Source, open_source
 from morrow.writers.ingest.validation import (
     check_values,
+    check_variants,
     decode_array,
     find_live_values,
     is_text,
@@ -106,6 +108,8 @@ def cast_lossless(
     column = pa.chunked_array(made, field.type.arrow())
     if not stored:
         check_values(column, field, first_row)
+        if not is_text(given) and t.has_type(field.type, t.VariantType):
+            check_variants(column, field, first_row)
     return column
 
 
@@ -505,8 +509,10 @@ def _convert_pieces(
         height = len(piece)
         if not source.names:
             raise InvalidArgument(f"{target.where}: the data has {height} rows and no columns")
-        columns = [_convert_column(piece, f, defaults.get(f.name), f.name in source.names, row, stored) for f in fields]
-        rows = pl.DataFrame(columns)
+        with refuse_depth("values are"):
+            rows = pl.DataFrame(
+                [_convert_column(piece, f, defaults.get(f.name), f.name in source.names, row, stored) for f in fields]
+            )
         kinds = row_kinds.of(partial(_to_series, piece), height)
         if rowkind_field is not None and rowkind_field in rows.columns:
             kinds = read_kind_field(rows, rowkind_field, row)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow as pa
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.schema.columns import to_paimon_type
 from morrow.writers.ingest.sources import Source, open_source, to_exact_dataset
+from morrow.writers.ingest.store_paths import CODECS, Place, open_filesystem
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -33,14 +33,12 @@ ENDINGS: Mapping[str, str] = {
     **dict.fromkeys((".csv", ".tsv"), CSV),
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), JSON),
 }
-COMPRESSIONS = (".gz", ".bz2", ".zst")
-"""Endings of compressed text files, after the ending of the format."""
 TAB_ENDING = ".tsv"
 READ_ERRORS = (pa.ArrowException, OSError, UnicodeError)
 """The errors of Arrow for files that it cannot read."""
 
 
-def detect_format(file: Path, given: str | None = None) -> str:
+def detect_format(file: Place, given: str | None = None) -> str:
     """Return the format of a file, by its first bytes or its ending; `given` is the user's word for text files.
 
     Raises:
@@ -62,15 +60,15 @@ def detect_format(file: Path, given: str | None = None) -> str:
     return by_name
 
 
-def get_ending(file: Path) -> str:
+def get_ending(file: Place) -> str:
     """Return the ending of a file's name that shows its format, in lower case."""
     endings = [each.lower() for each in file.suffixes]
-    if endings and endings[-1] in COMPRESSIONS:
+    if endings and endings[-1] in CODECS:
         endings.pop()
     return endings[-1] if endings else ""
 
 
-def open_dataset(files: Sequence[Path], form: str, merge: bool) -> ds.FileSystemDataset:
+def open_dataset(files: Sequence[Place], form: str, merge: bool) -> ds.FileSystemDataset:
     """Return binary files as one dataset, whose fragments have each file's own columns; timestamps are exact.
 
     Raises:
@@ -78,13 +76,12 @@ def open_dataset(files: Sequence[Path], form: str, merge: bool) -> ds.FileSystem
         Unsupported: as `to_exact_dataset`.
     """
     import pyarrow.dataset as ds
-    import pyarrow.fs as fs
 
     made = {PARQUET: ds.ParquetFileFormat, ORC: lambda: ds.OrcFileFormat(), ARROW: ds.IpcFileFormat}[form]()
-    local = fs.LocalFileSystem()
-    fragments = [made.make_fragment(str(file), local) for file in files]
+    system, paths = open_filesystem(files)
+    fragments = [made.make_fragment(path, system) for path in paths]
     schemas = {str(file): read_columns_of(fragment) for file, fragment in zip(files, fragments, strict=True)}
-    whole = ds.FileSystemDataset(fragments, merge_schemas(schemas, merge), made, local)
+    whole = ds.FileSystemDataset(fragments, merge_schemas(schemas, merge), made, system)
     return cast("ds.FileSystemDataset", to_exact_dataset(whole))
 
 
@@ -200,7 +197,7 @@ def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
         return False
 
 
-def read_text(file: Path, form: str, schema: pa.Schema, csv: CsvOptions, names: Sequence[str] = ()) -> Source:
+def read_text(file: Place, form: str, schema: pa.Schema, csv: CsvOptions, names: Sequence[str] = ()) -> Source:
     """Return the rows of a text file, in the types of `schema`.
 
     Args:
@@ -214,7 +211,7 @@ def read_text(file: Path, form: str, schema: pa.Schema, csv: CsvOptions, names: 
     return open_source(read_json(file, schema) if form == JSON else read_csv(file, schema, csv, names))
 
 
-def infer_text_schema(files: Sequence[Path], form: str, csv: CsvOptions, names: Sequence[str] = ()) -> pa.Schema:
+def infer_text_schema(files: Sequence[Place], form: str, csv: CsvOptions, names: Sequence[str] = ()) -> pa.Schema:
     """Return the columns of text files, in lossless types of all rows of all files; `names` as for `read_text`.
 
     Raises:

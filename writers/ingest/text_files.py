@@ -24,8 +24,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from morrow.engine.arguments import refuse_depth
 from morrow.engine.errors import InvalidArgument
 from morrow.readers.expressions.duckdb_queries import open_stream
+from morrow.writers.ingest.store_paths import Place, copy_to_disk, open_text
 
 EXACT_DIGITS = 15
 """Maximum digits of a fractional JSON number that DuckDB reads exactly."""
@@ -77,7 +79,7 @@ class CsvOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise InvalidArgument(f"csv option {name}={text!r}: give one ASCII character")
         return made
 
-    def open(self, file: Path, types: Mapping[str, pa.DataType] | None = None, names: Sequence[str] = ()) -> Any:
+    def open(self, file: Place, types: Mapping[str, pa.DataType] | None = None, names: Sequence[str] = ()) -> Any:
         """Return Arrow's reader of a file in blocks.
 
         Args:
@@ -89,7 +91,7 @@ class CsvOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         found = self.read_names(file, names)
         return csv.open_csv(
-            file,
+            open_text(file),
             csv.ReadOptions(
                 block_size=BLOCK_BYTES,
                 encoding=self.encoding,
@@ -105,7 +107,7 @@ class CsvOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ),
         )
 
-    def read_names(self, file: Path, names: Sequence[str] = ()) -> list[str]:
+    def read_names(self, file: Place, names: Sequence[str] = ()) -> list[str]:
         """Return the names of the columns. Raises as `open`."""
         with file.open("rb") as head:
             if head.read(2) in WIDE_MARKS and self.encoding == "utf-8":
@@ -114,7 +116,7 @@ class CsvOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             encoding=self.encoding, autogenerate_column_names=self.header is False, block_size=BLOCK_BYTES
         )
         try:
-            with csv.open_csv(file, options, self._parse_options()) as reader:
+            with csv.open_csv(open_text(file), options, self._parse_options()) as reader:
                 found = list(reader.schema.names)
         except CSV_ERRORS as error:
             raise _make_csv_error(file, error) from error
@@ -143,7 +145,7 @@ class CsvOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_csv(
-    file: Path, schema: pa.Schema, options: CsvOptions | None = None, names: Sequence[str] = ()
+    file: Place, schema: pa.Schema, options: CsvOptions | None = None, names: Sequence[str] = ()
 ) -> Iterator[pa.Table]:
     """Read a CSV file a block at a time; the first block is empty. Columns missing in the schema get Arrow's inferred
     types.
@@ -165,7 +167,7 @@ def read_csv(
         raise _make_csv_error(file, error) from error
 
 
-def _make_csv_error(file: Path, error: Exception) -> InvalidArgument:
+def _make_csv_error(file: Place, error: Exception) -> InvalidArgument:
     is_coded = isinstance(error, UnicodeError) or "UTF8" in str(error)
     hint = "; give its encoding, such as latin-1" if is_coded else ""
     return InvalidArgument(f"{file}: {format_error(error)}{hint}")
@@ -184,14 +186,14 @@ def _parse_members(blocks: Iterator[pa.Table], cells: Mapping[str, pa.DataType],
             yield pa.table(columns, read.names).cast(read)
 
 
-def read_json(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
+def read_json(file: Place, schema: pa.Schema) -> Iterator[pa.Table]:
     """Read a file with one JSON object per line, some rows at a time; the first block is empty. Members missing in the
     schema are text.
 
     Raises:
         InvalidArgument: a value does not match its column's type, or the file does not exist.
     """
-    source = build_json_lines_sql([file])
+    _check_lines([file])
     keys = (
         "CASE WHEN json_type(json) <> 'OBJECT' THEN error('no object: ' || json) "
         "WHEN len(json_keys(json)) <> len(list_distinct(json_keys(json))) "
@@ -199,7 +201,8 @@ def read_json(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
         "ELSE json_keys(json) END"
     )
     try:
-        with closing(duckdb.connect()) as connection:
+        with copy_to_disk([file]) as local, closing(duckdb.connect()) as connection:
+            source = build_json_lines_sql(local)
             told = {name for (name,) in connection.sql(f"SELECT DISTINCT unnest({keys}) FROM {source}").fetchall()}
             others = [pa.field(name, pa.string()) for name in sorted(told.difference(schema.names))]
             fields = [pa.field(each.name, each.type) for each in schema if each.name in told or not told] + others
@@ -217,16 +220,16 @@ def read_json(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
         raise InvalidArgument(f"{file}: {format_error(error)}") from error
 
 
-def build_json_lines_sql(files: Sequence[Path]) -> str:
-    """Return SQL for the lines of files of JSON objects, in the column ``json``.
-
-    Raises:
-        InvalidArgument: a file is one JSON array.
-    """
+def _check_lines(files: Sequence[Place]) -> None:
+    """Raise `InvalidArgument` if a file is one JSON array."""
     for file in files:
         with file.open("rb") as text:
             if text.read(64).lstrip()[:1] == b"[":
                 raise InvalidArgument(f"{file}: one JSON array; write one object a line, as `jq -c '.[]'` makes of it")
+
+
+def build_json_lines_sql(files: Sequence[Path]) -> str:
+    """Return SQL for the lines of local files of JSON objects, in the column ``json``."""
     places = ", ".join(_quote_text(escape_pattern(file)) for file in files)
     return f"read_json_objects([{places}], format = 'newline_delimited')"
 
@@ -399,7 +402,7 @@ class _Column:
         return self.guesses[0].kind(max(self.digits)) if self.guesses else pa.string()
 
 
-def infer_csv_schema(files: Sequence[Path], options: CsvOptions | None = None, names: Sequence[str] = ()) -> pa.Schema:
+def infer_csv_schema(files: Sequence[Place], options: CsvOptions | None = None, names: Sequence[str] = ()) -> pa.Schema:
     """Infer the columns of CSV files from all of their rows; the type null means no values.
 
     Raises:
@@ -420,7 +423,8 @@ def infer_csv_schema(files: Sequence[Path], options: CsvOptions | None = None, n
     return pa.schema([(name, column.type()) for name, column in columns.items()])
 
 
-def infer_json_schema(files: Sequence[Path]) -> pa.Schema:
+@refuse_depth("JSON objects are")
+def infer_json_schema(files: Sequence[Place]) -> pa.Schema:
     """Infer the columns of files of JSON objects from all of their rows. The type null means no values.
 
     Integers beyond BIGINT become DECIMAL. Text is a date or timestamp only if all texts of a column have one form.
@@ -430,9 +434,10 @@ def infer_json_schema(files: Sequence[Path]) -> pa.Schema:
             holds.
     """
     where = ", ".join(map(str, files[:1])) + (" and others" if len(files) > 1 else "")
-    lines = build_json_lines_sql(files)
+    _check_lines(files)
     try:
-        with closing(duckdb.connect()) as connection:
+        with copy_to_disk(files) as local, closing(duckdb.connect()) as connection:
+            lines = build_json_lines_sql(local)
             [(found,)] = connection.sql(f"SELECT json_group_structure(json) FROM {lines}").fetchall()
             structure = json.loads(found or "{}")
             if not isinstance(structure, dict):
@@ -505,7 +510,8 @@ def _check_numbers(connection: duckdb.DuckDBPyConnection, lines: str, columns: S
     sources = [
         (
             "json",
-            f"NOT {IS_WHOLE} AND length(regexp_replace(t, '[^0-9]', '', 'g')) > {EXACT_DIGITS} AND {LOSES_FRACTION}",
+            f"NOT {IS_WHOLE} AND (coalesce(isinf(TRY_CAST(t AS DOUBLE)), true) OR "
+            f"length(regexp_replace(t, '[^0-9]', '', 'g')) > {EXACT_DIGITS} AND {LOSES_FRACTION})",
         )
     ]
     sources += [

@@ -11,6 +11,7 @@ Extension arrays, dictionaries, run-end encoded arrays and lists of other layout
 from __future__ import annotations
 
 import datetime as dt
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn, TypeAlias, TypeVar
@@ -21,12 +22,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import CorruptFile, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import Ints, read_fixed_values, to_series
+from morrow.engine.format.variant_arrays import VariantColumn
 from morrow.engine.names import clear_pattern_name
 from morrow.engine.polars_versions import export_series
 from morrow.readers.casts.dtypes import MIN_THREADED_ROWS, make_null_mask
+from morrow.readers.expressions.sql import list_inner_types
 
 MAX_DIGITS = 38
 """Maximum digits of decimals. More digits do not fit into 128 bits."""
@@ -364,6 +367,32 @@ def check_values(column: pa.ChunkedArray | pl.Series, field: t.DataField, first_
             row, path, problem = found
             raise InvalidArgument(f"column {field.name + path!r}, row {first_row + row}: {problem}")
         first_row += len(chunk)
+
+
+def check_variants(column: pa.ChunkedArray, field: t.DataField, first_row: int) -> None:
+    """Raise `InvalidArgument` for variants, at any depth of the column, whose bytes no reader could decode."""
+    for chunk in column.chunks:
+        if fault := _find_variant_fault(chunk, field.type):
+            ends = range(1, len(chunk) + 1)
+            row = bisect_left(ends, True, key=lambda end: bool(_find_variant_fault(chunk.slice(0, end), field.type)))
+            raise InvalidArgument(f"column {field.name!r}, row {first_row + row}: its bytes are no VARIANT ({fault})")
+        first_row += len(chunk)
+
+
+def _find_variant_fault(array: pa.Array, kind: t.DataType) -> str | None:
+    if not t.has_type(kind, t.VariantType):
+        return None
+    if isinstance(kind, t.VariantType):
+        try:
+            VariantColumn(array).check_bytes()
+        except CorruptFile as error:
+            return error.problem
+        except Unsupported as error:
+            return error.feature
+        return None
+    values = array if isinstance(kind, t.RowType) else find_live_values(array)[1]
+    members = [values] if isinstance(kind, t.ArrayType) else values.flatten()
+    return next(filter(None, map(_find_variant_fault, members, list_inner_types(kind))), None)
 
 
 Unfit: TypeAlias = "tuple[int, str, str] | None"

@@ -21,7 +21,7 @@ from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.names import cols
 from morrow.engine.structs import replace
 from morrow.writers.buckets.bucket_state import BucketState
-from morrow.writers.buckets.routers import FixedRouter, set_bucket_count
+from morrow.writers.buckets.routers import FixedRouter, estimate_bucket_count, set_bucket_count
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, delete_files, write_files
@@ -121,8 +121,8 @@ def compact_postponed(
 ) -> Iterator[CommitMessage]:
     """Assign buckets to postponed rows and compact all buckets, even if the table is ``write-only``.
 
-    A partition keeps its number of buckets; a new one gets ``postpone.default-bucket-num`` of them. The messages
-    contain only compactions: postponed files are deleted, and the written files added.
+    A partition keeps its number of buckets; a new one gets those of `estimate_bucket_count`. The messages contain
+    only compactions: postponed files are deleted, and the written files added.
 
     Args:
         states: all buckets of the partitions to compact, bucket -2 included.
@@ -133,7 +133,8 @@ def compact_postponed(
     for place, state in waiting.items():
         partition = {p: s for p, s in states.items() if p.partition == place.partition and p.bucket >= 0}
         known = next((s.total_buckets for s in partition.values() if s.total_buckets is not None), None)
-        bucketed = _make_compacting_target(target, known or target.write.postpone_buckets)
+        rows, size = sum(file.row_count for file in state.files), sum(file.file_size for file in state.files)
+        bucketed = _make_compacting_target(target, known or estimate_bucket_count(target, rows, size))
         for message in _replay_rows(bucketed, place, state, partition, full=full):
             done.add(Placement.of(message))
             yield message

@@ -84,9 +84,12 @@ def adopt_files(target: WriteTarget, files: Sequence[RowFile]) -> Snapshot | Non
 
 
 def _find_obstacle(target: WriteTarget) -> bool:
-    """Return whether the table adopts no files: it has buckets, file indexes, row ids, or files of another format."""
+    """Return whether the table adopts no files: it has buckets, file indexes, row ids, external
+    paths, or files of another format."""
     kind = FileKind.of(target, 0, changelog=False)
     is_unaware = determine_bucket_mode(target) is BucketMode.UNAWARE
+    if target.write.external_strategy != "none":
+        return True
     return not is_unaware or kind.format.name != PARQUET or bool(kind.indexes) or target.options.row_tracking
 
 

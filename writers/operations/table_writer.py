@@ -15,10 +15,13 @@ import msgspec
 import polars as pl
 
 from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, MorrowError, SnapshotExpired
+from morrow.engine.format.file_formats import get_format
 from morrow.engine.format.manifest_entries import IndexFileMeta
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.types import CharType
 from morrow.engine.io.store import start_request
+from morrow.engine.names import get_series
 from morrow.engine.plan.manifests import list_manifests
 from morrow.writers.buckets.bucket_state import BucketState, restore_buckets
 from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode, make_router
@@ -74,9 +77,11 @@ class TableWriter:
 
         Raises:
             CommitConflict: others have changed the table, and the base snapshot has expired.
+            InvalidArgument: a CHAR key with trailing blanks, which ORC files do not keep.
         """
         taken = 0
         for rows in frames:
+            check_blanks(self.target, rows)
             with self._on_base():
                 routed = list(self._restored_base().router.route(rows))
                 self._open([place for place, _ in routed])
@@ -384,6 +389,25 @@ def _describe_together(target: WriteTarget, writers: Sequence[Describing]) -> No
     kind = FileKind.of(target, 0, changelog=False)
     for (writer, _), described in zip(few, kind.describe_each([rows for _, rows in few]), strict=True):
         writer.prepare((kind, described))
+
+
+def check_blanks(target: WriteTarget, rows: pl.DataFrame) -> None:
+    """Raise `InvalidArgument` for a CHAR key with trailing blanks if reads would return another key.
+
+    The other key would be sought in another bucket, and new rows of it would not replace this one.
+    """
+    kinds = {name: target.schema.by_name[name].type for name in target.schema.trimmed_primary_keys}
+    names = [name for name, kind in kinds.items() if isinstance(kind, CharType)]
+    formats = {target.write.file_format, *target.write.format_per_level.values()} if names else set[str]()
+    cutting = [name for name in formats if not get_format(name, target.where).is_exact]
+    for name in names if cutting else ():
+        column = get_series(rows, name)
+        blank = column.filter(column.str.ends_with(" "))
+        if len(blank):
+            raise InvalidArgument(
+                f"column {name!r}: {cutting[0]} files drop trailing blanks of {kinds[name]}, and the key {blank[0]!r} "
+                "has some; strip them, or create the table with VARCHAR keys or another file.format"
+            )
 
 
 class BucketWriter(Protocol):

@@ -130,29 +130,26 @@ POSTPONE_BATCH_WRITE_FIXED_BUCKET = declare_honoured(
     True,
     "Gives rows of a batch their buckets at once where a partition has buckets",
 )
-POSTPONE_BATCH_WRITE_FIXED_BUCKET_MAX_PARALLELISM = declare_idle(
-    TUNING,
+POSTPONE_BATCH_WRITE_FIXED_BUCKET_MAX_PARALLELISM = declare_honoured(
     "postpone.batch-write-fixed-bucket.max-parallelism",
     INT,
     2048,
-    "Most tasks that write postponed rows into buckets",
+    "Most buckets that a batch gives to a partition that had none",
 )
 POSTPONE_BATCH_WRITE_FIXED_BUCKET_RESCALE_LOAD_FACTOR = declare_idle(
-    explain_dependency("postpone.target-row-num-per-bucket"),
+    "partitions keep their number of buckets until Table.rescale",
     "postpone.batch-write-fixed-bucket.rescale-load-factor",
     INT,
     32,
     "Ratio of wanted to present buckets above which a batch makes more of them",
 )
-POSTPONE_TARGET_ROW_NUM_PER_BUCKET = declare_refused(
-    refuse_unless("Morrow takes the number of buckets from 'postpone.default-bucket-num'", (), Stage.WRITING),
+POSTPONE_TARGET_ROW_NUM_PER_BUCKET = declare_honoured(
     "postpone.target-row-num-per-bucket",
     LONG,
     None,
     "Rows of a bucket when postponed rows get theirs",
 )
-POSTPONE_TARGET_SIZE_PER_BUCKET = declare_refused(
-    refuse_unless("Morrow takes the number of buckets from 'postpone.default-bucket-num'", ("1 gb",), Stage.WRITING),
+POSTPONE_TARGET_SIZE_PER_BUCKET = declare_honoured(
     "postpone.target-size-per-bucket",
     MEMORY,
     1 << 30,
@@ -195,25 +192,22 @@ DATA_FILE_PATH_DIRECTORY = declare_honoured(
 DATA_FILE_EXTERNAL_PATHS = declare_honoured(
     "data-file.external-paths", NAMES, (), "Folders outside of the table that may hold its data files", rows=True
 )
-DATA_FILE_EXTERNAL_PATHS_STRATEGY = declare_refused(
-    refuse_unless("Morrow writes into the table's own folder", ("none",), Stage.WRITING),
+DATA_FILE_EXTERNAL_PATHS_STRATEGY = declare_honoured(
     "data-file.external-paths.strategy",
     make_choice("none", "specific-fs", "round-robin", "entropy-inject", "weight-robin"),
     "none",
     "Chooses the outside folder of a new file",
 )
-DATA_FILE_EXTERNAL_PATHS_SPECIFIC_FS = declare_idle(
-    explain_dependency("data-file.external-paths.strategy"),
+DATA_FILE_EXTERNAL_PATHS_SPECIFIC_FS = declare_honoured(
     "data-file.external-paths.specific-fs",
     TEXT,
     None,
     "File system whose outside folder takes new files",
 )
-DATA_FILE_EXTERNAL_PATHS_WEIGHTS = declare_idle(
-    explain_dependency("data-file.external-paths.strategy"),
+DATA_FILE_EXTERNAL_PATHS_WEIGHTS = declare_honoured(
     "data-file.external-paths.weights",
-    TEXT,
-    None,
+    NAMES,
+    (),
     "Weights of the outside folders",
 )
 INDEX_FILE_IN_DATA_FILE_DIR = declare_honoured(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -541,6 +542,7 @@ DATABASE_ANSWERS = {
 
 CURRENT = "CURRENT_DEFAULT"
 """The metadata key in which Spark keeps the default value of a column, as SQL."""
+TEXT = re.compile(r"'([^'\\]|\\.|'')*'", re.DOTALL)
 WRAPPERS = (exp.Cast, exp.Neg, exp.Paren)
 CONSTANTS = (exp.Literal, exp.Boolean, exp.Null)
 CONTAINERS = (exp.Array, exp.Map, exp.VarMap, exp.Struct)
@@ -584,6 +586,8 @@ def _format_value(value: Any, kind: t.DataType, column: str) -> str:
 
 
 def _is_literal(sql: str) -> bool:
+    if TEXT.fullmatch(sql.strip()):  # sqlglot does not know doubled quotes of Spark
+        return True
     try:
         found: Any = sqlglot.parse_one(sql, read="spark")
     except SqlglotError:

@@ -114,7 +114,8 @@ def _merge_types(
     elif (how.widens or how.casts) and stored.text() != data.text():
         wanted = _widen_type(path, stored, data, how, where)
         if wanted.text() != stored.text():
-            yield SetType(path, wanted.with_nullable(stored.nullable), widens_keys=True)
+            lossy = how.casts and not isinstance(stored, (t.CharType, t.VarCharType))
+            yield SetType(path, wanted.with_nullable(stored.nullable), lossy=lossy, widens_keys=True)
 
 
 def _widen_type(path: Path, stored: t.DataType, data: t.DataType, how: Evolution, where: str) -> t.DataType:

@@ -22,6 +22,7 @@ from morrow.readers.system.registry import (
     SYSTEM_TABLES,
     find_system_table,
 )
+from tests.support.written import new_table
 
 METADATA = [table for table in SYSTEM_TABLES.values() if isinstance(table, MetadataTable)]
 
@@ -147,3 +148,25 @@ def test_columns_of_paimon_2(tmp_path: Path) -> None:
     assert "WRITE" in table.system("snapshots", ["operation"]).to_polars()["operation"].to_list()
     written = table.system("table_indexes", ["row_range_start", "index_field_id", "index_field_name"]).to_polars()
     assert written.null_count().row(0) == (written.height,) * 3
+
+
+@pytest.mark.parametrize("storage", ["EMBEDDED", "FILE"])
+def test_file_indexes(tmp_path: Path, storage: str) -> None:
+    options = {"file-index.bitmap.columns": "a,b", "file-index.bloom-filter.columns": "a"}
+    options["file-index.in-manifest-threshold"] = "1 b" if storage == "FILE" else "1 mb"
+    table = new_table(tmp_path, "a INT, b INT, p INT", by=["p"], options=options)
+    table.append({"a": [1, 2], "b": [None, None], "p": [1, 1]})
+    found = table.system("file_indexes").to_polars()
+    named = (
+        found.select("partition", "record_count", "column_name", "index_type", "storage_type").unique().sort(pl.all())
+    )
+    assert named.rows() == [
+        ("{1}", 2, "a", "bitmap", storage),
+        ("{1}", 2, "a", "bloom-filter", storage),
+        ("{1}", 2, "b", "bitmap", storage),
+    ]
+    file = found["file_path"][0]
+    assert set(found["index_file_path"]) == ({f"{file}.index"} if storage == "FILE" else {None})
+    assert found["index_container_size_in_bytes"].n_unique() == 1
+    assert found["index_size_in_bytes"].sum() < found["index_container_size_in_bytes"][0]
+    assert table.system("file_indexes", as_of=1).count() == 3

@@ -601,7 +601,7 @@ def test_append_tables(sql: Sql) -> None:
 
 
 TRACKED = "'row-tracking.enabled' = 'true', 'deletion-vectors.enabled' = '{}', 'data-evolution.enabled' = '{}'"
-ROWS = "SELECT *, _ROW_ID, _SEQUENCE_NUMBER FROM pm.db.t ORDER BY _ROW_ID"
+TRACKED_ROWS = "SELECT *, _ROW_ID, _SEQUENCE_NUMBER FROM pm.db.t ORDER BY _ROW_ID"
 
 
 @pytest.mark.parametrize(("vectors", "evolving"), [("false", "false"), ("true", "false"), ("true", "true")])
@@ -616,8 +616,8 @@ def test_tracked_rows_keep_their_ids(
         + "WHEN MATCHED AND t.id = 3 THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.v "
         "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (id, v) WHEN NOT MATCHED BY SOURCE AND t.id = 5 THEN DELETE"
     )
-    sql("MERGE INTO pm.db.t USING pm.db.t s ON t._ROW_ID = s._ROW_ID AND s.id = 9 WHEN MATCHED THEN UPDATE SET s = 'z'")
-    rows = sql(ROWS)
+    sql("MERGE INTO pm.db.t USING pm.db.t x ON t._ROW_ID = x._ROW_ID AND x.id = 9 WHEN MATCHED THEN UPDATE SET s = 'z'")
+    rows = sql(TRACKED_ROWS)
     assert [row[:4] for row in rows] == [(1, 7, "a", 0), (2, 20, "a", 1), (4, 40, "a", 3), (9, 90, "z", 5)]
     assert [row[4] for row in rows] == ([3, 3, 3, 4] if evolving == "true" else [3, 2, 3, 4])
     table = morrow.open(tmp_path / "db.db" / "t")
@@ -630,7 +630,7 @@ def test_tracked_rows_keep_their_ids(
     morrow.spark.merge(changed, table, on="_ROW_ID").when_matched_update().execute()
     morrow.spark.update(spark, table, set={"v": "_ROW_ID + 100"}, where="_ROW_ID < 2")
     sql("DELETE FROM pm.db.t WHERE id IN (SELECT 2)")
-    assert [row[:4] for row in sql(ROWS)] == [(1, 100, "a", 0), (4, 40, "b", 3), (9, 90, "c", 5)]
+    assert [row[:4] for row in sql(TRACKED_ROWS)] == [(1, 100, "a", 0), (4, 40, "b", 3), (9, 90, "c", 5)]
 
 
 def test_append_tables_of_buckets_partitions_and_deletion_vectors(sql: Sql) -> None:

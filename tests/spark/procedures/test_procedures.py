@@ -190,6 +190,12 @@ def test_files(spark: SparkSession, tmp_path: Path) -> None:
     assert files(table) == {"a": 1, "b": 1}
     assert {path.suffix for path in Path(table.path).glob("dt=b/bucket-0/*")} == {".parquet", ".orc"}
     assert table.scan(filter="dt = 'b'").to_polars()["id"].to_list() == [0, 1, 2, 3]
+    assert {row["state"] for row in called(spark, "erase", table, where="dt = 'b' AND id = 3")} == {
+        "found",
+        "remaining",
+    }
+    assert table.scan(filter="dt = 'b'").to_polars()["id"].to_list() == [0, 1, 2]
+    assert called(spark, "erase", table, where="id < 0", dry_run=True) == []
     assert called(spark, "purge_files", table) == [{"result": "Success"}]
     assert rows_of(table) == []
 

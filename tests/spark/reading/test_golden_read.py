@@ -42,7 +42,7 @@ pytestmark = pytest.mark.golden
 IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 """Whether to read everything, as `make test-long` does, or samples."""
 
-SAMPLES = {"latest": 30, "branch": 8, "tag": 12, "snapshot": 400}
+SAMPLES = {"latest": 90, "branch": 24, "tag": 36, "snapshot": 1200}
 """Among the reads of each kind besides `LATEST`, every n-th is tested."""
 
 OTHERWISE_IN = 6

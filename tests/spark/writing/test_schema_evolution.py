@@ -51,7 +51,8 @@ def test_new_columns_and_members(spark: SparkSession, tmp_path: Path) -> None:
 
 TYPES = [
     (t.IntType(), t.BigIntType(), "BIGINT", "BIGINT"),
-    (t.BigIntType(), t.IntType(), "BIGINT", "BIGINT"),
+    (t.BigIntType(), t.IntType(), "BIGINT", "INT"),
+    (t.DoubleType(), t.IntType(), "DOUBLE", "INT"),
     (t.DecimalType(precision=5, scale=2), t.DecimalType(precision=9, scale=2), "DECIMAL(9, 2)", "DECIMAL(9, 2)"),
     (t.DecimalType(precision=5, scale=2), t.DecimalType(precision=9, scale=3), None, None),
     (t.VarCharType(length=3), t.VarCharType(), "STRING", "STRING"),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import morrow
+from morrow.engine.errors import InvalidArgument
 from tests.support.written import new_table, rows
 
 FIXED = "postpone.batch-write-fixed-bucket"
@@ -54,6 +57,32 @@ def test_a_partition_keeps_its_number_of_buckets_until_it_is_overwritten(tmp_pat
     assert layout(table)["p=a"] == four
     table.upsert(many("a", 4))
     assert rows(table, filter="p = 'a'") == [(i, "a", 4) for i in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("options", "buckets"),
+    [
+        ({"postpone.target-row-num-per-bucket": 20}, 4),  # 3 are needed: a power of two
+        ({"postpone.target-row-num-per-bucket": 1, f"{FIXED}.max-parallelism": 5}, 5),
+        ({"postpone.target-row-num-per-bucket": 20, DEFAULT: 2}, 2),
+        ({"postpone.target-size-per-bucket": "1 b", f"{FIXED}.max-parallelism": 2}, 2),
+        ({}, 1),
+    ],
+)
+def test_a_new_partition_gets_the_buckets_that_its_rows_need(
+    tmp_path: Path, options: dict[str, object], buckets: int
+) -> None:
+    table = postponed(tmp_path, **options)
+    table.upsert(many("a", 1))
+    table.upsert({"id": [1], "p": ["a"], "v": [2]})
+    assert layout(table) == {"p=a": {f"bucket-{number}" for number in range(buckets)}}
+    assert rows(table) == [(i, "a", 1 + (i == 1)) for i in range(50)]
+
+
+def test_a_target_of_no_rows_is_refused(tmp_path: Path) -> None:
+    table = postponed(tmp_path, **{"postpone.target-row-num-per-bucket": 0})
+    with pytest.raises(InvalidArgument, match=r"'postpone.target-row-num-per-bucket'.*positive"):
+        table.upsert(many("a", 1))
 
 
 def test_rows_that_wait_go_on_waiting(tmp_path: Path) -> None:

@@ -299,3 +299,16 @@ def test_a_table_of_100_gb_is_scanned_in_400_mb(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(blob_files.ColumnWriter, "close", close)
     table.append([{"id": id, "pic": b""} for id in range(SPARSE_VALUES)])
     subprocess.run([sys.executable, "-c", READ_SPARSE, table.path], check=True, timeout=120)
+
+
+def test_streams_that_give_no_bytes_and_parts_before_a_file_are_refused(tmp_path: Path) -> None:
+    table = make_table(tmp_path, "id INT, pic BLOB")
+    closed = io.BytesIO(b"closed")
+    closed.close()
+    for stream in (io.StringIO("text"), closed):
+        with pytest.raises(InvalidArgument, match=r"a stream of a BLOB: .*give an open file of bytes"):
+            table.append([{"id": 1, "pic": stream}])
+    for offset, length in ((-1, None), (0, -1)):
+        with pytest.raises(InvalidArgument, match="begins at 0 or above and has no negative length"):
+            morrow.Blob.from_path(tmp_path, offset, length)
+    assert table.count() == 0

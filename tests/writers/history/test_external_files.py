@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import morrow
-from morrow.engine.errors import MorrowError, UnsafePath
+from morrow.engine.errors import InvalidArgument, MorrowError, UnsafePath, Unsupported
 from tests.support.written import new_table, rows
 
 ROWS = pl.DataFrame({"a": [1, 2]}, schema={"a": pl.Int32})
@@ -31,6 +31,63 @@ def moved_out(table: morrow.Table, name: str) -> Path:
 
 def data_file(table: morrow.Table) -> str:
     return str(next(Path(table.path).glob("bucket-*/data-*")).relative_to(table.path))
+
+
+EXTERNAL = "data-file.external-paths"
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize(
+    ("options", "folders"),
+    [
+        ({"strategy": "round-robin"}, {"one", "two"}),
+        ({"strategy": "entropy-inject"}, {"one", "two"}),
+        ({"strategy": "weight-robin", "weights": "1,1000000000"}, {"two"}),
+        ({"strategy": "specific-fs", "specific-fs": "FILE"}, {"one", "two"}),
+    ],
+)
+def test_new_files_go_to_external_paths(
+    tmp_path: Path, options: dict[str, str], folders: set[str], keyed: bool
+) -> None:
+    roots = [tmp_path / "one", tmp_path / "two"]
+    warehouse = morrow.Catalog(tmp_path / "warehouse", allowed_roots=roots)
+    given = {EXTERNAL: ",".join(root.as_uri() for root in roots), "file-index.in-manifest-threshold": "1 b"}
+    given |= {f"{EXTERNAL}.{name}": value for name, value in options.items()}
+    given |= {"file-index.bloom-filter.columns": "a", "bucket": "1" if keyed else "-1"}
+    table = warehouse.create_table("db.t", "a INT", primary_keys=["a"] if keyed else [], options=given)
+    for a in range(3):
+        table.append([{"a": a}])
+    table.delete("a = 1")
+    assert rows(table) == [(0,), (2,)]
+    assert not [*Path(table.path).glob("bucket-*/data-*")]
+    files = [path for root in roots for path in root.rglob("data-*") if path.is_file()]
+    assert {path.relative_to(tmp_path).parts[0] for path in files} == folders
+    depth = 7 if options["strategy"] == "entropy-inject" else 3
+    assert {len(path.relative_to(tmp_path).parts) for path in files} == {depth}
+    assert table.doctor().healthy
+    table.compact(full=True)
+    table.expire_snapshots(retain_max=1)
+    assert rows(table) == [(0,), (2,)]
+    assert len([path for root in roots for path in root.rglob("data-*.parquet")]) == 1
+    with pytest.raises(UnsafePath, match="name its folder in allowed_roots"):
+        morrow.open(table.path).append([{"a": 5}])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "problem"),
+    [
+        ({"": "/folder", "strategy": "round-robin"}, InvalidArgument, "'/folder' has no scheme"),
+        ({"": "s3://bucket/x", "strategy": "round-robin"}, Unsupported, "in another store than the table"),
+        ({"": "file:/x", "strategy": "specific-fs", "specific-fs": "oss"}, InvalidArgument, "has the scheme 'oss'"),
+        ({"": "file:/x,file:/y", "strategy": "weight-robin", "weights": "1,0"}, InvalidArgument, "2 positive numbers"),
+    ],
+)
+def test_external_paths_that_cannot_be_written(
+    tmp_path: Path, options: dict[str, str], error: type[MorrowError], problem: str
+) -> None:
+    given = {f"{EXTERNAL}.{name}".rstrip("."): value for name, value in options.items()}
+    with pytest.raises(error, match=problem):
+        new_table(tmp_path, "a INT", options=given).append(ROWS)
 
 
 @pytest.mark.parametrize("format", ["parquet", "orc", "avro"])

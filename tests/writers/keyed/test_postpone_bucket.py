@@ -68,6 +68,12 @@ def test_a_compaction_gives_rows_their_buckets_in_one_compact_snapshot(tmp_path:
     assert (latest.id, str(latest.commit_kind)) == (4, "COMPACT")
 
 
+def test_a_compaction_gives_a_partition_the_buckets_that_its_rows_need(tmp_path: Path) -> None:
+    target = postpone_table(tmp_path, **{"postpone.target-row-num-per-bucket": "20"})
+    wait(target, numbered(range(50)))
+    assert {m.total_buckets for m in compact(target)} == {3, -2}
+
+
 def test_a_partition_keeps_its_number_of_buckets(tmp_path: Path) -> None:
     target = postpone_table(tmp_path, **{"postpone.default-bucket-num": "2"})
     wait(target, numbered(range(20)))

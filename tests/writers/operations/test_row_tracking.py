@@ -263,16 +263,16 @@ def test_changes_that_data_evolution_refuses(tmp_path: Path) -> None:
 
 
 def test_writers_of_different_columns_all_succeed(tmp_path: Path) -> None:
-    columns = {"id": "BIGINT", **{f"c{i}": "INT" for i in range(4)}}
+    columns = {"id": "BIGINT", **{f"c{i}": "INT" for i in range(8)}}
     table = morrow.Catalog(tmp_path).create_table("db.t", columns, options=EVOLUTION)
     table.append([{"id": i} for i in range(100)])
-    with ThreadPoolExecutor(4) as pool:
-        done = [pool.submit(morrow.open(table.path).update, {f"c{i}": f"id + {i}"}) for i in range(4)]
+    with ThreadPoolExecutor(8) as pool:
+        done = [pool.submit(morrow.open(table.path).update, {f"c{i}": f"id + {i}"}) for i in range(8)]
         for each in done:
             each.result()
 
     rows = table.to_polars()
-    assert all((rows[f"c{i}"] == rows["id"] + i).all() for i in range(4))
+    assert all((rows[f"c{i}"] == rows["id"] + i).all() for i in range(8))
 
 
 @pytest.mark.parametrize(

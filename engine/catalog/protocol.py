@@ -163,7 +163,8 @@ def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> Fol
     options = {**schema.options, TYPE.key: FORMAT_TABLE}
     made = replace(schema, options=options)
     checked = FolderTable(LocalStore(), "", FORMAT_TABLE, made, where)
-    if checked.format == "csv" and not checked.given.get(CSV_QUOTE_CHARACTER):
+    _ = checked.format  # Raises for an unknown format.
+    if not checked.given.get(CSV_QUOTE_CHARACTER):
         raise InvalidArgument(f"{where}: csv.quote-character must not be empty")
     found = cast(Any, catalog).create_folder_table(name, made)
     assert isinstance(found, FolderTable)

@@ -23,7 +23,6 @@ from morrow.engine.catalog.protocol import (
     SQL,
     Definition,
     Function,
-    function_to_json,
     has_functions,
     require_functions,
 )
@@ -159,9 +158,13 @@ def split_body(text: str) -> tuple[str, str]:
 
 
 def qualify_names(place: Place, database: str, text: str) -> str:
-    """Put the catalog and database before names of tables and functions without one; unknown syntax stays as it is.
+    """Put the catalog and database before names of tables without one, and temporary names in place of functions.
 
-    Spark resolves names in a temporary function in the database that is current when it is called.
+    Spark resolves names in a temporary function in the database that is current when it is called, and only functions
+    of its own catalog when it looks for circles. Text of unknown syntax stays as it is.
+
+    Raises:
+        InvalidArgument: functions call each other in a circle.
     """
     try:
         tree, tokens = sqlglot.parse_one(text, dialect="spark"), SPARK_SYNTAX.tokenize(text)
@@ -170,15 +173,31 @@ def qualify_names(place: Place, database: str, text: str) -> str:
     around = f"{quote_name(place.name)}.{quote_name(database)}."
     common = {each.alias_or_name.casefold() for each in tree.find_all(exp.CTE)}
     tables = (table for table in tree.find_all(exp.Table) if not table.db and isinstance(table.this, exp.Identifier))
-    begins = {table.this.meta.get("start") for table in tables if table.name.casefold() not in common}
-    known = {name.casefold() for name in place.catalog.functions(database)}
-    for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None]):
-        is_call = after is not None and after.token_type is TokenType.L_PAREN and token.text.casefold() in known
-        if is_call and (before is None or before.token_type is not TokenType.DOT):
-            begins.add(token.start)
-    for begin in sorted((each for each in begins if each is not None), reverse=True):
-        text = text[:begin] + around + text[begin:]
+    begins = [table.this.meta.get("start") for table in tables if table.name.casefold() not in common]
+    put = {begin: (begin, around) for begin in begins if begin is not None}
+    for at, token in enumerate(tokens[:-1]):
+        if tokens[at + 1].token_type is not TokenType.L_PAREN:
+            continue
+        first = at
+        while first > 1 and tokens[first - 1].token_type is TokenType.DOT:
+            first -= 2
+        temporary = _find_temporary(place, database, [each.text for each in tokens[first : at + 1 : 2]])
+        if temporary is not None:
+            put[tokens[first].start] = (token.end + 1, temporary)
+    for begin, (end, new) in sorted(put.items(), reverse=True):
+        text = text[:begin] + new + text[end:]
     return text
+
+
+def _find_temporary(place: Place, database: str, parts: list[str]) -> str | None:
+    """Return the temporary function of a called name; None if it is not a function of the catalog, or a lambda."""
+    if len(parts) == 1 and _get_session_catalog(place.spark).lookupBuiltinOrTempFunction(parts[0]).isDefined():
+        return None
+    *catalog, database, short = parts if len(parts) > 1 else (database, *parts)
+    if catalog not in ([], [place.name]):
+        return None
+    found = _load_function(place, {"database": database, "name": short}, None)
+    return None if found is None else cast("str | None", found.get("temporary"))
 
 
 def drop_function(place: Place, name: str, statement: DropFunction) -> None:
@@ -270,20 +289,20 @@ _being_made: list[str] = []
 
 def _ensure_temporary(place: Place, name: str, function: Function, definition: Definition) -> str:
     """Return the name of the session's temporary function with this definition; create it if it is missing."""
-    told = json.dumps([place.name, name, function_to_json(function)], sort_keys=True)
-    made = MADE + hashlib.sha256(told.encode()).hexdigest()[:24]
-    if made in _MADE.setdefault(place.spark, set()):
-        return made
-    if made in _being_made:
+    key, database = f"{place.name}.{name}", name.partition(".")[0]
+    if key in _being_made:
         raise InvalidArgument(f"the function {name} calls itself")
-    _being_made.append(made)
+    _being_made.append(key)
     try:
-        text = _format_body(place, name.partition(".")[0], function, definition)
-        with using_database(place, name.partition(".")[0]), _with_settings(place.spark, function.options):
-            place.spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {made} {text}")
+        text = _format_body(place, database, function, definition)
+        told = json.dumps([text, dict(function.options)], sort_keys=True)
+        made = MADE + hashlib.sha256(told.encode()).hexdigest()[:24]
+        if made not in _MADE.setdefault(place.spark, set()):
+            with using_database(place, database), _with_settings(place.spark, function.options):
+                place.spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {made} {text}")
+            _MADE[place.spark].add(made)
     finally:
-        _being_made.remove(made)
-    _MADE[place.spark].add(made)
+        _being_made.remove(key)
     return made
 
 

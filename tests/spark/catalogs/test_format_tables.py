@@ -137,7 +137,7 @@ REFUSED = {
     "ALTER TABLE files.db.t ADD PARTITION (v = 'x')": "not a partition column|is not partitioned|partition",
     "MSCK REPAIR TABLE files.db.t": "only for partitions in the catalog",
     "ANALYZE TABLE files.db.t COMPUTE STATISTICS": "only for partitions in the catalog",
-    "SELECT files.sys.max_pt('db.t')": "it is not partitioned",
+    "SELECT files.sys.max_pt('files.db.t')": "it is not partitioned",
     "SELECT * FROM files.db.t VERSION AS OF 1": "type 'format-table'",
     "INSERT INTO files.db.t VALUES ('')": "set csv.null-literal",
     "INSERT OVERWRITE files.db.t VALUES ('a' || chr(10))": "CSV holds no line breaks",

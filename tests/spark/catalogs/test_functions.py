@@ -74,7 +74,7 @@ REFUSED = {
     "CREATE FUNCTION g(x INT) RETURNS INT RETURN sum(x)": "CANNOT_CONTAIN_COMPLEX_FUNCTIONS",
     "CREATE FUNCTION g(x INT, x INT) RETURNS INT RETURN x": "(?i)duplicate",
     "CREATE FUNCTION g(x INT) RETURNS TABLE (y INT) RETURN SELECT x": "creating SQL table functions",
-    "CREATE FUNCTION g(x INT) RETURN nothing(x)": "UNRESOLVED_ROUTINE",
+    "CREATE FUNCTION g(x INT) RETURN nothing(x)": "ROUTINE_NOT_FOUND|UNRESOLVED_ROUTINE",
     "CREATE FUNCTION sys.max_pt(x INT) RETURN x": "Can't create built-in function",
     "DROP FUNCTION sys.max_pt": "Can't drop built-in function",
     "DROP FUNCTION g": "there is no function 'db.g'",

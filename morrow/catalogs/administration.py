@@ -237,18 +237,24 @@ class CatalogChanges(CatalogDatabases):
         return self._told(Table(self._catalog.rename_table(name, new_name)))
 
     def move_table(self, name: str, new_name: str) -> None:
-        """Rename a table or format table of a catalog whose server renames. Raises as `rename_table`."""
-        cast("Any", self._catalog).move_table(name, new_name)
+        """Rename a table or format table in a REST catalog. Raises as `rename_table`."""
+        self._get_server("renaming a format table").move_table(name, new_name)
         self._told(None)
 
     def replace_schema(self, name: str, schema: TableSchema) -> None:
         """Have the server replace a table by an empty one with these columns, which keeps its snapshots.
 
         Raises:
-            DatabaseNotFound, TableNotFound. InvalidArgument: other partition keys.
+            DatabaseNotFound, TableNotFound. InvalidArgument: other partition keys. Unsupported: no REST catalog.
         """
-        cast("Any", self._catalog).replace_schema(name, schema)
+        self._get_server("replacing a table by an empty one").replace_schema(name, schema)
         self._told(None)
+
+    def _get_server(self, what: str) -> Any:
+        """Return the catalog. Raises `Unsupported` if no server keeps its tables."""
+        if not hasattr(self._catalog, "alter_folder_table"):
+            raise Unsupported(what, where=self._catalog.title, hint="create it again")
+        return self._catalog
 
     def alter_format_table(self, name: str, changes: Sequence[SchemaChange]) -> None:
         """Change options of a format table: `SetOption` and `RemoveOption`. REST catalogs support it.
@@ -256,9 +262,7 @@ class CatalogChanges(CatalogDatabases):
         Raises:
             DatabaseNotFound, TableNotFound. Unsupported: another catalog.
         """
-        if not hasattr(self._catalog, "alter_folder_table"):
-            raise Unsupported("changing a format table", where=self._catalog.title, hint="create it again")
-        cast("Any", self._catalog).alter_folder_table(name, changes)
+        self._get_server("changing a format table").alter_folder_table(name, changes)
 
     def check_replaceable(self) -> None:
         """Raise `Unsupported` if tables cannot be replaced, as in object stores."""

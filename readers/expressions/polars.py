@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.types import DataField, to_polars_schema
@@ -143,6 +142,8 @@ def _mask_by_sql(residual: Residual, rows: _Rows) -> Mask:
 
 
 def _mask_by_arrow(residual: Residual, rows: _Rows) -> Mask:
+    import pyarrow.dataset as ds
+
     table = rows.table(residual.columns)
     source = table if table.num_columns else pa.table({"rows": pa.nulls(rows.height, pa.bool_())})
     keep: Any = residual.expression

@@ -200,6 +200,7 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
         "readers.files.formats.parquet": "FOOTER_BYTES",
         "readers.files.page_checksums": "FOOTER_GUESS_BYTES WINDOW_BYTES",
         "readers.files.source": "MAX_AHEAD_BYTES REQUEST_BYTES",
+        "writers.history.commit_maintenance": "ANSWER_BYTES",
         "writers.operations.format_table": "MAX_FILE_BYTES",
     },
     "formats that these tables are not in": {
@@ -229,6 +230,7 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
         "writers.ingest.sources": "MAX_NANOS_MILLIS",
     },
     "text files to import, which their own tests read": {
+        "writers.ingest.store_paths": "STREAM_BYTES",
         "writers.ingest.text_files": "BLOCK_BYTES READ_ROWS",
     },
     "limits of others": {

@@ -391,7 +391,7 @@ class ShardTableUpdator:
         for part in self._parts:
             for batch in part.to_batches():
                 self._ids.append(import_array(batch.column(ROW_ID)))
-                yield batch.select(schema.names).cast(schema)
+                yield batch.select(list(schema.names)).cast(schema)
 
     def update_by_arrow_batch(self, data: pa.RecordBatch) -> None:
         """Set the columns of the next rows, in the order of `arrow_reader`."""

@@ -34,8 +34,7 @@ from morrow.tables.table import Table
 from morrow.writers.history.load_history import Record
 from morrow.writers.ingest.row_files import PARQUET
 from morrow.writers.ingest.text_files import CsvOptions
-from morrow.writers.operations.adoption import RowFile, adopt_files
-from morrow.writers.operations.append import add_columns, append_parts
+from morrow.writers.operations.append import RowFile, add_columns, adopt_files, append_parts
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

@@ -29,7 +29,6 @@ from morrow.engine.format.schema import TRACKED
 from morrow.engine.format.types import DataType
 from morrow.engine.plan.filter.sql_parsing import describe_problem, run_with_stack
 from morrow.engine.plan.time_travel import Travel
-from morrow.queries.conditions import find_condition, is_filtered
 from morrow.queries.dialect import (
     Dialect,
     Node,
@@ -42,7 +41,7 @@ from morrow.queries.dialect import (
     select_parameters,
 )
 from morrow.queries.incremental import has_change_options
-from morrow.queries.variants import put_variant_functions, write_paths
+from morrow.queries.rewriting import find_condition, is_filtered, put_variant_functions, write_paths
 from morrow.readers.execution.duckdb_relation import make_variable
 from morrow.readers.expressions.sql import check_duckdb, name_type, to_morrow_error
 

@@ -34,7 +34,7 @@ ELSEWHERE = {
     "writers/keyed/postpone_bucket.py": "postponed rows are Avro",
     "engine/plan/folder_table.py": "which formats the files of a format table may have",
     "readers/execution/format_tables.py": "Hive's Parquet files count nanoseconds",
-    "writers/files/formats/orc_stripes.py": "an error names a format that has nanoseconds",
+    "writers/files/formats/orc.py": "an error names a format that has nanoseconds",
     "writers/ingest/row_files.py": "formats of files to import",
     "writers/ingest/sources.py": "an error suggests how to read a file by its suffix",
     "writers/operations/format_table.py": "text files, codecs by format, and what Hive reads in Parquet",

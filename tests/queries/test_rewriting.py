@@ -16,7 +16,7 @@ import morrow
 from morrow.catalogs.catalog import Catalog
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.queries import query
-from morrow.queries.conditions import find_condition
+from morrow.queries.rewriting import find_condition
 
 SCHEMA = (
     "id BIGINT NOT NULL, i INT, f DOUBLE, s STRING, day DATE, ts TIMESTAMP(9), zoned TIMESTAMP_LTZ(6), r ROW<i INT>"

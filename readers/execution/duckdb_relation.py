@@ -84,7 +84,7 @@ from morrow.readers.execution import execute
 from morrow.readers.execution.datasets import PaimonDataset
 from morrow.readers.execution.plain_sql import bind_plain_sql
 from morrow.readers.execution.section_reads import check_complete
-from morrow.readers.execution.strategy import is_maskable
+from morrow.readers.execution.strategy import is_maskable, suits_duckdb
 from morrow.readers.expressions.sql import (
     check_duckdb,
     is_apart,
@@ -452,8 +452,6 @@ def _rename_columns(reader: pa.RecordBatchReader, names: Sequence[str]) -> pa.Re
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-MAX_FILES = 256
-"""Maximum files of a scan by DuckDB itself. With more files, pruning by metadata is faster than by footers."""
 MAX_PARTITIONS = 16
 """Maximum partitions of a scan by DuckDB itself, since each partition is a query of its own."""
 ACCESS_SQL = (
@@ -511,12 +509,12 @@ def _run_query(
 
 def _is_plain(plan: ScanPlan, store: FileStore, *, masked: bool) -> bool:
     """Return whether DuckDB can read the files, which are few: all rows, or if `masked`, filtered ones under masks."""
-    if not store.is_local or store.checks_pages or not plan.columns or plan.limit is not None:
+    if not plan.columns or plan.limit is not None:
         return False
     if not masked and (plan.filter.predicate != ALWAYS or plan.filter.residuals):
         return False
     sections = [(part, section) for part in plan.parts for section in part.sections]
-    if not sections or sum(len(section.files) for _, section in sections) > MAX_FILES:
+    if not sections or not suits_duckdb([section for _, section in sections], store):
         return False
     partitions = {section.partition_row for _, section in sections}
     return len(partitions) <= MAX_PARTITIONS and all(

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from itertools import groupby
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeAlias
@@ -32,7 +31,6 @@ from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.plan.manifests import guard_read
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
-from morrow.engine.plugins import check_libraries
 from morrow.engine.polars_threads import refuse_in_fork
 from morrow.readers.casts.dtypes import to_frame
 from morrow.readers.execution.strategy import scan_masks
@@ -42,6 +40,7 @@ from morrow.readers.expressions.sql import (
     has_reals,
     list_inner_types,
     name_type,
+    open_session,
     query_errors,
     quote_identifier,
     quote_literal,
@@ -448,26 +447,6 @@ def _describe_types(run: RunQuery, text: str, relations: Mapping[str, pa.Table])
         return None
 
 
-FILE_SESSION: dict[str, str | bool | int | float | list[str]] = {
-    "autoload_known_extensions": "false",
-    "autoinstall_known_extensions": "false",
-    "python_enable_replacements": "false",
-}
-"""Settings for conditions over files."""
-
-
-@cache
-def _open_session() -> duckdb.DuckDBPyConnection:
-    """Open DuckDB for conditions over files."""
-    import duckdb
-
-    check_libraries()
-    connection = duckdb.connect(":memory:", config=FILE_SESSION)
-    connection.execute("SET GLOBAL TimeZone = 'UTC'")
-    connection.execute("SET GLOBAL lock_configuration = true")
-    return connection
-
-
 def read_filtered_rows(plan: ScanPlan, store: FileStore, most_bytes: float) -> list[pl.DataFrame] | None:
     """Return the rows of a plan, without keys whose versions are combined, filtered by DuckDB before the mask.
 
@@ -475,7 +454,7 @@ def read_filtered_rows(plan: ScanPlan, store: FileStore, most_bytes: float) -> l
     the condition may have failed on a row that masks leave out.
     """
     schema = to_arrow_schema(plan.fields)
-    cursor = _open_session().cursor()
+    cursor = open_session(reads_files=True).cursor()
     failures: tuple[type[Exception], ...] = (*query_errors(), Unsupported)
 
     def run(text: str, relations: Mapping[str, pa.Table]) -> duckdb.DuckDBPyRelation:

@@ -57,8 +57,8 @@ PIECE_ROWS = 1 << 19
 
 MIN_FILTERED_ROWS = 1 << 16
 """Minimum stored rows to have DuckDB read files for a condition; fewer rows are read faster by Polars."""
-MAX_FILTERED_FILES = 256
-"""Maximum files that DuckDB reads for a condition: it opens each of them, even if Polars would skip it."""
+MAX_DUCKDB_FILES = 256
+"""Maximum files that DuckDB reads itself: it opens each of them, even if pruning by metadata would skip it."""
 
 MAX_FETCHED_BYTES = 64 << 20
 """Maximum size of a file that is fetched whole: Polars decodes row groups of a larger file while others arrive."""
@@ -198,14 +198,19 @@ def _is_filtered_first(plan: ScanPlan, sections: Sequence[Section], store: FileS
 
     Polars tests conditions that are predicates while it reads the files; other conditions it tests on whole rows.
     """
-    if not store.is_local or store.checks_pages or not plan.filter.residuals:
+    if not plan.filter.residuals or not suits_duckdb(sections, store):
         return False
     if any(residual.kind != "sql" for residual in plan.filter.residuals):
         return False
     if sum(section.row_count for section in sections) < MIN_FILTERED_ROWS:
         return False
-    files = sum(len(section.files) for section in sections)
-    return files <= MAX_FILTERED_FILES and all(is_maskable(plan, section) for section in sections)
+    return all(is_maskable(plan, section) for section in sections)
+
+
+def suits_duckdb(sections: Sequence[Section], store: FileStore) -> bool:
+    """Return whether DuckDB can open the files: they are few, local, and read without checking their pages."""
+    is_open = store.is_local and not store.checks_pages
+    return is_open and sum(len(section.files) for section in sections) <= MAX_DUCKDB_FILES
 
 
 def is_maskable(plan: ScanPlan, section: Section) -> bool:

@@ -237,7 +237,7 @@ def _find_true_rows(residual: Residual, rows: pa.Table, height: int) -> npt.NDAr
     numbered = pa.table({number: pa.array(np.arange(height))})
     for name, column in zip(rows.column_names, rename_row_columns(rows).columns, strict=True):
         numbered = numbered.append_column(name, column)
-    cursor = _open_session().cursor()
+    cursor = open_session().cursor()
 
     def run() -> dict[str, npt.NDArray[np.int64]]:
         cursor.register(view, numbered)
@@ -255,11 +255,13 @@ def _find_true_rows(residual: Residual, rows: pa.Table, height: int) -> npt.NDAr
 
 
 @cache
-def _open_session() -> duckdb.DuckDBPyConnection:
+def open_session(*, reads_files: bool = False) -> duckdb.DuckDBPyConnection:
+    """Open DuckDB for conditions, with locked settings; the connection is shared by the process."""
     import duckdb
 
     check_libraries()
-    connection = duckdb.connect(":memory:", config=SESSION)
+    allowed = {"enable_external_access": "true"} if reads_files else {}
+    connection = duckdb.connect(":memory:", config={**SESSION, **allowed})
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET GLOBAL lock_configuration = true")
     return connection

@@ -50,7 +50,7 @@ def complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Complete:
         ("morrow diff db.orders fi", ["first"]),
         ("morrow diff db.orders first d", ["dev"]),
         ("morrow tag db.orders fi", ["first"]),
-        ("morrow system db.orders file", ["file_key_ranges", "files"]),
+        ("morrow system db.orders file", ["file_indexes", "file_key_ranges", "files"]),
         ("morrow read db.nothing --columns i", []),
         ("morrow read absent/ --tag f", []),
     ],

@@ -24,7 +24,7 @@ from morrow.engine.errors import (
     TagNotFound,
     Unsupported,
 )
-from morrow.readers.execution import duckdb_relation
+from morrow.readers.execution import strategy
 from tests.support.recording_store import RecordingStore
 
 NOON = dt.datetime(2024, 5, 14, 12, tzinfo=dt.UTC)
@@ -196,7 +196,7 @@ def test_a_column_with_the_name_of_a_constructor_is_no_array(
 def test_columns_and_filters_reach_the_files(
     made: Path, con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(duckdb_relation, "MAX_FILES", 0)
+    monkeypatch.setattr(strategy, "MAX_DUCKDB_FILES", 0)
     catalog = morrow.Catalog(made)
     store = RecordingStore()
     object.__setattr__(catalog, "_catalog", type(catalog._catalog)(store, str(made)))

@@ -42,7 +42,6 @@ PLANS: Mapping[str, Mapping[str, Sequence[Value]]] = {
 READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
     "readers.casts.dtypes": {"MAX_FEW_VALUES": (0, 2), "MAX_CHUNK_BYTES": (1, 7, 100), "MIN_THREADED_ROWS": (0,)},
     "readers.execution.duckdb_relation": {
-        "MAX_FILES": (1,),
         "MAX_PARTITIONS": (1,),
         "MAX_HANDOFFS": (1,),
         "MAX_STATEMENT_BYTES": (1,),
@@ -74,7 +73,7 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MAX_SCANNED_SECTION_ROWS": (0,),
         "MAX_SMALL_ROWS": (0,),
         "MIN_FILTERED_ROWS": (0,),
-        "MAX_FILTERED_FILES": (1,),
+        "MAX_DUCKDB_FILES": (1,),
         "PIECE_ROWS": (1, 2),
     },
     "readers.execution.type_changes": {"BATCH_ROWS": (1, 2)},

@@ -106,13 +106,11 @@ def adopt_files(target: WriteTarget, files: Sequence[RowFile]) -> Snapshot | Non
 
 
 def _find_obstacle(target: WriteTarget) -> bool:
-    """Return whether the table adopts no files: it has buckets, file indexes, row ids, external
-    paths, or files of another format."""
+    """Return whether the table adopts no files: it has buckets, indexes, row ids, external paths, or another format."""
     kind = FileKind.of(target, 0, changelog=False)
     is_unaware = determine_bucket_mode(target) is BucketMode.UNAWARE
-    if target.write.external_strategy != "none":
-        return True
-    return not is_unaware or kind.format.name != PARQUET or bool(kind.indexes) or target.options.row_tracking
+    is_plain = is_unaware and not target.options.row_tracking and target.write.external_strategy == "none"
+    return not is_plain or kind.format.name != PARQUET or bool(kind.indexes)
 
 
 class _Adoption:
@@ -217,8 +215,11 @@ def _link_or_copy(target: WriteTarget, path: Path, goal: str) -> int:
     """Make a file appear under a new path, durably, and return its size."""
     local = target.store.local_target(goal)
     if local is not None:
-        with suppress(OSError):  # another file system, or one without links
+        try:
             os.link(path.resolve(), local)
+        except OSError as error:  # another file system, or one without links
+            log.debug("%s is copied: %s", path, error)
+        else:
             target.store.sync([goal])
             return path.stat().st_size
     with path.open("rb") as source, target.store.output(goal) as stream:

@@ -14,7 +14,7 @@ import pytest
 import morrow
 import morrow.duckdb
 from morrow.engine.errors import CorruptFile, FileMissing
-from morrow.readers.execution import duckdb_relation
+from morrow.readers.execution import duckdb_relation, strategy
 from morrow.readers.execution.duckdb_relation import make_relation, own_scan, to_scannable
 from tests.readers.execution.test_duckdb_relation import every_type  # noqa: F401 - a fixture
 from tests.support.data_files import FORMATS
@@ -179,9 +179,9 @@ def test_text_that_a_file_calls_bytes_is_not_spelt_with_escapes(
 def test_of_many_files_rows_are_handed_over(
     evolved: morrow.Table, con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for bound in ("MAX_FILES", "MAX_PARTITIONS"):
+    for home, bound in ((strategy, "MAX_DUCKDB_FILES"), (duckdb_relation, "MAX_PARTITIONS")):
         with monkeypatch.context() as patch:
-            patch.setattr(duckdb_relation, bound, 2)
+            patch.setattr(home, bound, 2)
             assert own_scan(evolved.dataset(), con) is None
     assert own_scan(evolved.dataset(), con) is not None
 

@@ -27,7 +27,7 @@ from morrow.engine.format.types import parse_atomic
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.structs import replace
-from morrow.readers.execution import duckdb_relation, execute
+from morrow.readers.execution import duckdb_relation, execute, strategy
 from morrow.readers.execution.datasets import PaimonDataset
 from morrow.readers.execution.duckdb_relation import (
     MAX_HANDOFFS,
@@ -304,7 +304,7 @@ def test_duckdb_reads_views_as_the_types_that_were_declared(
 def test_duckdb_pushes_columns_and_filters(
     every_type: morrow.Table, con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(duckdb_relation, "MAX_FILES", 0)
+    monkeypatch.setattr(strategy, "MAX_DUCKDB_FILES", 0)
     asked: list[tuple[Any, str]] = []
     source = handed(every_type)
     plan = source.plan

@@ -97,7 +97,7 @@ def test_states(sql: Sql, spark: SparkSession, table: morrow.Table) -> None:
     assert [tuple(row) for row in spark.read.option("scan.version", "1").table(f"pm.db.{NAME}").collect()] == one
     assert [tuple(row) for row in spark.read.option("versionAsOf", 1).table(f"pm.db.{NAME}").collect()] == one
     for options, words in (
-        ("'branch' = 'x'", "the option 'branch' of a read by name"),
+        ("'branch' = 'x'", "there is no branch 'x'"),
         ("'scan.snapshot-id' = '1', 'scan.tag-name' = 'x'", "give only one of"),
         ("'incremental-between' = '1,2', 'scan.snapshot-id' = '1'", "beside 'incremental-between'"),
         ("'incremental-between' = '1'", "is a start and an end"),

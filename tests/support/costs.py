@@ -35,7 +35,7 @@ def recorded() -> Mapping[str, float]:
 
 @cache
 def steps() -> Mapping[str, int]:
-    """Read the files of whose parametrised tests `make test` runs every n-th case, and n: the third column."""
+    """Read the third column: files, and n for `make test`, which runs every n-th case of their parametrised tests."""
     return {file: int(step[0]) for _, file, *step in _lines() if step}
 
 

@@ -36,6 +36,8 @@ AN_ADDRESS = "[B@"
 MILLIS_TEXT = len("2026-11-20T23:43:25.367")
 
 NAMES = [name for name, table in SYSTEM_TABLES.items() if isinstance(table, MetadataTable)]
+OF_PAIMON_2_1 = ("file_indexes",)
+"""System tables that the versions which made the golden tables lack."""
 
 
 def dumps(root: Path, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -66,7 +68,7 @@ def _placed(value: Any, place: str) -> Any:
     return value.replace("file:{root}", place).removeprefix("file:") if isinstance(value, str) else value
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in OF_PAIMON_2_1])
 def test_fields_and_rows_are_those_of_java(name: str, golden_root: Path) -> None:
     table = SYSTEM_TABLES[name]
     assert isinstance(table, MetadataTable)

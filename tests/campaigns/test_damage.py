@@ -19,7 +19,7 @@ from tests.campaigns.damage.tables import tables
 
 METADATA = [name for name in KINDS if not name.startswith("data.")]
 IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-COUNT = 20_000 if IS_LONG else 16
+COUNT = 20_000 if IS_LONG else 32
 SEED = random.randrange(1 << 30) if IS_LONG else 4
 WORKERS = 2 if IS_LONG else 1
 """Each worker imports Morrow and reads the intact tables, which takes longer than a few damages."""

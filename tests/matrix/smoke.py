@@ -249,7 +249,7 @@ def merge(at: Place) -> None:
 
 
 def evolving_merge(at: Place) -> None:
-    """MERGE that adds a column. Spark 4.0 does not parse it."""
+    """MERGE that adds a column; Spark 4.0 lacks a statement for it."""
     at.sql("CREATE TABLE pm.db.m (id BIGINT)")
     at.spark.conf.set(MERGE_SCHEMA, "true")
     try:

@@ -27,7 +27,7 @@ NEED_SPARK = re.compile(
     r"SET |RESET |CACHE|UNCACHE|REFRESH|USE spark_catalog|.*IN pm$|.*USING parquet|.*session_view|.*named_struct"
     r"|.*WITH SCHEMA EVOLUTION|ANALYZE TABLES|.*REPLACE WHERE day >="
     r"|.*'s3.secret-key'|UPDATE orders SET amount = 1$|.*\(town = 'lyon'\)$"
-    r"|DESCRIBE .*PARTITION|SHOW TABLE EXTENDED LIKE|.* ADD PARTITION|.*scan\.ignore-"  # commands in Spark
+    r"|DESCRIBE .*PARTITION|SHOW TABLE EXTENDED LIKE|.* ADD PARTITION|.*scan\.ignore-"  # commands of a session of Spark
     r"|.*DEFAULT (ARRAY|MAP|STRUCT)"  # Spark evaluates these values
     r"|INSERT INTO orders \(day, id\) VALUES \('2026-05-02', '3'\)"  # Spark casts the text to a number
     r"|.*__paimon_|DELETE FROM orders WHERE amount > 1|SELECT \* FROM d$|.*n INT DEFAULT 1"

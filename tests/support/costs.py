@@ -35,7 +35,7 @@ def recorded() -> Mapping[str, float]:
 
 @cache
 def steps() -> Mapping[str, int]:
-    """Read the third column: files, and n for `make test`, which runs every n-th case of their parametrised tests."""
+    """Read the third column: n for each file with parametrised tests if `make test` runs every n-th of their cases."""
     return {file: int(step[0]) for _, file, *step in _lines() if step}
 
 

@@ -116,7 +116,7 @@ PARTITION_MARK_DONE_ACTION_HTTP_URL = declare_honoured(
     "partition.mark-done-action.http.url", TEXT, None, "Address that hears of partitions that are done"
 )
 PARTITION_MARK_DONE_ACTION_HTTP_PARAMS = declare_honoured(
-    "partition.mark-done-action.http.params", TEXT, None, "What it is told"
+    "partition.mark-done-action.http.params", TEXT, None, "Text that the report contains"
 )
 PARTITION_IDLE_TIME_TO_REPORT_STATISTIC = declare_idle(
     FLINK,

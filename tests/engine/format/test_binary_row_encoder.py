@@ -6,12 +6,13 @@ import datetime as dt
 import struct
 from decimal import Decimal
 
+import numpy as np
 import polars as pl
 import pytest
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.binary_row_encoder import encode_columns, encode_value_row
+from morrow.engine.format.binary_row_encoder import encode_columns, encode_value_row, hash_words, iterate_waves
 from morrow.engine.format.types import to_polars_dtype
 
 WIDE = [Decimal(f"{sign}{digits}.5") for sign in ("", "-") for digits in (0, 12, 13, 3276, 3277, 10**18, 10**36)]
@@ -53,3 +54,16 @@ def test_nested_values_are_refused() -> None:
     with pytest.raises(Unsupported, match="ARRAY<INT> in a partition"):
         encode_value_row([pl.Series([[1]])], [nested])
     assert encode_value_row([pl.Series([None])], [nested])[4:] == encode_columns([pl.Series([None])], [nested]).row(0)
+
+
+# Murmur hashes
+
+
+def test_waves_visit_every_element_once() -> None:
+    sizes = np.array([2, 0, 3, 1])
+    assert [(wave, lists.tolist()) for wave, lists in iterate_waves(sizes)] == [(0, [0, 2, 3]), (1, [0, 2]), (2, [2])]
+
+
+def test_java_hash_codes() -> None:
+    words = np.array([0, 0, 1, 0, 0, 0, 0xFFFFFFFF, 0], np.uint32)  # the BinaryRows of (true) and of (-1)
+    assert hash_words(words, np.array([0, 4]), np.array([4, 4])).tolist() == [1465514398, 1133687267]

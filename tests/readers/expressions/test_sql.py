@@ -307,3 +307,9 @@ def test_values_are_not_copied_and_slices_stay_slices() -> None:
         expected = [row and [{"k_1": each["k"], "K_2": each["K"]} for each in row] for row in piece.to_pylist()]
         assert apart.to_pylist() == expected
         assert [b and b.address for b in apart.buffers()] == [b and b.address for b in piece.buffers()]
+
+
+def test_a_duckdb_that_would_end_the_process_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duckdb, "__version__", "1.5.6")
+    with pytest.raises(Unsupported, match=r"DuckDB 1\.5\.6.*pip install 'duckdb>=2'"):
+        morrow.duckdb.install()

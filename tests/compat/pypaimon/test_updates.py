@@ -1,0 +1,128 @@
+"""`TableUpdate` changes rows of tables with data evolution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import morrow.compat.pypaimon as pypaimon
+from morrow.compat.pypaimon import PredicateBuilder
+from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from tests.compat.pypaimon.tables import COLUMNS, DATA, make, read
+
+EVOLUTION = {
+    "row-tracking.enabled": "true",
+    "data-evolution.enabled": "true",
+    "deletion-vectors.enabled": "true",
+}
+NAMED = pa.Table.from_pylist([{"_ROW_ID": 2, "name": "x"}, {"_ROW_ID": 0, "name": None}])
+UPSERTED = pa.Table.from_pylist([{"id": 3, "name": "u"}, {"id": 4, "name": "v"}], COLUMNS)
+Update = Callable[[Any, PredicateBuilder], Any]
+
+
+def update_shard(update: Any, _: PredicateBuilder) -> Any:
+    shard = update.with_update_type(["name"]).with_read_projection(["id"]).new_shard_updator(0, 1)
+    for batch in shard.arrow_reader():
+        shard.update_by_arrow_batch(pa.record_batch({"name": batch["id"].cast(pa.string())}))
+    return shard.prepare_commit()
+
+
+UPDATES: dict[str, tuple[Update, dict[int, str | None]]] = {
+    "row ids": (lambda u, _: u.update_by_arrow_with_row_id(NAMED), {1: None, 2: None, 3: "x"}),
+    "a column of row ids": (
+        lambda u, _: u.with_update_type(["name"]).update_by_arrow_with_row_id(NAMED.append_column("id", [[8, 9]])),
+        {1: None, 2: None, 3: "x"},
+    ),
+    "keys": (lambda u, _: u.upsert_by_arrow_with_key(UPSERTED, ["id"]), {1: "apple", 2: None, 3: "u", 4: "v"}),
+    "rows by key": (
+        lambda u, _: u.with_update_type(["name"]).upsert_by_key([{"id": 2, "name": "y"}], ["id"]),
+        {1: "apple", 2: "y", 3: "a%b"},
+    ),
+    "a literal": (
+        lambda u, b: u.update_by_predicate(b.greater_than("id", 1), {"name": "l"}),
+        {1: "apple", 2: "l", 3: "l"},
+    ),
+    "an array": (
+        lambda u, b: u.update_by_predicate(b.less_than("id", 3), {"name": pa.array(["p", "q"])}),
+        {1: "p", 2: "q", 3: "a%b"},
+    ),
+    "a function": (
+        lambda u, _: u.update_by_predicate(None, {"name": lambda rows: rows["dt"]}, read_columns=["dt"]),
+        {1: "a", 2: "a", 3: "b"},
+    ),
+    "a shard": (update_shard, {1: "1", 2: "2", 3: "3"}),
+    "deletes": (lambda u, b: u.delete_by_predicate(b.equal("id", 2)), {1: "apple", 3: "a%b"}),
+    "deletes of row ids": (lambda u, _: u.delete_by_row_id([0, 1, 1]), {3: "a%b"}),
+    "nothing": (lambda u, _: u.delete_by_row_id([]), {1: "apple", 2: None, 3: "a%b"}),
+}
+
+
+@pytest.mark.parametrize("what", UPDATES)
+def test_updates(catalog: pypaimon.Catalog, what: str) -> None:
+    table = make(catalog, options=EVOLUTION)
+    update, expected = UPDATES[what]
+    builder = table.new_batch_write_builder()
+    messages = update(builder.new_update(), table.new_read_builder().new_predicate_builder())
+    builder.new_commit().commit(messages)
+    assert {row["id"]: row["name"] for row in read(table)} == expected
+
+
+@pytest.mark.parametrize(
+    ("update", "problem"),
+    [
+        (lambda u, _: u.update_by_arrow_with_row_id(DATA), "lack the column _ROW_ID"),
+        (lambda u, _: u.delete_by_row_id([7]), "Row ID 7 does not belong"),
+        (lambda u, _: u.delete_by_row_id([None]), "must not be null"),
+        (lambda u, _: u.upsert_by_arrow_with_key(DATA, []), "must not be empty"),
+        (lambda u, _: u.upsert_by_key([], ["id"]), "must not be empty"),
+        (lambda u, _: u.upsert_by_arrow_with_key(DATA[:0], ["id"]), "must not be empty"),
+        (lambda u, _: u.upsert_by_arrow_with_key(DATA, ["x"]), "is not in table schema"),
+        (lambda u, _: u.upsert_by_arrow_with_key(DATA.select(["name"]), ["id"]), "is not in input data"),
+        (lambda u, _: u.update_by_predicate(None, {}), "must not be empty"),
+        (lambda u, _: u.update_by_predicate(None, {"name": pa.array(["a"])}), "must match matched row count"),
+        (
+            lambda u, _: u.update_by_predicate(None, {"name": lambda _: pa.array(["a"])}, ["id"]),
+            "must match matched row count",
+        ),
+        (lambda u, _: u.update_by_predicate(None, {"name": lambda _: "a"}, ["id"]), "must return a pyarrow"),
+        (lambda u, _: u.update_by_predicate(None, {"name": lambda _: "a"}), "require read_columns"),
+        (lambda u, _: u.update_by_predicate(None, {"name": "a"}, ["id"]), "require read_columns"),
+        (
+            lambda u, _: u.update_by_predicate(None, {"name": lambda _: "a", "dt": pa.array(["a"])}, ["id"]),
+            "cannot be combined",
+        ),
+    ],
+)
+def test_updates_that_are_wrong(catalog: pypaimon.Catalog, update: Update, problem: str) -> None:
+    table = make(catalog, options=EVOLUTION)
+    with pytest.raises((InvalidArgument, ColumnNotFound), match=problem):
+        update(table.new_batch_write_builder().new_update(), table.new_read_builder().new_predicate_builder())
+    with pytest.raises(InvalidArgument, match=r"requires 'data-evolution\.enabled'"):
+        make(catalog, "db.plain").new_batch_write_builder().new_update().delete_by_row_id([1])
+
+
+def test_upserts_find_rows_of_their_partition(catalog: pypaimon.Catalog) -> None:
+    table = make(catalog, partition_keys=["dt"], options=EVOLUTION)
+    builder = table.new_batch_write_builder()
+    rows = pa.Table.from_pylist([{"id": 1, "name": "u", "dt": "a"}, {"id": 1, "name": "v", "dt": "b"}], COLUMNS)
+    builder.new_commit().commit(builder.new_update().upsert_by_arrow_with_key(rows, ["id"]))
+    found = sorted((row["id"], row["dt"], row["name"]) for row in read(table) if row["id"] == 1)
+    assert found == [(1, "a", "u"), (1, "b", "v")]
+
+
+def test_updates_conflict_if_they_set_the_same_columns(catalog: pypaimon.Catalog) -> None:
+    """Each is prepared on the first snapshot."""
+    table = make(catalog, options=EVOLUTION)
+    columns = {"name": pa.array(["a", "b"]), "dt": pa.array(["c", "d"])}
+    prepared = []
+    for name in ("name", "dt", "name"):
+        builder = table.new_batch_write_builder()
+        rows = pa.table({"_ROW_ID": [0, 1], name: columns[name]})
+        prepared.append((builder, builder.new_update().update_by_arrow_with_row_id(rows)))
+    for builder, messages in prepared[:2]:
+        builder.new_commit().commit(messages)
+    with pytest.raises(RuntimeError, match=r"MERGE INTO.* conflicts: .*wrote the same columns of the row ids 0 to 2"):
+        prepared[2][0].new_commit().commit(prepared[2][1])

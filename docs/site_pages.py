@@ -28,11 +28,10 @@ PLOTS = "bench/plots/"
 FORMATS = (
     ("Snapshots and tags", "snapshot"),
     ("Schemas", "schema"),
-    ("Partition folders", "partition_path"),
+    ("Files and partition folders", "paths"),
     ("Avro containers", "avro"),
     ("Manifests", "manifest"),
-    ("Data files in manifests", "manifest_entries"),
-    ("Statistics", "stats"),
+    ("Data files in manifests, statistics", "manifest_entries"),
     ("BinaryRow", "binary_row"),
     ("Buckets and hash indexes", "buckets"),
     ("Deletion vectors", "deletion_vectors"),

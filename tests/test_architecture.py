@@ -23,6 +23,13 @@ def test_paths_exist() -> None:
     assert {path for path in named if not (ROOT / path).exists()} == set()
 
 
+def test_the_page_of_byte_layouts_names_modules() -> None:
+    source = (ROOT / "docs/site_pages.py").read_text()
+    named = re.findall(r'^    \("[^"]+", "([\w/]+)"\),$', source, re.MULTILINE)
+    assert len(named) > 9
+    assert [name for name in named if not (ROOT / f"engine/format/{name}.py").exists()] == []
+
+
 def test_packages_are_named() -> None:
     assert len(packages()) > 30
     assert {path for path in packages() if f"`{path}/`" not in TEXT} == set()

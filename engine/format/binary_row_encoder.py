@@ -99,7 +99,8 @@ def hash_words(words: UInts, begin: Ints, count: Ints) -> npt.NDArray[np.int32]:
 def hash_bytes(data: npt.NDArray[np.uint8], begin: Ints, size: Ints) -> npt.NDArray[np.int32]:
     """Return the hash of each string ``data[begin[i]:begin[i] + size[i]]``.
 
-    Whole words are hashed first, then each remaining byte as a signed word.
+    Whole words are hashed first, then each remaining byte as a signed word. The loops run over the words of the longest
+    string, never over strings. uint32 arithmetic wraps as in Java.
     """
     hashes = np.full(len(begin), SEED, np.uint32)
     for at, active in iterate_waves(size // WORD_WIDTH):

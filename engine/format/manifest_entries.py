@@ -1,7 +1,27 @@
-"""Readers keep manifests as frames, whose columns are defined here. A commit adds a few files and handles their entries
+"""Entries of manifests and index manifests, as values and as rows of frames, and their statistics of columns.
 
+Readers keep manifests as frames, whose columns are defined here. A commit adds a few files and handles their entries
 one by one, as values; the conversion from and to frames is meant for the entries of one commit. Names are as in the
 specification, for values without the leading underscore.
+
+A manifest entry has (in the record SimpleStats, once for keys and once for values):
+
+    _MIN_VALUES, _MAX_VALUES   BinaryRow, arity first: one field for each column that has statistics
+    _NULL_COUNTS               list of int64, one for each of those columns; an item may be null
+    _VALUE_STATS_COLS          the names of those columns; null: all columns of the schema the file was written with
+                               (or of _WRITE_COLS, for files that hold some columns only)
+
+Rows without fields mean that statistics were not collected, or were dropped when the entry became a DELETE.
+Values that the metadata mode of a column does not collect are null: min and max with `counts`, all with `none`. With
+`truncate(n)` min and max are bounds, not values of the file: a minimum may be shorter than the true minimum, a maximum
+may have its last character incremented, or is null if this overflows.
+
+The file of the statistics of a table, ``statistics/stat-<uuid>-<n>``, is JSON:
+
+snapshotId, schemaId                     the state that was analysed
+mergedRecordCount, mergedRecordSize      its rows, and about how many bytes they take in data files
+colStats                                 by name: colId, and what is known of distinctCount, min, max, nullCount,
+                                         avgLen, maxLen; bounds are text
 
 Source: the format specification, sections Manifest List, Manifest and Global Index.
 """

@@ -45,6 +45,10 @@ KEEP_CHANGES = "read the table as a whole, then changes from there; a consumer_i
 def guard_read(plan: ScanPlan, store: FileStore) -> Iterator[None]:
     """Guard code that reads the files of `plan` and of its fallback.
 
+    Expiry, the deletion of a tag and a rollback first make a snapshot invisible (by the hint EARLIEST, or by renaming
+    its file) and then remove files. So a missing file is not damage if nothing keeps the plan's snapshot any longer;
+    the error becomes `SnapshotExpired`. If the snapshot is still kept, the table is damaged, and `FileMissing` stays.
+
     Raises:
         SnapshotExpired: a file is missing, and no snapshot or tag keeps the plan's files.
         Unsupported: the process was forked from one that has run queries.

@@ -1,4 +1,10 @@
-"""Expressions are sqlglot trees. This module also resolves their columns and replaces subqueries with values."""
+"""The session of `Catalog.sql` and the context of its statements: options, columns, expressions and subqueries.
+
+Expressions are sqlglot trees. This module also resolves their columns and replaces subqueries with values.
+
+Options apply to the reads and writes of later statements, as by `Table.with_options`: ``scan.snapshot-id`` to all
+tables, ``paimon.database.table.scan.snapshot-id`` to one. A session ends with its `Catalog`; nothing is stored.
+"""
 
 from __future__ import annotations
 

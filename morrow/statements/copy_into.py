@@ -2,6 +2,7 @@
 
 A load first counts the rows and errors of each file, then writes the good rows of all files in one commit with the
 record of the files. A row is an error if the file cannot be parsed there, or if a value cannot be cast to its column.
+Errors are counted, and their rows left out.
 
 Files are CSV and JSON as text, or Parquet in its types; values are cast to the columns.
 """

@@ -239,7 +239,15 @@ class TableUpdate:
         return self
 
     def new_shard_updator(self, shard_num: int, total_shard_count: int) -> ShardTableUpdator:
-        """Return an updater of all rows of the `shard_num`-th of `total_shard_count` parts of the table."""
+        """Return an updater of all rows of the `shard_num`-th of `total_shard_count` parts of the table.
+
+        Raises:
+            InvalidArgument: a number that is not below the count.
+        """
+        if not 0 <= shard_num < total_shard_count:
+            raise InvalidArgument(
+                f"shard_num is at least 0 and below total_shard_count ({total_shard_count}), not {shard_num}"
+            )
         target, snapshot = self._open()
         self._check_evolving(target, "new_shard_updator")
         columns = [*(self._read or target.schema.by_name), ROW_ID]

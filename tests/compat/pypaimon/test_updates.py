@@ -94,6 +94,10 @@ def test_updates(catalog: pypaimon.Catalog, what: str) -> None:
             lambda u, _: u.update_by_predicate(None, {"name": lambda _: "a", "dt": pa.array(["a"])}, ["id"]),
             "cannot be combined",
         ),
+        *(
+            (lambda u, _, part=part: u.new_shard_updator(*part), "at least 0 and below total_shard_count")
+            for part in ((2, 2), (-1, 2), (0, 0), (0, -1))
+        ),
     ],
 )
 def test_updates_that_are_wrong(catalog: pypaimon.Catalog, update: Update, problem: str) -> None:

@@ -409,7 +409,7 @@ class CatalogChanges(CatalogDatabases):
                 and ``encoding``.
             schema_mode: ``merge``: take columns that only some files have, widen types, and add columns to an existing
                 table. None: files that differ are refused.
-            storage_options: options of the store of the source, as for `morrow.open`; None: those of the warehouse.
+            storage_options: options of the store of the source, as for `morrow.open`; None: as the warehouse.
             dry_run: return an `ImportPlan` with the schema of the table, and write nothing.
 
         Raises:
@@ -447,7 +447,7 @@ class CatalogChanges(CatalogDatabases):
         TIMESTAMP(9) in UTC, or TIMESTAMP(6) if they exceed the range of nanoseconds. The files stay.
 
         A file becomes a data file by a hard link (in another file system by a copy), if it has all columns in the types
-        and encodings of Paimon's own files: do not change such files in place. The rows of other files are written
+        and encodings of Paimon files: do not change such files in place. The rows of other files are written
         again. Tables with buckets, file indexes, row tracking or another ``file.format`` link no files.
 
         Raises:

@@ -185,7 +185,7 @@ class CatalogViews:
                 raise
 
     def alter_function(self, name: str, *changes: Mapping[str, Any]) -> None:
-        """Change a function: each change has the JSON members of Paimon's ``FunctionChange``.
+        """Change a function: each change has the JSON members of ``FunctionChange``.
 
         Raises:
             DatabaseNotFound. TableNotFound: no such function. AlreadyExists: a definition of this name.

@@ -433,7 +433,7 @@ def _parse_parameters(text: str, argument: str) -> tuple[DataField, ...]:
 
 
 def _alter_function(_call: Call, function: NamedTable, change: str) -> Rows:
-    """Apply one change, given as the JSON of Paimon's FunctionChange."""
+    """Apply one change, given as the JSON of a FunctionChange."""
     try:
         told = json.loads(change)
         action = told["action"]

@@ -201,7 +201,7 @@ def parse_search_options(text: str) -> str:
     """Return the metric that options such as ``metric=cosine`` name.
 
     Raises:
-        InvalidArgument: another option. An exact search has no other one.
+        InvalidArgument: another option. An exact search accepts only ``metric``.
     """
     metric = "l2"
     for part in filter(None, map(str.strip, text.split(","))):

@@ -3,7 +3,7 @@
 The argument `table` is a folder or URL, or a name in a warehouse. Compaction and removal of orphan files may run
 as Spark jobs; the driver does all others.
 
-``migrate_table`` and ``migrate_database`` migrate tables of Spark's own catalog (or of its Hive metastore).
+``migrate_table`` and ``migrate_database`` migrate tables of ``spark_catalog`` (or of its Hive metastore).
 
 Java moves the files of the source into the new table. Here Spark reads them and writes rows, in one commit, so that
 every format that Spark reads can be migrated. Then the source is dropped, or emptied if it is kept, as in Java.
@@ -68,7 +68,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True)
 class Source:
-    """A table of Spark's own catalog."""
+    """A table of ``spark_catalog``."""
 
     spark: SparkSession
     name: str

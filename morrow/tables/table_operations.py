@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from morrow.engine.arguments import check_instance
 from morrow.engine.catalog.filesystem import FilesystemCatalog, check_warehouse
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from morrow.engine.plan.metadata import TableMetadata
 
 ALL = ".*"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -95,17 +97,22 @@ def check_replaceable(catalog: Catalog) -> None:
 def replace_table(catalog: Catalog, name: str, by: str) -> TableMetadata:
     """Replace a table with another one; see `Catalog.replace_table`."""
     check_replaceable(catalog)
+    return rename_over(name, by, catalog.rename_table, catalog.drop_table)
+
+
+def rename_over(name: str, by: str, rename: Callable[[str, str], T], drop: Callable[[str], None]) -> T:
+    """Rename a table to the name of another one, which is dropped last: until then a failure restores it."""
     old = f"{by}-old"
     try:
-        catalog.rename_table(name, old)
+        rename(name, old)
     except TableNotFound:
-        return catalog.rename_table(by, name)
+        return rename(by, name)
     try:
-        renamed = catalog.rename_table(by, name)
+        renamed = rename(by, name)
     except BaseException:
-        catalog.rename_table(old, name)
+        rename(old, name)
         raise
-    catalog.drop_table(old)
+    drop(old)
     return renamed
 
 

@@ -400,7 +400,7 @@ class Preparer:
         return Delta(changes, entries, delta_list, changelog_list, next_row_id)
 
     def _find_used_row_ids(self, latest: Snapshot | None) -> int:
-        """Return the first row id after the ones of all manifests: a writer that sets ids itself may not count them."""
+        """Return the first row id after all manifests: a writer that sets ids itself may not count them."""
         if latest is None:
             return 0
         used = list_manifests(self._target.metadata, latest)["_MAX_ROW_ID"].drop_nulls()

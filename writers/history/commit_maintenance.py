@@ -230,7 +230,7 @@ class _Expiry:
 def mark_written(target: WriteTarget, messages: Sequence[CommitMessage]) -> None:
     """Mark the partitions of written rows as done, if ``partition.end-input-to-done`` is set.
 
-    Compactions mark nothing. Actions that are not possible are logged. Raises `StorageError` as `mark_done`.
+    Compactions mark nothing. Actions that fail are logged, and the others run.
     """
     if not target.partition_fields or not target.write.given.get(PARTITION_END_INPUT_TO_DONE):
         return
@@ -239,8 +239,8 @@ def mark_written(target: WriteTarget, messages: Sequence[CommitMessage]) -> None
     for action in list_mark_actions(target) if folders else ():
         try:
             find_marking(target, action)(target, folders)
-        except (Unsupported, InvalidArgument) as error:
-            log.warning("%s: the partitions are not marked as done: %s", target.where, error)
+        except MorrowError as error:
+            log.warning("%s: %s does not mark the partitions as done: %s", target.where, action, error)
 
 
 Marking: TypeAlias = Callable[[WriteTarget, Sequence[str]], object]

@@ -86,7 +86,8 @@ def adopt_files(target: WriteTarget, files: Sequence[RowFile]) -> Snapshot | Non
 
     Raises: as `append_rows`; no new file is left then.
     """
-    adoption = None if _find_obstacle(target) else _Adoption(target)
+    kind = FileKind.of(target, 0, changelog=False)
+    adoption = _Adoption(target, kind) if _can_adopt(target, kind) else None
     session = WriteSession(target)
     messages: list[CommitMessage] = []
     try:
@@ -105,20 +106,18 @@ def adopt_files(target: WriteTarget, files: Sequence[RowFile]) -> Snapshot | Non
     return commit_once(session.commits, messages, BATCH_COMMIT_IDENTIFIER)
 
 
-def _find_obstacle(target: WriteTarget) -> bool:
-    """Return whether the table adopts no files: it has buckets, indexes, row ids, external paths, or another format."""
-    kind = FileKind.of(target, 0, changelog=False)
+def _can_adopt(target: WriteTarget, kind: FileKind) -> bool:
+    """Return whether a table stores plain Parquet files: without buckets, indexes, row ids and external paths."""
     is_unaware = determine_bucket_mode(target) is BucketMode.UNAWARE
     is_plain = is_unaware and not target.options.row_tracking and target.write.external_strategy == "none"
-    return not is_plain or kind.format.name != PARQUET or bool(kind.indexes)
+    return is_plain and kind.format.name == PARQUET and not kind.indexes
 
 
 class _Adoption:
     """The adoption of files by one table."""
 
-    def __init__(self, target: WriteTarget) -> None:
-        self._target = target
-        self._kind = FileKind.of(target, 0, changelog=False)
+    def __init__(self, target: WriteTarget, kind: FileKind) -> None:
+        self._target, self._kind = target, kind
         self._router = make_router(target, None)
         self._expected = self._describe_own_columns()
 

@@ -48,7 +48,6 @@ from morrow.writers.operations.write_session import (
     run_serially,
     set_row_kind,
 )
-from morrow.writers.operations.write_session import check_rows as checked_rows
 from morrow.writers.target import WriteTarget
 
 MAX_LISTED_KEYS = 1_000
@@ -243,7 +242,7 @@ def _replace_rows(target: WriteTarget, expressions: Mapping[str, Expression], pr
 
         tally.count(updated=rows.height)
         new = assign_values(target, expressions, to_arrow_table(rows, (*target.schema.fields, *tracked)))
-        return checked_rows(target, new.drop_columns([field.name for field in tracked]))
+        return check_rows(target, new.drop_columns([field.name for field in tracked]))
 
     from morrow.writers.append.row_level import update_where
 

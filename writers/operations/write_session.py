@@ -1,4 +1,8 @@
-""""""
+"""Write session, which turns rows into messages, and commits them once or removes their files.
+
+Operations that read rows and write results behave as if nothing changed in between: they read one snapshot in batches,
+and commit with the read rows as their premise. If another commit was faster, both are repeated on the newest snapshot.
+"""
 
 from __future__ import annotations
 

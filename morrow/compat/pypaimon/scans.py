@@ -392,6 +392,12 @@ class ReadBuilder:
         return rows.explain()
 
 
+def check_shard(number: int, count: int) -> None:
+    """Raise `InvalidArgument` if there is no shard of this number, from 0 on."""
+    if not 0 <= number < count:
+        raise InvalidArgument(f"the number of a shard is at least 0 and below their count ({count}), not {number}")
+
+
 class TableScan:
     """A planner of reads."""
 
@@ -407,11 +413,7 @@ class TableScan:
         Raises:
             InvalidArgument: an index that is not below the number.
         """
-        if not 0 <= idx_of_this_subtask < number_of_para_subtasks:
-            raise InvalidArgument(
-                f"idx_of_this_subtask is at least 0 and below number_of_para_subtasks ({number_of_para_subtasks}), "
-                f"not {idx_of_this_subtask}"
-            )
+        check_shard(idx_of_this_subtask, number_of_para_subtasks)
         self._check_one_part(self._slice is None)
         self._shard = idx_of_this_subtask, number_of_para_subtasks
         return self

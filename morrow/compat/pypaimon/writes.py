@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.compat.pypaimon.predicates import Predicate, PredicateBuilder
+from morrow.compat.pypaimon.scans import check_shard
 from morrow.engine.errors import ColumnNotFound, CommitConflict, InvalidArgument, Unsupported
 from morrow.engine.format.schema import ROW_ID, TRACKED
 from morrow.engine.format.snapshot import Snapshot
@@ -244,10 +245,7 @@ class TableUpdate:
         Raises:
             InvalidArgument: a number that is not below the count.
         """
-        if not 0 <= shard_num < total_shard_count:
-            raise InvalidArgument(
-                f"shard_num is at least 0 and below total_shard_count ({total_shard_count}), not {shard_num}"
-            )
+        check_shard(shard_num, total_shard_count)
         target, snapshot = self._open()
         self._check_evolving(target, "new_shard_updator")
         columns = [*(self._read or target.schema.by_name), ROW_ID]
@@ -389,16 +387,16 @@ class ShardTableUpdator:
         self._batches: list[pa.RecordBatch] = []
 
     def arrow_reader(self) -> pa.RecordBatchReader:
-        """Return the rows of the part, in the columns of the read projection."""
+        """Return the rows of the part, in the columns of the read projection. A later reader replaces earlier ones."""
         fields = [field for field in self._parts[0].fields if field.name != ROW_ID] if self._parts else ()
         schema = pa.schema([pa.field(field.name, field.type.arrow(), field.type.nullable) for field in fields])
         return pa.RecordBatchReader.from_batches(schema, self._read(schema))
 
     def _read(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        self._ids.clear()
+        ids = self._ids = []  # an earlier reader may go on, and counts no longer
         for part in self._parts:
             for batch in part.to_batches():
-                self._ids.append(import_array(batch.column(ROW_ID)))
+                ids.append(import_array(batch.column(ROW_ID)))
                 yield batch.select(list(schema.names)).cast(schema)
 
     def update_by_arrow_batch(self, data: pa.RecordBatch) -> None:
@@ -409,7 +407,7 @@ class ShardTableUpdator:
         """Write the files of the updated columns, and return their messages.
 
         Raises:
-            InvalidArgument: fewer or more rows than the part has.
+            InvalidArgument: fewer or more rows than the reader returned.
         """
         if not self._batches:
             return []

@@ -55,6 +55,7 @@ from morrow.spark.expressions import quote_name
 from morrow.spark.source.schemas import check_no_secrets
 from morrow.spark.types import check_collations, to_paimon_fields, to_paimon_type
 from morrow.tables.format_table import FormatTable
+from morrow.tables.table_operations import rename_over
 from morrow.writers.target import WRITE_OPTION_KEYS
 
 if TYPE_CHECKING:
@@ -293,8 +294,7 @@ def _publish(place: Place, question: Question, _rows: DataFrame | None) -> None:
     elif staged["how"] == "rename":
         place.catalog.replace_table(staged["name"], question["table"])
     elif staged["how"] == "swap":
-        place.catalog.drop_table(staged["name"])
-        place.catalog.move_table(question["table"], staged["name"])
+        rename_over(staged["name"], question["table"], place.catalog.move_table, place.catalog.drop_table)
     elif staged["how"] == "server":
         _publish_on_server(place, staged["name"], question["table"])
 

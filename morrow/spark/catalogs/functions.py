@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -28,6 +30,7 @@ from morrow.engine.catalog.protocol import (
 )
 from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.format.types import DataField
+from morrow.engine.plan.filter.sql_parsing import describe_problem
 from morrow.engine.structs import replace
 from morrow.spark.catalogs.descriptions import quote_text, to_sql_type
 from morrow.spark.catalogs.questions import Place, Question
@@ -47,10 +50,11 @@ SYSTEM = "sys"
 OPTION = "spark.sql-function."
 """Prefix of the options in which Java's Spark notes what it knows of a function in SQL."""
 SETTING, AROUND = "sqlConfig.", ("referredTemp",)
-"""Prefixes of properties of Spark's functions: settings of the session that made it, and temporary objects it names."""
+"""Prefixes of properties of functions in Spark: settings of the session that created it, temporary objects in it."""
 DEFAULT = "default"
 """The key in the metadata of a parameter for its default value, as SQL."""
 PROBE, MADE = "morrow_new_function", "morrow_function_"
+QUERY = re.compile(r"\bSELECT\b|^[\s(]*TABLE\b", re.IGNORECASE)
 
 
 def create_function(place: Place, name: str, statement: CreateFunction) -> None:
@@ -147,7 +151,7 @@ def _to_fields(told: str) -> tuple[DataField, ...]:
 
 
 def split_body(text: str) -> tuple[str, str]:
-    """Split the text behind the name of a function behind its last RETURN outside of parentheses."""
+    """Split the text that follows the name of a function after the first RETURN outside of parentheses."""
     depth, at = 0, len(text)
     for token in SPARK_SYNTAX.tokenize(text):
         depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
@@ -158,17 +162,22 @@ def split_body(text: str) -> tuple[str, str]:
 
 
 def qualify_names(place: Place, database: str, text: str) -> str:
-    """Put the catalog and database before names of tables without one, and temporary names in place of functions.
+    """Put the catalog and database before names of tables without one, and replace functions by temporary ones.
 
     Spark resolves names in a temporary function in the database that is current when it is called, and only functions
-    of its own catalog when it looks for circles. Text of unknown syntax stays as it is.
+    of its own catalog when it looks for circles. An expression of unknown syntax stays as it is.
 
     Raises:
         InvalidArgument: functions call each other in a circle.
+        Unsupported: a query of unknown syntax, which would read tables of the database that is current at each call.
     """
     try:
         tree, tokens = sqlglot.parse_one(text, dialect="spark"), SPARK_SYNTAX.tokenize(text)
-    except SqlglotError:
+    except SqlglotError as error:
+        if QUERY.search(text):
+            what = f"a function whose query does not parse{describe_problem(error)},"
+            hint = "create a view of the query, and read it in the function"
+            raise Unsupported(what, where=f"{place.name}.{database}", hint=hint) from error
         return text
     around = f"{quote_name(place.name)}.{quote_name(database)}."
     common = {each.alias_or_name.casefold() for each in tree.find_all(exp.CTE)}
@@ -261,7 +270,7 @@ def _list_functions(place: Place, question: Question, _rows: DataFrame | None) -
 
 
 def _load_function(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object] | None:
-    """Return a lambda, or the temporary function that a call becomes; None if there is no such function."""
+    """Return a lambda, or the temporary function that replaces it in a call; None for a missing function."""
     if not has_functions(place.catalog._catalog):
         return None
     name = f"{question['database']}.{question['name']}"
@@ -283,26 +292,27 @@ def _load_function(place: Place, question: Question, _rows: DataFrame | None) ->
 
 _MADE: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 """The temporary functions of a session."""
-_being_made: list[str] = []
-"""The functions whose bodies Spark resolves at the moment, which must not call each other in a circle."""
+_state = threading.local()
+"""`being_made`: the functions whose bodies Spark resolves in this thread. They must not call each other in a circle."""
 
 
 def _ensure_temporary(place: Place, name: str, function: Function, definition: Definition) -> str:
     """Return the name of the session's temporary function with this definition; create it if it is missing."""
     key, database = f"{place.name}.{name}", name.partition(".")[0]
-    if key in _being_made:
+    being_made: list[str] = _state.__dict__.setdefault("being_made", [])
+    if key in being_made:
         raise InvalidArgument(f"the function {name} calls itself")
-    _being_made.append(key)
+    being_made.append(key)
     try:
         text = _format_body(place, database, function, definition)
         told = json.dumps([text, dict(function.options)], sort_keys=True)
         made = MADE + hashlib.sha256(told.encode()).hexdigest()[:24]
         if made not in _MADE.setdefault(place.spark, set()):
-            with using_database(place, database), _with_settings(place.spark, function.options):
+            with _with_settings(place.spark, function.options):  # names are qualified: the database stays
                 place.spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {made} {text}")
             _MADE[place.spark].add(made)
     finally:
-        _being_made.remove(key)
+        being_made.remove(key)
     return made
 
 

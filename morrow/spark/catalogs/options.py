@@ -72,7 +72,7 @@ class Chosen:
 
 
 def set_skipping(table: Table, given: Mapping[str, str]) -> Table:
-    """Return the table with those of the options that leave out unreadable files. Raises `InvalidArgument`."""
+    """Return the table with the options of `SKIPPING`, which leave out unreadable files. Raises `InvalidArgument`."""
     skipping = {key.lower(): value for key, value in given.items() if key.lower() in SKIPPING}
     return table.with_options(skipping) if skipping else table
 
@@ -95,7 +95,7 @@ TRAVELS = ("as-of", "snapshot", "tag", "timestamp", "watermark", "version")
 def parse_travel(
     given: Mapping[str, str], what: str = "the option {!r} of a read by name", *, clock: Clock = check_zone
 ) -> TravelArguments:
-    """Return the state that the options name, besides those of `set_skipping`.
+    """Return the state that the options name. It ignores the options that `set_skipping` takes.
 
     Errors call it `what`; `clock` parses Spark's timestamps.
 

@@ -116,7 +116,7 @@ def _create(place: Place, question: Question, _rows: DataFrame | None) -> None:
 
 
 def check_added_partitions(place: TableOpener, question: Question, _rows: DataFrame | None = None) -> None:
-    """Do nothing for ADD PARTITION of a table with snapshots, whose rows tell its partitions, as in Paimon.
+    """Do nothing for ADD PARTITION of a table with snapshots: as in Paimon, its rows determine its partitions.
 
     Raises:
         Unsupported: a table whose metastore lists partitions.

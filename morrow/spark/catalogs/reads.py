@@ -122,9 +122,10 @@ def _choose_state(place: Place, question: Question, _rows: DataFrame | None) -> 
         scan = set_skipping(table, options).scan(**parse_travel(options, clock=get_clock(place.spark)))
         fields, state = scan.fields, descriptions.pack_state(table.path, scan.request)
     if descriptions.to_catalog_schema(fields) != StructType.fromJson(json.loads(question["columns"])):
+        hint = "write VERSION AS OF or TIMESTAMP AS OF" if branch is None else f"read the table {name} by its name"
         raise Unsupported(
-            f"the option {next(iter(options))!r}, which chooses a state of {name} with other columns,",
-            hint="write VERSION AS OF or TIMESTAMP AS OF",
+            f"the option {next(iter(question['options']))!r}, which chooses a state of {name} with other columns,",
+            hint=hint,
         )
     return {"table": name, "state": state, "version": str((question["state"], options, branch))}
 

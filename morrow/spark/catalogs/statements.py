@@ -101,7 +101,7 @@ SPARK_OPTIONS: Mapping[str, str] = {
     DATE_FORMAT: "dateFormat",
     TIMESTAMP_FORMAT: "timestampFormat",
 }
-"""Options of Paimon -> options of Spark's readers and writers."""
+"""Options of Paimon -> options of readers and writers in Spark."""
 
 
 REPORT = (
@@ -135,7 +135,7 @@ def copy_into(place: Place, name: str, statement: CopyInto) -> DataFrame:
 
 
 def _list_settings(spark: SparkSession) -> dict[str, str]:
-    """Return the settings of Paimon's options, without their prefix."""
+    """Return the settings of options of Paimon, without their prefix."""
     rows = spark.sql("SET").collect()
     return {row[0].removeprefix(PREFIX): row[1] for row in rows if row[0].startswith(PREFIX)}
 

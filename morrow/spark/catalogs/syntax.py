@@ -187,7 +187,7 @@ def _is_ours(spark: SparkSession, catalog: str) -> bool:
 
 
 def _is_in_sparks_own(spark: SparkSession, words: Words, name: Name) -> bool:
-    """Return whether a statement in Spark's own catalog is about a table of Morrow's, or COPY INTO a location."""
+    """Return whether a statement in Spark's own catalog is about a table USING paimon, or COPY INTO a location."""
     if words.comes("COPY") and not name:
         return True
     if len(name) != 2 or any(words.comes(*begin) for begin in (*VIEW_WORDS, *FUNCTION_WORDS, ("SHOW", "VIEWS"))):

@@ -81,7 +81,7 @@ public final class JavaLambda implements UnboundFunction, ScalarFunction, Serial
             if (compiled == null) {
                 compiled = compile();
             }
-            return CatalystTypeConverters.convertToCatalyst(compiled.invoke(null, values));
+            return CatalystTypeConverters.createToCatalystConverter(result).apply(compiled.invoke(null, values));
         } catch (InvocationTargetException error) {
             throw new IllegalArgumentException("the function " + name + " failed: " + error.getCause());
         } catch (ReflectiveOperationException error) {

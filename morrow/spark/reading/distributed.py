@@ -160,7 +160,7 @@ def list_places(options: TableOptions) -> tuple[str, ...]:
 
 
 def list_carried(options: TableOptions) -> tuple[str, ...]:
-    """Return the hidden columns that new versions of rows keep, other than those of `list_places`."""
+    """Return the hidden columns that new versions of rows keep, besides `list_places`."""
     return (ROW_ID,) if options.row_tracking and not options.data_evolution else ()
 
 

@@ -370,11 +370,12 @@ def change_places(
     is_tracked, is_evolving = target.options.row_tracking and is_whole, target.options.data_evolution
     is_rewriting = is_tracked and not is_evolving and not target.write.deletion_vectors
     held = rows.toDF(KIND, *rows.columns[1:]).localCheckpoint()  # deleted and added rows come from the same run
+    places = list_places(target.options)
+    counts = _count_changes(held, places)
 
     def choose(operations: Collection[int], wanted: Collection[str]) -> DataFrame:
         return held.where(functions.col(KIND).isin(*operations)).select(*map(quote_name, wanted))
 
-    places = list_places(target.options)
     deleting = (DELETED,) if is_evolving else () if is_rewriting else DELETING
     commits, added = commit_with_maintenance(target), list[CommitMessage]()
     try:
@@ -390,7 +391,7 @@ def change_places(
         raise
     changed = [*messages, *added]
     tally.begin_tally()  # tasks have counted what they wrote, also rows that were updated
-    tally.count(**_count_changes(held, places))
+    tally.count(**counts)
     return commit_once(commits, changed, BATCH_COMMIT_IDENTIFIER, properties=properties, premise=premise)
 
 

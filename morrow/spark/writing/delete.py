@@ -160,7 +160,7 @@ def find_deleted_rows(
         if premise is None:
             rows = keys
         else:
-            plan = plan_where(target, premise.read, NO_FILTER, columns)
+            plan = plan_where(target, premise.read, premise.filter, columns)
             wanted = {name: reserve_name("key", number) for number, name in enumerate(names)}
             keys = keys.toDF(*wanted.values())
             rows = to_dataframe(plan, target.store, keys.sparkSession)

@@ -46,7 +46,7 @@ UPDATE, DELETE = "+U", "-D"
 COUNTED: Mapping[str, str] = {"+I": "inserted", UPDATE: "updated"}
 """Row kinds -> counts of a tally."""
 DELETED, UPDATED, INSERTED = 1, 2, 3
-"""The operations of Spark's ``RowDeltaUtils``."""
+"""The operations of ``RowDeltaUtils`` in Spark."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class UpdateJob:
     """The data shared by all tasks of an update of tracked rows.
 
     Args:
-        columns: the column names of the rows: of the table, and those of `list_places` and `list_carried`.
+        columns: the names of the rows' columns: columns of the table, `list_places` and `list_carried`.
         read: the snapshot that the rows were derived from.
         filter: the filter by which they were read.
     """

@@ -41,6 +41,24 @@ def test_defaults(sql: Sql, tmp_path: Path) -> None:
     assert sql("SELECT b, c FROM pm.db.t WHERE a = 2") == [(None, 7)]
 
 
+def test_defaults_with_quotes_in_each_statement(sql: Sql) -> None:
+    sql("CREATE TABLE pm.db.t (a INT, s STRING DEFAULT 'it''s', u STRING DEFAULT 'it\\'s')")
+    sql("INSERT INTO pm.db.t (a) VALUES (1)")
+    sql("INSERT INTO pm.db.t VALUES (2, 'x', 'x'), (3, 'x', 'x')")
+    sql("UPDATE pm.db.t SET s = DEFAULT WHERE a = 2")
+    sql(
+        "MERGE INTO pm.db.t t USING (SELECT * FROM VALUES (3), (4) AS x(a)) x ON t.a = x.a "
+        "WHEN MATCHED THEN UPDATE SET u = DEFAULT WHEN NOT MATCHED THEN INSERT (a, s, u) VALUES (x.a, DEFAULT, 'y')"
+    )
+    quoted = "it's"
+    assert sql("SELECT s, u FROM pm.db.t ORDER BY a") == [
+        (quoted, quoted),
+        (quoted, "x"),
+        ("x", quoted),
+        (quoted, "y"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("column", "words"),
     [

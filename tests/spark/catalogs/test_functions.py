@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,12 @@ def test_calls(sql: Sql, spark: SparkSession) -> None:
     sql("USE files.other")
     assert sorted(sql("SELECT l FROM db.v")) == [(1,), (2,), (2,), (3,)]
     assert sql("SELECT files.db.later(1)") == [(3,)]
+    sql("CREATE FUNCTION db.third(x DECIMAL(9, 2)) RETURNS DECIMAL(9, 2) RETURN x")
+    lambda_ = "(java.math.BigDecimal x) -> x.divide(new java.math.BigDecimal(3), 4, java.math.RoundingMode.HALF_UP)"
+    definition = {"type": "lambda", "language": "JAVA", "definition": lambda_}
+    change = {"action": "updateDefinition", "name": "spark", "definition": definition}
+    sql(f"CALL files.sys.alter_function('db.third', '{json.dumps(change)}')")
+    assert sql("SELECT CAST(db.third(v) AS STRING) FROM VALUES (1.00BD) AS x(v)") == [("0.33",)]
     sql("CREATE OR REPLACE FUNCTION db.next(x INT) RETURNS INT RETURN x + 10")
     assert sql("SELECT db.later(1)") == [(21,)]
     sql("CREATE OR REPLACE FUNCTION files.db.next(x INT) RETURNS INT RETURN db.later(x)")
@@ -75,6 +82,7 @@ REFUSED = {
     "CREATE FUNCTION g(x INT, x INT) RETURNS INT RETURN x": "(?i)duplicate",
     "CREATE FUNCTION g(x INT) RETURNS TABLE (y INT) RETURN SELECT x": "creating SQL table functions",
     "CREATE FUNCTION g(x INT) RETURN nothing(x)": "ROUTINE_NOT_FOUND|UNRESOLVED_ROUTINE",
+    "CREATE FUNCTION g() RETURN SELECT max(h) FROM boxes WITH ('branch' = 'b')": "query does not parse at line 1",
     "CREATE FUNCTION sys.max_pt(x INT) RETURN x": "Can't create built-in function",
     "DROP FUNCTION sys.max_pt": "Can't drop built-in function",
     "DROP FUNCTION g": "there is no function 'db.g'",

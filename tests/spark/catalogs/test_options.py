@@ -105,9 +105,12 @@ def test_states(sql: Sql, spark: SparkSession, table: morrow.Table) -> None:
     ):
         with pytest.raises(Exception, match=words):
             sql(f"SELECT * FROM pm.db.{NAME} WITH ({options})")
+    table.branches.create("b")
     table.alter.add_column("w", "INT")
     with pytest.raises(Exception, match="with other columns, is not supported; write VERSION AS OF"):
         sql(f"SELECT * FROM pm.db.{NAME} WITH ('scan.snapshot-id' = '1')")
+    with pytest.raises(Exception, match=r"the option 'branch', .* read the table .*\$branch_b by its name"):
+        sql(f"SELECT * FROM pm.db.{NAME} WITH ('branch' = 'b')")
 
 
 def test_settings_of_the_session(sql: Sql, spark: SparkSession, table: morrow.Table) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from morrow import Catalog, Table
-from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, StorageError
+from morrow.engine.io.local import LocalStore
 from tests.support.written import new_table, rows
 
 
@@ -102,6 +104,20 @@ def test_files_are_linked(tmp_path: Path) -> None:
     assert table.scan(filter="id = 2").to_polars()["text"].to_list() == ["ü", "ü"]
     assert table.count() == 6
     assert table.doctor(data=True).healthy
+
+
+def test_a_link_that_is_not_durable_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_store: LocalStore, paths: Iterable[str]) -> None:
+        if any(path.endswith(".parquet") for path in paths):
+            raise StorageError("the disk is full")
+
+    write(tmp_path / "logs")
+    write(tmp_path / "logs", "b.parquet", compression="brotli")  # its rows are copied
+    monkeypatch.setattr(LocalStore, "sync", fail)
+    with pytest.raises(StorageError, match="the disk is full"):
+        clone(tmp_path / "logs")
+    assert list((tmp_path / "warehouse").rglob("*.parquet")) == []
+    assert [path.stat().st_nlink for path in (tmp_path / "logs").iterdir()] == [1, 1]
 
 
 def test_partitions_are_folders(tmp_path: Path) -> None:

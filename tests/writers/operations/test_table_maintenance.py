@@ -273,6 +273,21 @@ def test_success_files(tmp_path: Path) -> None:
         table.mark_partition_done({"d": day})
 
 
+def test_an_action_that_fails_after_a_commit_leaves_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {
+        "partition.end-input-to-done": "true",
+        "partition.mark-done-action": "http-report,success-file",
+        "partition.mark-done-action.http.url": "http://127.0.0.1:1/x",
+    }
+    table = new_table(tmp_path, "d STRING, v INT", by=["d"], options=options)
+    table.append({"d": ["a"], "v": [1]})
+    assert "http-report does not mark the partitions as done" in caplog.text
+    assert Path(table.path, "d=a/_SUCCESS").exists()
+    assert rows(table) == [("a", 1)]
+
+
 @pytest.mark.parametrize(("answer", "problem"), [("success", None), ("FAILED", "expected SUCCESS, got 'FAILED'")])
 def test_partitions_that_are_done_are_reported_by_http(tmp_path: Path, answer: str, problem: str | None) -> None:
     """The report has Paimon's members, and the server says whether it took it."""

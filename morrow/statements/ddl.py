@@ -41,6 +41,7 @@ from morrow.readers.expressions.sql import quote_identifier
 from morrow.statements.context import Context, make_counts
 from morrow.statements.insert import Filling, find_column
 from morrow.statements.statement import (
+    AddPartitions,
     AlterChange,
     AlterDatabase,
     AlterTable,
@@ -66,6 +67,8 @@ from morrow.statements.statement import (
     format_name,
 )
 from morrow.statements.tokens import OPENING, Words, read_words
+from morrow.writers.operations.partition_filters import check_new_partitions
+from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
     import duckdb
@@ -401,6 +404,12 @@ def drop_partitions(context: Context, statement: DropPartitions) -> duckdb.DuckD
     table = context.table(statement.table)
     snapshot = table.drop_partition(*(context.partition(each, "PARTITION") for each in statement.partitions))
     return make_counts(context, snapshot, 0, 0, None)
+
+
+def add_partitions(context: Context, statement: AddPartitions) -> duckdb.DuckDBPyRelation:
+    target = WriteTarget.of(context.table(statement.table)._metadata)
+    check_new_partitions(target, [context.partition(each, "PARTITION") for each in statement.partitions])
+    return make_counts(context, None, 0, 0, 0)
 
 
 # Tags and statistics

@@ -12,6 +12,7 @@ from morrow.engine.catalog.databases import COMMENT, LOCATION
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.statements.dml_parser import parse_static_partition
 from morrow.statements.statement import (
+    AddPartitions,
     AlterChange,
     AlterDatabase,
     AlterTable,
@@ -178,8 +179,8 @@ _NO_CONSTRAINTS = "columns of the primary key and NOT NULL are all there are"
 
 
 def _parse_add(words: Words, table: Name) -> Statement:
-    if words.comes("PARTITION") or words.comes("IF", "NOT", "EXISTS"):
-        raise Unsupported("ALTER TABLE ADD PARTITION", hint="a partition is there when it has rows")
+    if words.has("IF", "NOT", "EXISTS") or words.comes("PARTITION"):
+        return AddPartitions(table, _parse_partitions(words))
     if words.comes("CONSTRAINT") or words.comes("PRIMARY"):
         raise Unsupported("ALTER TABLE with CONSTRAINT", hint=_NO_CONSTRAINTS)
     if not words.has("COLUMNS"):
@@ -217,12 +218,7 @@ def _parse_drop(words: Words, table: Name) -> Statement:
     if words.comes("PARTITION"):
         if ignores:
             raise Unsupported("DROP IF EXISTS PARTITION", hint="a partition without rows is dropped without an error")
-
-        def one() -> Mapping[str, str | None]:
-            words.has("PARTITION")
-            return parse_static_partition(words)
-
-        return DropPartitions(table, tuple(words.listed(one)))
+        return DropPartitions(table, _parse_partitions(words))
     if words.comes("CONSTRAINT") and words.word(1):
         raise Unsupported("ALTER TABLE with CONSTRAINT", hint=_NO_CONSTRAINTS)
     if not words.has("COLUMNS"):
@@ -230,6 +226,15 @@ def _parse_drop(words: Words, table: Name) -> Statement:
     ignores = words.has("IF", "EXISTS") or ignores
     paths = words.enclosed(words.path) if words.comes("(") else words.listed(words.path)
     return AlterTable(table, tuple(AlterChange("drop column", path, if_exists=ignores) for path in paths))
+
+
+def _parse_partitions(words: Words) -> tuple[Mapping[str, str | None], ...]:
+    """Parse partitions, with commas between them or, as in Spark's ADD, without."""
+    found = list[Mapping[str, str | None]]()
+    while not found or words.has(",") or words.comes("PARTITION"):
+        words.need("PARTITION")
+        found.append(parse_static_partition(words))
+    return tuple(found)
 
 
 def _parse_alter_column(words: Words, table: Name) -> Statement:

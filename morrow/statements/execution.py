@@ -512,6 +512,7 @@ RUNNERS: Mapping[type[st.Statement], Callable[[Context, Any], Any]] = {
     st.RenameTable: ddl.rename_table,
     st.AlterTable: ddl.alter_table,
     st.DropPartitions: ddl.drop_partitions,
+    st.AddPartitions: ddl.add_partitions,
     st.CreateTag: ddl.create_tag,
     st.DeleteTags: ddl.delete_tags,
     st.RenameTag: ddl.rename_tag,

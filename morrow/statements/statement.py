@@ -484,6 +484,15 @@ class DropPartitions(Statement):
 
 
 @dataclass(frozen=True)
+class AddPartitions(Statement):
+    """ADD PARTITION, which changes nothing: a partition is there when it has rows."""
+
+    kind: ClassVar[str] = "ALTER TABLE ADD PARTITION"
+    table: Name
+    partitions: tuple[Values, ...]
+
+
+@dataclass(frozen=True)
 class Truncate(Statement):
     kind: ClassVar[str] = "TRUNCATE TABLE"
     table: Name

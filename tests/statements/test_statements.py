@@ -27,7 +27,7 @@ NEED_SPARK = re.compile(
     r"SET |RESET |CACHE|UNCACHE|REFRESH|USE spark_catalog|.*IN pm$|.*USING parquet|.*session_view|.*named_struct"
     r"|.*WITH SCHEMA EVOLUTION|ANALYZE TABLES|.*REPLACE WHERE day >="
     r"|.*'s3.secret-key'|UPDATE orders SET amount = 1$|.*\(town = 'lyon'\)$"
-    r"|DESCRIBE .*PARTITION|SHOW TABLE EXTENDED LIKE|.* ADD PARTITION|.*scan\.ignore-"  # commands of a session of Spark
+    r"|DESCRIBE .*PARTITION|SHOW TABLE EXTENDED LIKE|.*scan\.ignore-"  # commands of a session of Spark
     r"|.*DEFAULT (ARRAY|MAP|STRUCT)"  # Spark evaluates these values
     r"|INSERT INTO orders \(day, id\) VALUES \('2026-05-02', '3'\)"  # Spark casts the text to a number
     r"|.*__paimon_|DELETE FROM orders WHERE amount > 1|SELECT \* FROM d$|.*n INT DEFAULT 1"
@@ -314,6 +314,7 @@ def test_instants_are_copied_and_compared_in_any_time_zone(instants: morrow.Cata
         "CREATE OR REPLACE TABLE d.t (id INT, v STRING COMMENT 'a, b') USING paimon PARTITIONED BY (v) WITH (a = 1)",
         "ALTER TABLE d.t ALTER COLUMN v TYPE DECIMAL(9, 2) COMMENT 'x', id DROP NOT NULL",
         "ALTER TABLE d.t DROP PARTITION (day = 'x'), PARTITION (day = 'y')",
+        "ALTER TABLE d.t ADD IF NOT EXISTS PARTITION (day = 'x') PARTITION (day = 'y')",
         "CALL sys.compact(table => 'd.t', order_by => 'a,b')",
         "SHOW PARTITIONS d.t PARTITION (day = 'x')",
     ],

@@ -15,6 +15,8 @@ from morrow.engine.format.binary_row import Value, decode_columns, decode_row, i
 from morrow.engine.format.binary_row_encoder import encode_row
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import PARTITION
+from morrow.engine.options import Options
+from morrow.engine.options.declared.connectors import METASTORE_PARTITIONED_TABLE
 from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike, combine_filters, parse_filter
 from morrow.engine.plan.predicate import And, Leaf, Op, Or
 from morrow.engine.plan.predicate import Value as Literal
@@ -123,6 +125,22 @@ def parse_partition_spec(target: WriteTarget, partition: Mapping[str, object]) -
             f"{target.where}: {unknown[0]!r} is no partition column; they are: {', '.join(keys) or 'none'}"
         )
     return {name: _parse_value(target, target.schema.by_name[name], value) for name, value in partition.items()}
+
+
+def check_new_partitions(target: WriteTarget, partitions: Sequence[Mapping[str, object]]) -> None:
+    """Check the partitions that ADD PARTITION names. It changes nothing, as in Paimon: a partition is there with rows.
+
+    Raises:
+        InvalidArgument: as `parse_partition_spec`; a partition column without a value.
+        Unsupported: a table whose metastore lists partitions.
+    """
+    for partition in partitions:
+        found = parse_partition_spec(target, partition)
+        if missing := [key for key in target.schema.partition_keys if key not in found]:
+            raise InvalidArgument(f"{target.where}: ADD PARTITION needs a value of the partition column {missing[0]!r}")
+    if Options(target.schema.options, target.where).get(METASTORE_PARTITIONED_TABLE):
+        hint = "write rows; the commit registers their partitions"
+        raise Unsupported("ADD PARTITION of a table with metastore.partitioned-table", where=target.where, hint=hint)
 
 
 def is_in_partition(target: WriteTarget, partition: bytes, spec: PartitionSpec) -> bool:

@@ -11,8 +11,6 @@ import polars as pl
 from morrow.engine.catalog.partition_statistics import CREATED, to_creation_millis
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.paths import partition_path, unescape_path_name
-from morrow.engine.options import Options
-from morrow.engine.options.declared.connectors import METASTORE_PARTITIONED_TABLE
 from morrow.engine.plan.filter import NO_FILTER
 from morrow.readers.casts.dtypes import to_arrow_table, to_polars_schema
 from morrow.readers.execution.format_tables import find_partitions
@@ -25,6 +23,7 @@ from morrow.tables.format_table import FormatTable
 from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.operations.format_table import add_partitions, delete_partition_files, drop_partitions
 from morrow.writers.operations.partition_filters import (
+    check_new_partitions,
     find_greatest_partition,
     is_in_partition,
     list_partitions,
@@ -119,11 +118,10 @@ def check_added_partitions(place: TableOpener, question: Question, _rows: DataFr
     """Do nothing for ADD PARTITION of a table with snapshots: as in Paimon, its rows determine its partitions.
 
     Raises:
-        Unsupported: a table whose metastore lists partitions.
+        As `check_new_partitions`.
     """
-    if Options(place.table(question["table"]).options).get(METASTORE_PARTITIONED_TABLE):
-        hint = "write rows; the commit registers their partitions"
-        raise Unsupported("ADD PARTITION of a table with metastore.partitioned-table", hint=hint)
+    table = place.table(question["table"])
+    check_new_partitions(WriteTarget.of(table._metadata), _parse_partitions(question, table.partition_keys))
 
 
 def drop_table_partitions(place: TableOpener, question: Question, _rows: DataFrame | None = None) -> None:

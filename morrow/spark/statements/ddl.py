@@ -22,6 +22,7 @@ from morrow.spark.statements.queries import Session, complete_database, complete
 from morrow.spark.statements.tokens import SparkWords, replace_parts
 from morrow.statements.ddl_parser import COMMENT_OPTION
 from morrow.statements.statement import (
+    AddPartitions,
     AlterChange,
     AlterDatabase,
     AlterTable,
@@ -42,6 +43,8 @@ from morrow.statements.statement import (
     RenameTable,
     RenameTag,
 )
+from morrow.writers.operations.partition_filters import check_new_partitions
+from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -209,6 +212,12 @@ def rename_table(session: Session, statement: RenameTable) -> None:
 def drop_partitions(session: Session, statement: DropPartitions) -> None:
     place, name = session.named(statement.table)
     place.table(name).drop_partition(*(evaluate_partition(session, each) for each in statement.partitions))
+
+
+def add_partitions(session: Session, statement: AddPartitions) -> None:
+    place, name = session.named(statement.table)
+    target = WriteTarget.of(place.table(name)._metadata)
+    check_new_partitions(target, [evaluate_partition(session, each) for each in statement.partitions])
 
 
 def alter_table(session: Session, statement: AlterTable) -> None:

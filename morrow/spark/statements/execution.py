@@ -235,6 +235,7 @@ EXECUTORS: Mapping[type[st.Statement], Callable[[Session, Any], DataFrame | None
     st.AlterTable: ddl.alter_table,
     st.CommentColumn: ddl.set_column_comment,
     st.DropPartitions: ddl.drop_partitions,
+    st.AddPartitions: ddl.add_partitions,
     st.CreateTag: ddl.run_on_table,
     st.DeleteTags: ddl.run_on_table,
     st.RenameTag: ddl.run_on_table,

@@ -67,6 +67,7 @@ DONE = (
     "INSERT WITH SCHEMA EVOLUTION INTO pm.db.r2 BY NAME SELECT 8 AS b, 'new' AS c",
     "ALTER TABLE pm.db.c SET TBLPROPERTIES ('snapshot.num-retained.max' = '20')",
     "ALTER TABLE pm.db.c DROP PARTITION (day = 'p')",
+    "ALTER TABLE pm.db.c ADD PARTITION (day = 'p') PARTITION (day = 'z')",
     "ALTER TABLE pm.db.t CREATE TAG one AS OF VERSION 1",
     "CALL pm.sys.create_tag(table => 'db.t', tag => 'two', snapshot => 2)",
     "CALL pm.sys.create_tag('pm.db.t', 'three')",

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import VarBinaryType
-from morrow.readers.merges.functions import sketches as roaring32
-from morrow.readers.merges.functions import sketches as roaring64
+from morrow.readers.merges.functions import sketches
 from tests.support.aggregates import function, stepped
 
 BYTES = VarBinaryType()
@@ -96,9 +95,9 @@ def test_a_32_bit_union_has_the_positions_of_both(first: list[tuple[int, int]], 
         for start, length in stretches:
             bitmap |= pyroaring.BitMap(range(start, start + length, 1 + start % 3))
         bitmaps.append(bitmap)
-    union = roaring32.merge_bitmaps32(*(bitmap.serialize() for bitmap in bitmaps), function="rbm32")
+    union = sketches.merge_bitmaps32(*(bitmap.serialize() for bitmap in bitmaps), function="rbm32")
     assert pyroaring.BitMap.deserialize(union) == bitmaps[0] | bitmaps[1]
-    assert roaring32.merge_bitmaps32(union, union, function="rbm32") == union
+    assert sketches.merge_bitmaps32(union, union, function="rbm32") == union
 
 
 # Keys with common prefixes of every length, and many that differ in one byte, which gives all kinds of nodes.
@@ -112,18 +111,18 @@ POSITIONS = st.sets(st.builds(lambda key, low: key << 16 | low, KEYS, st.sampled
 
 def java_64(positions: set[int]) -> bytes:
     """Build a bitmap by additions to an empty one, with containers in key order."""
-    grown = roaring64.Bitmap64({}, [], 0)
+    grown = sketches.Bitmap64({}, [], 0)
     lows: dict[int, list[int]] = {}
     for position in sorted(positions):
         lows.setdefault(position >> 16, []).append(position & 0xFFFF)
     places = {key.to_bytes(6, "big"): place for place, key in enumerate(lows)}
     containers = [pyroaring.BitMap(low) for low in lows.values()]
-    grown.unite(roaring64.Bitmap64(places, [*containers], len(containers)))
-    return roaring64.write_bitmap64(grown)
+    grown.unite(sketches.Bitmap64(places, [*containers], len(containers)))
+    return sketches.write_bitmap64(grown)
 
 
 def positions_of(data: bytes) -> set[int]:
-    bitmap = roaring64.read_bitmap64(data, function="rbm64")
+    bitmap = sketches.read_bitmap64(data, function="rbm64")
     found = ((key, bitmap.containers[place]) for key, place in bitmap.places.items())
     return {int.from_bytes(key, "big") << 16 | low for key, one in found if one for low in one}
 
@@ -131,16 +130,16 @@ def positions_of(data: bytes) -> set[int]:
 @given(POSITIONS, POSITIONS)
 def test_a_64_bit_union_has_the_positions_of_both(first: set[int], second: set[int]) -> None:
     assert positions_of(java_64(first)) == first
-    union = roaring64.merge_bitmaps64(java_64(first), java_64(second), function="rbm64")
+    union = sketches.merge_bitmaps64(java_64(first), java_64(second), function="rbm64")
     assert positions_of(union) == first | second
-    assert roaring64.merge_bitmaps64(union, java_64(first), function="rbm64") == union
+    assert sketches.merge_bitmaps64(union, java_64(first), function="rbm64") == union
 
 
 @given(st.binary(max_size=80), st.sampled_from([*JAVA_32, *JAVA_64, JAVA_RUN[2]]), st.data())
 def test_damage_is_a_typed_error_or_another_bitmap(patch: bytes, image: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(bits(image))))
     damaged = bits(image)[:at] + patch + bits(image)[at + len(patch) :]
-    for union, empty in ((roaring32.merge_bitmaps32, EMPTY_32), (roaring64.merge_bitmaps64, EMPTY_64)):
+    for union, empty in ((sketches.merge_bitmaps32, EMPTY_32), (sketches.merge_bitmaps64, EMPTY_64)):
         try:
             assert union(damaged, bits(empty), function="f")
         except Unsupported as error:

@@ -1,4 +1,6 @@
-"""The cache folder holds decoded manifests that are large or lie in a remote store.
+"""Manifests of a snapshot, decoded as columns and cached, and read ahead from remote stores.
+
+The cache folder holds decoded manifests that are large or lie in a remote store.
 
 The snapshot names the manifest lists, and the lists name the manifests: a reader would wait twice. These functions read
 both while the newest snapshot is still being requested. They decide nothing: the contents are cached under the names of

@@ -1,5 +1,6 @@
-"""Readers keep manifests as frames, whose columns are defined here. A commit adds a few files and handles their entries
+"""Entries of manifests and index manifests, as values and as rows of frames.
 
+Readers keep manifests as frames, whose columns are defined here. A commit adds a few files and handles their entries
 one by one, as values; the conversion from and to frames is meant for the entries of one commit. Names are as in the
 specification, for values without the leading underscore.
 

@@ -11,7 +11,6 @@ A column of the file is a group. Only the group of a whole column has metadata::
 
 Columns are rebuilt and taken apart level by level, for all rows at once.
 
-
 A shredding type says which parts get columns: a ROW of members, an ARRAY of elements, a type of values, or VARIANT for
 parts that stay bytes. It is configured, or inferred from the first values. A value goes to a typed column only if it
 comes back as it is, except that numbers without a fraction may change between integers and decimals, as in Java.

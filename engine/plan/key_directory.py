@@ -30,7 +30,7 @@ from morrow.engine.plan.pruning import (
     has_misplaced_keys,
     mask_by_index,
     mask_by_stats,
-    mask_cut_keys,
+    mask_changed_keys,
     project_predicate,
     read_key_stats,
 )
@@ -129,8 +129,8 @@ class KeyDirectory(msgspec.Struct, frozen=True, dict=True):
         return has_misplaced_keys(self.metadata, self.schema, self.options, self.entries)
 
     @cached_property
-    def _cut_keys(self) -> npt.NDArray[np.bool_]:
-        return mask_cut_keys(self.metadata, self.schema, self.options, self.entries).to_numpy()
+    def _changed_keys(self) -> npt.NDArray[np.bool_]:
+        return mask_changed_keys(self.metadata, self.schema, self.options, self.entries).to_numpy()
 
     @cached_property
     def _has_index(self) -> npt.NDArray[np.bool_]:
@@ -161,7 +161,7 @@ class KeyDirectory(msgspec.Struct, frozen=True, dict=True):
         kept = np.ones(len(self._buckets), bool)
         for total, buckets in found.items():
             kept &= (self._totals != total) | np.isin(self._buckets, buckets)
-        return kept | self._cut_keys
+        return kept | self._changed_keys
 
     def _number_sections(self, numbers: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
         """Return the section of each of these files, as `divide_entries`; numbers below 0 are RAW sections."""

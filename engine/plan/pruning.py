@@ -38,6 +38,7 @@ from morrow.engine.format.manifest_entries import ColumnStats, decode_column_sta
 from morrow.engine.format.paths import INDEX_SUFFIX, check_segment
 from morrow.engine.format.schema import ROW_ID, TableSchema
 from morrow.engine.format.types import (
+    INTEGER_TYPES,
     CharType,
     DataField,
     DataType,
@@ -110,7 +111,7 @@ def mask_by_bucket(
     mask = everything
     for total, buckets in found.items():
         mask &= (entries["_TOTAL_BUCKETS"] != total) | entries["_BUCKET"].is_in(pl.Series(buckets).implode())
-    mask |= mask_cut_keys(metadata, schema, options, entries)
+    mask |= mask_changed_keys(metadata, schema, options, entries)
     if mask.all() or not has_misplaced_keys(metadata, schema, options, entries):
         return mask
     return everything
@@ -145,14 +146,18 @@ def _to_column(values: Sequence[Value], kind: DataType) -> pl.Series | pa.Array:
     return pl.Series(values, dtype=to_polars_dtype(kind))
 
 
-def mask_cut_keys(
+def mask_changed_keys(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, entries: pl.DataFrame
 ) -> pl.Series:
-    """Mask entries of files that may return other bucket keys than were hashed: ORC drops trailing blanks of CHAR."""
+    """Mask entries of files that return other bucket keys than were hashed.
+
+    ORC drops trailing blanks of CHAR. After the key was widened, negative integers have other hashes.
+    """
     keys = options.bucket_key or schema.trimmed_primary_keys
-    if not any(isinstance(schema.by_name[name].type, CharType) for name in keys):
-        return pl.repeat(False, entries.height, eager=True)
-    return _mask_inexact(entries, metadata.where)
+    mask = _mask_other_types(metadata, schema, keys, entries)
+    if any(isinstance(schema.by_name[name].type, CharType) for name in keys):
+        mask |= _mask_inexact(entries, metadata.where)
+    return mask
 
 
 def has_cut_keys(metadata: TableMetadata, schema: TableSchema, entries: pl.DataFrame) -> bool:
@@ -165,6 +170,28 @@ def has_cut_keys(metadata: TableMetadata, schema: TableSchema, entries: pl.DataF
     bounds = pl.concat([files["_MIN_KEY"], files["_MAX_KEY"]])
     found = decode_columns(bounds, types, where=metadata.where, columns=columns)
     return any(each.str.ends_with(" ").any() for each in found)
+
+
+def has_rehashed_keys(
+    metadata: TableMetadata, schema: TableSchema, options: TableOptions, entries: pl.DataFrame
+) -> bool:
+    """Return whether files have negative bucket keys from before these were widened: their hashes are others now."""
+    if not schema.trimmed_primary_keys:
+        return False
+    keys = options.bucket_key or schema.trimmed_primary_keys
+    files = entries.filter(
+        _mask_other_types(metadata, schema, keys, entries)
+        & (entries["_BUCKET"] >= 0)
+        & (entries["_TOTAL_BUCKETS"] != 1)
+    )
+    ids = {schema.by_name[name].id for name in keys}
+    for number in find_schema_ids(files):
+        old, part = metadata.schema(number), files.filter(files["_SCHEMA_ID"] == number)
+        wanted = [field.name for field in old.fields if field.id in ids and isinstance(field.type, INTEGER_TYPES)]
+        for each in read_key_stats(metadata, old, wanted, part).values():
+            if each.minimum is None or (each.minimum < 0).fill_null(True).any():
+                return True
+    return False
 
 
 def _mask_inexact(entries: pl.DataFrame, where: str) -> pl.Series:
@@ -235,13 +262,7 @@ def read_key_stats(
     Bounds from before one of these columns was widened are unknown: a narrower integer is stored in fewer bytes.
     """
     stats = entries["_KEY_STATS"].struct
-    kinds = {schema.by_name[name].id: schema.by_name[name].type for name in wanted}
-    narrow = [
-        number
-        for number in find_schema_ids(entries)
-        if any(not _is_stored_alike(f.type, kinds[f.id]) for f in metadata.schema(number).fields if f.id in kinds)
-    ]
-    is_narrow = entries["_SCHEMA_ID"].is_in(narrow)
+    is_narrow = _mask_other_types(metadata, schema, wanted, entries)
     types = {name: schema.by_name[name].type for name in schema.trimmed_primary_keys}
     found = decode_column_stats(
         stats.field("_MIN_VALUES").set(is_narrow, None),
@@ -271,6 +292,19 @@ def _loosen_bounds(
         low = low.zip_with(~inexact, low.str.replace(r"(?s)[\x00-\x20].*", ""))
         found[name] = replace(found[name], minimum=low)
     return found
+
+
+def _mask_other_types(
+    metadata: TableMetadata, schema: TableSchema, names: Sequence[str], entries: pl.DataFrame
+) -> pl.Series:
+    """Mask entries of files that were written before one of these columns was stored as now."""
+    kinds = {schema.by_name[name].id: schema.by_name[name].type for name in names}
+    others = [
+        number
+        for number in find_schema_ids(entries)
+        if any(not _is_stored_alike(f.type, kinds[f.id]) for f in metadata.schema(number).fields if f.id in kinds)
+    ]
+    return entries["_SCHEMA_ID"].is_in(others)
 
 
 def _is_stored_alike(old: DataType, new: DataType) -> bool:

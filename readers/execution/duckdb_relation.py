@@ -23,11 +23,9 @@ returns. The function registers the dataset as a view in an in-memory database o
 database: a transaction sees databases attached while it runs, but no views created after its first access.
 
 Relations raise Morrow's errors, and stop immediately on Ctrl-C: the class of a DuckDB relation is replaced by a
-subclass that wraps its methods.
-
-The class of a DuckDB relation is replaced by a subclass that wraps its methods; DuckDB's queries and functions still
-accept the object. DuckDB looks for variables in the innermost frame that is not its own. Methods that add a step are
-therefore called from a frame with the caller's variables.
+subclass that wraps its methods. DuckDB's queries and functions still accept the object. DuckDB looks for variables in
+the innermost frame that is not its own. Methods that add a step are therefore called from a frame with the caller's
+variables.
 """
 
 from __future__ import annotations

@@ -105,8 +105,9 @@ def _find_error(file: DataFile, plan: ScanPlan, store: FileStore, options: Table
             return None
         verify(source, rows=True)
         fields = list_written_fields(plan, file)
-        for _ in _read_batches(source, _list_stored(source, fields, plan.schema.partition_keys)):
-            pass
+        with translate_errors(source.path):
+            for _ in _read_batches(source, _list_stored(source, fields, plan.schema.partition_keys)):
+                pass
     except FileMissing as error:
         return error if options.ignores_lost_files else None
     except CorruptFile as error:

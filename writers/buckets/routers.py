@@ -43,7 +43,7 @@ from morrow.engine.options.declared.table import (
     POSTPONE_TARGET_SIZE_PER_BUCKET,
 )
 from morrow.engine.plan.manifests import read_index_entries
-from morrow.engine.plan.pruning import has_cut_keys, has_misplaced_keys
+from morrow.engine.plan.pruning import has_cut_keys, has_misplaced_keys, has_rehashed_keys
 from morrow.engine.structs import replace
 from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.files.data_files import Placement
@@ -117,8 +117,8 @@ def restore_buckets(
 
     Raises:
         CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`. Unsupported: if the caller `adds_rows`,
-            files of these partitions hold keys of other buckets, or keys that ORC changes, and the rows would not
-            replace theirs.
+            files of these partitions hold keys of other buckets, or keys that ORC or a wider type changes, and the rows
+            would not replace theirs.
     """
     if snapshot is None:
         return {place: BucketState() for place in places}
@@ -135,6 +135,12 @@ def restore_buckets(
             "writing rows beside CHAR keys with trailing blanks, which ORC drops,",
             where=target.where,
             hint="copy the rows to a table with VARCHAR keys or another file.format",
+        )
+    if adds_rows and has_rehashed_keys(target.metadata, target.schema, target.options, frame):
+        raise Unsupported(
+            "writing rows beside negative keys of a type that was widened, whose buckets would now be others,",
+            where=target.where,
+            hint="copy the rows to a new table",
         )
     totals = _count_partition_buckets(frame)
     found = _build_states(target, snapshot, _filter_buckets(frame, places), totals, partitions)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
@@ -24,13 +23,13 @@ from morrow.engine.library_versions import export_series, import_array
 from morrow.engine.plan.filter.sql import FORBIDDEN, STATEMENTS
 from morrow.engine.plan.filter.sql_parsing import check_calls, describe_problem, run_with_stack
 from morrow.engine.redaction import format_columns, suggest_name
-from morrow.readers.expressions.sql import SESSION, name_type, rename_row_columns, run_query
+from morrow.readers.expressions.sql import name_type, open_session, rename_row_columns, run_query
 from morrow.writers.ingest.conversion import cast_lossless
 from morrow.writers.ingest.sources import build_column
 from morrow.writers.ingest.validation import check_frame
 
 if TYPE_CHECKING:
-    import duckdb
+    pass
 
 Value: TypeAlias = object
 """SQL text, a Polars expression, or a Python value used as a constant."""
@@ -291,16 +290,6 @@ def _flatten_rows(rows: pa.Table) -> pl.DataFrame:
         else:
             columns.append(series)
     return pl.DataFrame(columns)
-
-
-@cache
-def open_session() -> duckdb.DuckDBPyConnection:
-    import duckdb
-
-    connection = duckdb.connect(":memory:", config=SESSION)
-    connection.execute("SET GLOBAL TimeZone = 'UTC'")
-    connection.execute("SET GLOBAL lock_configuration = true")
-    return connection
 
 
 def import_duckdb_error() -> type[Exception]:

@@ -29,7 +29,7 @@ from morrow.engine.plan.predicate import ALWAYS, combine_predicates
 from morrow.engine.plan.scan_plan import list_tracked_fields
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table
-from morrow.readers.expressions.sql import quote_identifier, rename_row_columns, run_query
+from morrow.readers.expressions.sql import open_session, quote_identifier, rename_row_columns, run_query
 from morrow.writers.append.row_level import MatchingRows, RowChanges
 from morrow.writers.commit import messages as tally
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage, Operation, record_operation
@@ -45,7 +45,6 @@ from morrow.writers.operations.expressions import (
     evaluate_condition,
     evaluate_expressions,
     import_duckdb_error,
-    open_session,
 )
 from morrow.writers.operations.update import (
     build_bounds,

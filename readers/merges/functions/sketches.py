@@ -4,11 +4,6 @@ The unions are computed one by one, for keys with several versions only. pyroari
 bytes after `runOptimize`, as Paimon writes them.
 Bytes after the last container of a 32-bit bitmap are ignored, as in Java.
 
-The union is not vectorised: bitmaps are united one by one, for keys with several versions only.
-
-pyroaring unites them. Equal sets have equal bytes after `runOptimize`, as Paimon writes them.
-Bytes after the last container of a 32-bit bitmap are ignored, as in Java.
-
 Java's Roaring64Bitmap (rbm64) serializes itself, not in the portable format of 64-bit bitmaps. Little-endian; an
 empty bitmap is one byte 0::
 

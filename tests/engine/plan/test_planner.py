@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 import morrow
 from morrow.engine.errors import BranchNotFound, InvalidArgument, MorrowError, SnapshotNotFound, Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.format.buckets import compute_buckets
 from morrow.engine.format.manifest_entries import STATISTICS
 from morrow.engine.names import KEYS_MATCH, VALUES_MATCH
 from morrow.engine.plan import entries
@@ -153,6 +155,23 @@ def test_negative_keys_of_files_from_before_the_key_was_widened(tmp_path: Path, 
     table.commit()
 
     assert len(plan(table, filter=condition).files) == files
+
+
+@pytest.mark.parametrize("key", [-5, 5])
+def test_buckets_of_keys_from_before_the_key_was_widened(tmp_path: Path, key: int) -> None:
+    """The hash of -5 as INT is another than as BIGINT: its row lies in another bucket."""
+    table = TableFactory(tmp_path, [("id", "INT")], ["id"], options={"bucket": "8"})
+    bucket = compute_buckets([pl.Series([key], dtype=pl.Int32)], [t.IntType()], 8)[0]
+    table.write_file(pa.table({"id": [key]}), bucket=int(bucket))
+    table.alter(fields=[("id", "BIGINT")])
+    table.commit()
+
+    assert len(plan(table, filter=f"id = {key}").files) == 1
+    written = morrow.open(table.path)
+    assert written.get(key) == {"id": key}
+    with pytest.raises(Unsupported, match="negative keys of a type that was widened") if key < 0 else nullcontext():
+        written.upsert([{"id": key}])
+    assert written.count() == 1
 
 
 def test_a_merge_engine_that_is_not_known_is_refused_before_anything_is_read(tmp_path: Path) -> None:

@@ -118,6 +118,18 @@ def test_reads_leave_out_what_options_name(
         read.update({"note": "name"}, "id = 150")
 
 
+def test_a_file_whose_pages_cannot_be_decoded_is_left_out(tmp_path: Path) -> None:
+    table = make(tmp_path, "parquet", keyed=False, **{"write-only": "true"})
+    table.append(rows(400, 7))
+    damaged = min(data_files(table), key=os.path.getmtime)
+    height, data = table.scan().count(), bytearray(damaged.read_bytes())
+    data[4:60] = b"\xff" * 56
+    damaged.write_bytes(data)
+    morrow.clear_caches()
+    read = table.with_options({"scan.ignore-corrupt-files": True}).scan()
+    assert read.to_polars().height == read.count() < height
+
+
 def test_all_damaged_files_are_named(tmp_path: Path) -> None:
     table = make(tmp_path, "parquet", keyed=False)
     first, second = data_files(table)

@@ -116,9 +116,9 @@ def restore_buckets(
     """Return the state of each of these buckets; an empty bucket still has its partition's number of buckets.
 
     Raises:
-        CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`. Unsupported: if the caller `adds_rows`,
-            files of these partitions hold keys of other buckets, or keys that ORC or a wider type changes, and the rows
-            would not replace theirs.
+        CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`. Unsupported: files of these partitions
+            hold negative keys of a narrower type; or if the caller `adds_rows`, keys of other buckets, or keys that ORC
+            changes. New rows would not replace theirs, and compacted files would no longer tell them apart.
     """
     if snapshot is None:
         return {place: BucketState() for place in places}
@@ -136,12 +136,7 @@ def restore_buckets(
             where=target.where,
             hint="copy the rows to a table with VARCHAR keys or another file.format",
         )
-    if adds_rows and has_rehashed_keys(target.metadata, target.schema, target.options, frame):
-        raise Unsupported(
-            "writing rows beside negative keys of a type that was widened, whose buckets would now be others,",
-            where=target.where,
-            hint="copy the rows to a new table",
-        )
+    _check_hashes(target, frame)
     totals = _count_partition_buckets(frame)
     found = _build_states(target, snapshot, _filter_buckets(frame, places), totals, partitions)
     version = snapshot.delta_manifest_list
@@ -173,9 +168,11 @@ def count_buckets(target: WriteTarget, snapshot: Snapshot | None, partitions: Se
 
 
 def restore_partitions(
-    target: WriteTarget, snapshot: Snapshot | None, partitions: Sequence[bytes] | None
+    target: WriteTarget, snapshot: Snapshot | None, partitions: Sequence[bytes] | None, *, rewrites: bool = False
 ) -> dict[Placement, BucketState]:
     """Return the state of every non-empty bucket of these partitions (None: of all).
+
+    `rewrites`: whether the caller rewrites the files.
 
     Raises: as `restore_buckets`.
     """
@@ -183,7 +180,20 @@ def restore_partitions(
         return {}
     kept = None if partitions is None else set(partitions)
     frame = read_live_entries(target.metadata, snapshot, target.schema, kept)
+    if rewrites:
+        _check_hashes(target, frame)
     return _build_states(target, snapshot, frame, _count_partition_buckets(frame), kept)
+
+
+def _check_hashes(target: WriteTarget, frame: pl.DataFrame) -> None:
+    """Raise `Unsupported` for negative keys of a narrower type: their buckets are others now, and new files hide it."""
+    if has_rehashed_keys(target.metadata, target.schema, target.options, frame):
+        moves = f"move them by `table.rescale({target.options.bucket})`"
+        raise Unsupported(
+            "writing beside negative keys of a type that was widened, which have other buckets now,",
+            where=target.where,
+            hint=moves if target.options.bucket > 0 else "copy the rows to a new table",
+        )
 
 
 def filter_bucket_numbers(

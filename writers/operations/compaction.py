@@ -126,7 +126,7 @@ def compact_partitions(
         if order_by is not None:
             messages = sort_compact(target, snapshot, order_by, strategy, partitions=partitions)
         elif target.keyed:
-            states = filter_bucket_numbers(restore_partitions(target, snapshot, partitions), buckets)
+            states = filter_bucket_numbers(restore_partitions(target, snapshot, partitions, rewrites=True), buckets)
             messages = _compact_keyed(target, commits, states, full)
         else:
             messages = compact_append(target, snapshot, full=full, partitions=partitions, buckets=buckets)

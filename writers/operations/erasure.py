@@ -339,7 +339,7 @@ class _BranchRewrite:
         held = set(self.search.match(read_live_entries(self.target.metadata, snapshot, self.target.schema, None)))
         if not held and not merges_columns(self.target, self.filter):
             return []
-        for place, state in restore_partitions(self.target, snapshot, None).items():
+        for place, state in restore_partitions(self.target, snapshot, None, rewrites=True).items():
             if state.files and place.bucket != POSTPONE_BUCKET:
                 self._rewrite_bucket(place, state, held)
         return self.made

@@ -179,7 +179,7 @@ def _compact_units(
 def _list_held(
     target: WriteTarget, snapshot: Snapshot, partitions: Sequence[bytes] | None, buckets: Sequence[range] | None
 ) -> list[Held]:
-    states = filter_bucket_numbers(restore_partitions(target, snapshot, partitions), buckets)
+    states = filter_bucket_numbers(restore_partitions(target, snapshot, partitions, rewrites=True), buckets)
     return [Held.of(place, state) for place, state in states.items() if state.files]
 
 

@@ -396,6 +396,7 @@ INDEX_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
             "_INDEX_FIELD_ID": pl.Int32,
             "_EXTRA_FIELD_IDS": pl.List(pl.Int32),
             "_INDEX_META": pl.Binary,
+            "_SOURCE_META": pl.Binary,
         }
     ),
 }
@@ -411,6 +412,7 @@ OPTIONAL_COLUMNS = frozenset(
             "_DELETIONS_VECTORS_RANGES",
             "_CARDINALITY",
             "_GLOBAL_INDEX",
+            "_SOURCE_META",
         ),
     }
 )

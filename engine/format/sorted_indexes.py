@@ -180,7 +180,7 @@ def _decode_timestamps(keys: Ragged, kind: t.TimestampType | t.LocalZonedTimesta
     per = _PER_MILLI[str(dtype.time_unit)]  # type: ignore[attr-defined]  # a Datetime
     if kind.precision <= MILLIS_PRECISION:
         return pl.Series(_read_fixed(keys, "<i8", where) * per)
-    if (keys.sizes <= 8).any():  # noqa: PLR2004  # the bytes of the milliseconds
+    if (keys.sizes <= 8).any():  # the bytes of the milliseconds
         raise CorruptFile(where, "a key is shorter than its type requires")
     heads = gather(keys.data, keys.starts, np.full(len(keys), 8))
     nanos, ends = read_varints(keys.data, keys.starts + 8, where)
@@ -240,7 +240,7 @@ def read_varints(data: U8, at: Ints, where: str) -> tuple[Ints, Ints]:
         found = data[at[open_]].astype(np.int64)
         values[open_] |= (found & 0x7F) << (7 * step)
         at[open_] += 1
-        open_[open_] = found >= 0x80  # noqa: PLR2004  # the highest bit
+        open_[open_] = found >= 0x80  # the highest bit
         if not open_.any():
             return values, at
     raise CorruptFile(where, "a number is too long")
@@ -248,7 +248,7 @@ def read_varints(data: U8, at: Ints, where: str) -> tuple[Ints, Ints]:
 
 def _read_all_varints(data: U8, where: str) -> tuple[Ints, Ints]:
     """Return the varints that fill `data`, and the places after them."""
-    ends = np.flatnonzero(data < 0x80) + 1  # noqa: PLR2004  # the highest bit
+    ends = np.flatnonzero(data < 0x80) + 1  # the highest bit
     if len(data) and (not len(ends) or ends[-1] != len(data)):
         raise CorruptFile(where, "row ids end within a number")
     starts = np.append(0, ends)[:-1]
@@ -432,7 +432,7 @@ class BTreeFile(SortedIndexFile, frozen=True, dict=True):
         numbers, ends = _read_all_varints(lists.data, self.path)
         counts = np.diff(np.searchsorted(ends, np.cumsum(lists.sizes), side="right"), prepend=0)
         firsts = np.cumsum(counts) - counts
-        if (counts < 2).any() or (numbers[firsts] != counts - 1).any():  # noqa: PLR2004  # a count and a row
+        if (counts < 2).any() or (numbers[firsts] != counts - 1).any():  # a count and a row
             raise CorruptFile(self.path, "a list of row ids does not have the length that it begins with")
         rows = np.delete(numbers, firsts)
         if len(rows) and int(rows.max()) >= self.row_count:
@@ -515,7 +515,7 @@ class BitmapFile(SortedIndexFile, frozen=True, dict=True):
                 at += 1
                 value |= (byte & 0x7F) << shift
                 shift += 7
-                if byte < 0x80:  # noqa: PLR2004  # the highest bit
+                if byte < 0x80:  # the highest bit
                     return value
 
         keys, places = [], []
@@ -667,8 +667,9 @@ def _write_bitmap(keys: Ragged, rows: Ints, order: Ints, nulls: Ints, block_byte
         at += len(bitmap)
     table = np.array(heads_at, np.int64).reshape(-1, 2)
     firsts = take(in_order, np.array(edges, np.int64))
-    index = concat_rows([encode_varints(firsts.sizes), firsts, encode_varints(table[:, 0]), encode_varints(table[:, 1])])
+    index = concat_rows(
+        [encode_varints(firsts.sizes), firsts, encode_varints(table[:, 0]), encode_varints(table[:, 1])]
+    )
     block = encode_varints(np.array([len(index)])).data.tobytes() + index.data.tobytes()
     out.append(_seal(block))
     return b"".join([*out, _BITMAP_FOOTER.pack(*footer, at, len(block), len(starts), _VERSION, _BITMAP_MAGIC)])
-

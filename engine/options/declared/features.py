@@ -13,6 +13,7 @@ from morrow.engine.options.declarations import (
     NO_INDEXES,
     NOT_WRITTEN,
     ONE_INFERENCE,
+    READS_ALL_ROWS,
     REAL,
     TEXT,
     TUNING,
@@ -209,18 +210,18 @@ VECTOR_SEARCH_DISTRIBUTE_ENABLED = declare_idle(
 VECTOR_SEARCH_LATERAL_JOIN_BATCH_SIZE = declare_idle(
     ENGINES, "vector-search.lateral-join.batch-size", INT, 256, "Rows of a join that searches vectors"
 )
-GLOBAL_INDEX_ENABLED = declare_idle(
-    NO_INDEXES, "global-index.enabled", BOOL, True, "Leaves rows out of reads by global indexes"
+GLOBAL_INDEX_ENABLED = declare_honoured(
+    "global-index.enabled", BOOL, True, "Reads only the rows that match according to global indexes"
 )
 GLOBAL_INDEX_SEARCH_MODE = declare_idle(
-    NO_INDEXES,
+    READS_ALL_ROWS,
     "global-index.search-mode",
     make_choice("fast", "full", "detail"),
     None,
     "How global indexes are searched",
 )
 SCALAR_INDEX_SEARCH_MODE = declare_idle(
-    NO_INDEXES,
+    READS_ALL_ROWS,
     "scalar-index.search-mode",
     make_choice("fast", "full", "detail"),
     "fast",

@@ -220,8 +220,8 @@ class _Search(msgspec.Struct, frozen=True):
         found = [self.evaluate(child) for child in predicate.children]
         known = [ranges for ranges in found if ranges is not None]
         if isinstance(predicate, And):
-            return _combine_ranges(known, len(known)) if known else None
-        return _combine_ranges(known, 1) if len(known) == len(found) else None
+            return combine_ranges(known, len(known)) if known else None
+        return combine_ranges(known, 1) if len(known) == len(found) else None
 
     def _look_up(self, leaf: Leaf) -> Ranges | None:
         field = self.schema.by_name.get(leaf.column)
@@ -240,26 +240,29 @@ class _Search(msgspec.Struct, frozen=True):
         if rows is None:
             return None
         self.used[f"{chosen[0].index_type} of {field.name}"] = None
-        return _combine_ranges([_to_ranges(rows), _invert_ranges(best)], 1)
+        return combine_ranges([_to_ranges(rows), invert_ranges(best)], 1)
 
     def _find_covered(self, field: DataField, parts: Sequence[IndexPart]) -> Ranges:
         """Return the row ids for which these parts are right."""
         if not parts:
             return NOTHING
-        held = self.files.filter(mask_holders(self.metadata, field.id, self.files))
-        first = held["_FIRST_ROW_ID"].fill_null(-1).to_numpy()
-        written = np.where(first < 0, -1, held["_MAX_SEQUENCE_NUMBER"].to_numpy())
-        spans = np.stack([first, first + held["_ROW_COUNT"].to_numpy()], axis=1)
         ignores = self.options.given.get(GLOBAL_INDEX_COLUMN_UPDATE_ACTION) == "ignore"
         found = []
         for scanned in {part.scanned for part in parts}:
             if scanned is None and ignores:
                 continue
-            about = np.array([[p.first, p.stop] for p in parts if p.scanned == scanned], np.int64)
-            stale = spans[written > scanned] if scanned is not None else NOTHING
-            fresh = _invert_ranges(_combine_ranges([stale], 1))
-            found.append(_combine_ranges([_combine_ranges([about], 1), fresh], 2))
-        return _combine_ranges(found, 1)
+            about = np.array([[part.first, part.stop] for part in parts if part.scanned == scanned], np.int64)
+            fresh = EVERYTHING if scanned is None else find_fresh_ranges(self.metadata, field.id, self.files, scanned)
+            found.append(combine_ranges([combine_ranges([about], 1), fresh], 2))
+        return combine_ranges(found, 1)
+
+
+def find_fresh_ranges(metadata: TableMetadata, field_id: int, files: pl.DataFrame, scanned: int) -> Ranges:
+    """Return the row ids without those whose column was written after this snapshot; `files` are the live entries."""
+    held = files.filter(mask_holders(metadata, field_id, files))
+    held = held.filter(pl.col("_FIRST_ROW_ID").is_not_null(), pl.col("_MAX_SEQUENCE_NUMBER") > scanned)
+    first = held["_FIRST_ROW_ID"].to_numpy()
+    return invert_ranges(combine_ranges([np.stack([first, first + held["_ROW_COUNT"].to_numpy()], axis=1)], 1))
 
 
 def _find_rows(metadata: TableMetadata, parts: Sequence[IndexPart], leaf: Leaf, kind: DataType) -> Ints | None:
@@ -271,7 +274,7 @@ def _find_rows(metadata: TableMetadata, parts: Sequence[IndexPart], leaf: Leaf, 
     if leaf.op is Op.IS_NOT_NULL:
         nulls = _find_rows(metadata, parts, Leaf(leaf.column, Op.IS_NULL), kind)
         assert nulls is not None
-        about = _combine_ranges([np.array([[part.first, part.stop] for part in parts], np.int64)], 1)
+        about = combine_ranges([np.array([[part.first, part.stop] for part in parts], np.int64)], 1)
         rows = np.concatenate([np.arange(first, stop) for first, stop in about.tolist()])
         return np.setdiff1d(rows, nulls, assume_unique=False)
     with open_threads(INDEX_THREADS) as pool:
@@ -350,7 +353,7 @@ def _to_ragged(keys: Sequence[bytes]) -> Ragged:
 # --- ranges ---
 
 
-def _combine_ranges(parts: Sequence[Ranges], least: int) -> Ranges:
+def combine_ranges(parts: Sequence[Ranges], least: int) -> Ranges:
     """Return the ids that are in at least this number of parts; the ranges of a part may meet only for a union (1)."""
     edges = np.concatenate([NOTHING, *parts])
     places, of = np.unique(edges.reshape(-1), return_inverse=True)
@@ -361,9 +364,15 @@ def _combine_ranges(parts: Sequence[Ranges], least: int) -> Ranges:
     return places[changes].reshape(-1, 2)
 
 
-def _invert_ranges(ranges: Ranges) -> Ranges:
+def invert_ranges(ranges: Ranges) -> Ranges:
     edges = np.concatenate([[0], ranges.reshape(-1), [MAX_ROW_ID]]).reshape(-1, 2)
     return edges[edges[:, 0] < edges[:, 1]]
+
+
+def divide_ranges(ranges: Ranges, most: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges, in pieces of at most this number of ids."""
+    for first, stop in ranges.tolist():
+        yield from ((low, min(low + most, stop)) for low in range(first, stop, most))
 
 
 def _to_ranges(rows: Ints) -> Ranges:
@@ -393,7 +402,7 @@ MAX_READ_RANGES = 64
 
 def divide_rows(ranges: Ranges, first: int, stop: int) -> Iterator[tuple[int, int]]:
     """Yield the ranges of positions to read of a file whose row ids are [`first`, `stop`)."""
-    own = _combine_ranges([ranges, np.array([[first, stop]], np.int64)], 2) - first
+    own = combine_ranges([ranges, np.array([[first, stop]], np.int64)], 2) - first
     if not len(own):
         return
     starts, ends = own[:, 0].copy(), own[:, 1].copy()

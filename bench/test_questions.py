@@ -7,9 +7,7 @@ The table is merge-on-read: 4 buckets of 4 million rows, with three updates of 1
 from __future__ import annotations
 
 import datetime as dt
-import json
 from dataclasses import dataclass
-from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -19,11 +17,12 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import morrow
-from bench import compare, tables
-from bench.compare import Bound, timed
+from bench import tables
+from bench.compare import Bound, compare, timed
+from bench.conftest import Peers
 from bench.data import Ids
 
-SECTION = "Questions"
+SECTION, BASELINE = "Questions", "DuckDB read_parquet, no merge"
 ROWS, BUCKETS, UPDATES, UPDATE_ROWS = 4_000_000, 4, 3, 100_000
 SCHEMA = {
     "id": "BIGINT NOT NULL",
@@ -58,6 +57,7 @@ CONDITIONS = (
     Question("i + 1 = 101", 2, 2),
     Question("year(dt) = 2001", 1.5, 1.5),
 )
+POLARS_CONDITIONS = ("b BETWEEN 1000 AND 5000", "s = 'k0000001'", "i + 1 = 101")
 AGGREGATES = {
     "groups with count and sum": ("SELECT c, count(*), sum(i) FROM {} GROUP BY c", 2),
     "top 10 by a value": ("SELECT id, b FROM {} ORDER BY b DESC LIMIT 10", 2.5),
@@ -106,9 +106,92 @@ def table(request: pytest.FixtureRequest) -> morrow.Table:
 @pytest.fixture(scope="module")
 def files(table: morrow.Table) -> str:
     """Return the relation of the data files of the newest snapshot in DuckDB, which merges nothing."""
-    paths = [str(Path(str(table.location)) / name) for name in live_files(table)]
-    return f"read_parquet({paths})"
+    return f"read_parquet({list_files(table)})"
 
 
-def live_files(table: morrow.Table) -> list[str]:
-    return table.system("files").to_polars()["file_path"].to_list()
+def list_files(table: morrow.Table) -> list[str]:
+    return [f"{table.path}/{name}" for name in table.system("files").to_polars()["file_path"]]
+
+
+COLUMNS = ", ".join(SCHEMA)
+
+
+def read_arrow(relation: duckdb.DuckDBPyRelation) -> pa.Table:
+    return relation.to_arrow_table()
+
+
+@pytest.fixture(scope="module")
+def catalog(table: morrow.Table) -> morrow.Catalog:
+    return morrow.Catalog(table.path.rpartition("/db.db/")[0])
+
+
+@pytest.mark.parametrize("question", CONDITIONS, ids=lambda each: each.condition)
+def test_a_condition(benchmark: BenchmarkFixture, table: morrow.Table, files: str, question: Question) -> None:
+    plain = duckdb.connect()
+    query = f"SELECT {COLUMNS} FROM {files} WHERE {question.condition}"
+    compare(
+        benchmark,
+        SECTION,
+        f"scan, {question.condition}",
+        lambda: table.scan(filter=question.condition).to_arrow(),
+        baseline=(BASELINE, timed(lambda: read_arrow(plain.sql(query)))),
+        bound=Bound(question.scan),
+    )
+
+
+@pytest.mark.parametrize("question", CONDITIONS, ids=lambda each: each.condition)
+def test_a_condition_in_sql(
+    benchmark: BenchmarkFixture, catalog: morrow.Catalog, files: str, question: Question
+) -> None:
+    query = f"SELECT {COLUMNS} FROM {{}} WHERE {question.condition}"
+    compare_query(benchmark, catalog, files, f"SQL, {question.condition}", query, question.sql)
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_an_aggregate(benchmark: BenchmarkFixture, catalog: morrow.Catalog, files: str, name: str) -> None:
+    query, bound = AGGREGATES[name]
+    compare_query(benchmark, catalog, files, f"SQL, {name}", query, bound)
+
+
+def compare_query(
+    benchmark: BenchmarkFixture, catalog: morrow.Catalog, files: str, what: str, query: str, bound: float
+) -> None:
+    plain = duckdb.connect()
+    compare(
+        benchmark,
+        SECTION,
+        what,
+        lambda: read_arrow(catalog.sql(query.format("db.t"))),
+        baseline=(BASELINE, timed(lambda: read_arrow(plain.sql(query.format(files))))),
+        bound=Bound(bound),
+    )
+
+
+@pytest.mark.parametrize("question", POLARS_CONDITIONS)
+def test_a_condition_by_polars(benchmark: BenchmarkFixture, table: morrow.Table, question: str) -> None:
+    """Compare with Polars' own scan of the files, for conditions that it takes."""
+    plain = pl.scan_parquet(list_files(table)).select(*SCHEMA).filter(pl.sql_expr(question))
+    compare(
+        benchmark,
+        f"{SECTION}, Polars",
+        f"scan, {question}",
+        lambda: table.scan(filter=question).to_polars(),
+        baseline=("Polars scan, no merge", timed(plain.collect)),
+    )
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_an_aggregate_by_rust(
+    benchmark: BenchmarkFixture, catalog: morrow.Catalog, table: morrow.Table, peer: Peers, name: str
+) -> None:
+    query, rust = AGGREGATES[name][0], peer("pypaimon-rust")
+    warehouse = table.path.rpartition("/db.db/")[0]
+    compare(
+        benchmark,
+        f"{SECTION}, pypaimon-rust",
+        f"SQL, {name}",
+        lambda: read_arrow(catalog.sql(query.format("db.t"))),
+        baseline=("pypaimon-rust 0.4.0", lambda: rust.clock(warehouse, "sql", query.format("paimon.db.t"))),
+        rounds=3,
+    )

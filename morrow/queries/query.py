@@ -41,7 +41,14 @@ from morrow.queries.dialect import (
     select_parameters,
 )
 from morrow.queries.incremental import has_change_options
-from morrow.queries.rewriting import find_condition, is_filtered, put_variant_functions, write_paths
+from morrow.queries.rewriting import (
+    find_aggregates,
+    find_condition,
+    put_aggregates,
+    put_variant_functions,
+    suits_masks,
+    write_paths,
+)
 from morrow.readers.execution.duckdb_relation import make_variable
 from morrow.readers.expressions.sql import check_duckdb, name_type, to_morrow_error
 
@@ -166,11 +173,14 @@ def prepare_query(
             _check_no_travel(table)
             continue
         name = f"morrow_{uuid.uuid4().hex}"
-        variables[name] = make_variable(
+        answer = _summarize(table, found)
+        if answer is not None:
+            put_aggregates(table)
+        variables[name] = answer or make_variable(
             found,
             connection,
             partial(find_condition, table, parameters=given, connection=connection),
-            is_filtered=is_filtered(table),
+            suits_masks=partial(suits_masks, table),
         )
         named.add((*catalog, (table.db or database or "").lower(), table.name.lower()))
         _hide_columns(table, tracked, found)
@@ -295,6 +305,13 @@ def _evaluate_argument(call: Node, argument: Node) -> object:
 
 
 # Tables
+
+
+def _summarize(table: Node, source: PaimonDataset | pa.Table) -> pa.Table | None:
+    """Return the aggregates of a query over all rows of a table, as `SummarizeFunction`, without reading rows."""
+    summarize = getattr(source, "summarize", None)
+    asked = None if summarize is None else find_aggregates(table, source.schema.names)
+    return None if summarize is None or asked is None else summarize(asked)
 
 
 def _name_in_catalog(

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 import sqlglot
@@ -39,6 +40,7 @@ from morrow.queries.dialect import (
     parse_hints,
     parse_query,
     select_parameters,
+    split_options,
 )
 from morrow.queries.incremental import has_change_options
 from morrow.queries.rewriting import (
@@ -77,10 +79,12 @@ class Sources(Protocol):
     def in_catalog(self, name: str) -> Sources | None:
         """Return the tables of another catalog of the session; None without a catalog of this name."""
 
-    def open_table(self, name: str, travel: Travel, tracked: Sequence[str] = ()) -> PaimonDataset:
+    def open_table(
+        self, name: str, travel: Travel, tracked: Sequence[str] = (), options: Mapping[str, str] = MappingProxyType({})
+    ) -> PaimonDataset:
         """Return the dataset of ``database.table``, optionally with ``$``, at a snapshot.
 
-        `tracked` are columns of row tracking to add, if the table has them.
+        `tracked` are columns of row tracking to add, if the table has them; `options` are options of this read.
         """
 
     def changes(self, name: str, options: Mapping[str, str]) -> pa.Table | PaimonDataset:
@@ -245,7 +249,8 @@ def _find_source(
         if table.args.get("version") is not None:
             raise InvalidArgument(f"{name}: both a hint and AS OF say which snapshot is read")
         return sources.changes(name, options)
-    return sources.open_table(name, find_travel(table, name, options), tracked)
+    travel, reads = split_options(options, name)
+    return sources.open_table(name, find_travel(table, name, travel), tracked, reads)
 
 
 EXCLUDED = "except_" if "except_" in exp.Star.arg_types else "except"

@@ -9,8 +9,8 @@ DuckDB itself scans Parquet files whose rows are rows of the table as they are. 
 partitions of its own accord, with all of its threads, and no row passes through Arrow. Rows under masks are streamed
 instead. For a sum of 2 million rows, a tenth of them dead, this takes 1.7 times the CPU of the plain scan. The
 alternatives take more: bits of positions in a list 2.7 times, joins with the dead positions 3.6, and `get_bit` 5 times.
-If a query of a catalog tests conditions, groups text, or reads members of rows, DuckDB scans files under masks, too: the
-bits of rows are joined by file. For one row in a million by LIKE, of 8 columns, this takes a third of the CPU of a
+If a query of a catalog tests conditions, groups text, or reads members of rows, DuckDB scans files under masks, too:
+the bits of rows are joined by file. For one row in a million by LIKE, of 8 columns, this takes a third of the CPU of a
 stream; for groups of a text with a thousand values, two thirds.
 
 Streams have text and bytes as Arrow views. Polars and DuckDB store text as views: 16 bytes with the first characters

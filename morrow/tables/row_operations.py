@@ -178,7 +178,10 @@ class Rewriting:
         """
         from morrow.writers.operations.global_indexes import create_global_index
 
-        given = {key: str(value) for key, value in check_mapping(options or {}, "options").items()}
+        for value, name in ((column, "column"), (index_type, "index_type")):
+            check_instance(value, str, name)
+        found = {} if options is None else check_mapping(options, "options")
+        given = {check_instance(key, str, "an option"): str(value) for key, value in found.items()}
         return create_global_index(self._target(properties), column, index_type, partition, where, given)
 
     @track_calls("indexing")
@@ -208,6 +211,8 @@ class Rewriting:
         """
         from morrow.writers.operations.global_indexes import drop_global_index
 
+        for value, name in ((column, "column"), (index_type, "index_type")):
+            check_instance(value, str, name)
         check_instance(dry_run, bool, "dry_run")
         return drop_global_index(self._target(properties), column, index_type, partition, where, dry_run=dry_run)
 

@@ -74,7 +74,9 @@ def make_row(number: int, draw: random.Random) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_values_of_all_types_are_those_of_parquet(seed: int, tmp_path: Path) -> None:
+def test_values_of_all_types_are_those_of_parquet(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("morrow.readers.files.formats.row.CHUNK_BYTES", 5000 * seed or 1)
+    monkeypatch.setattr("morrow.writers.files.formats.row.PIECE_BYTES", 5000 * seed or 50_000)
     draw = random.Random(seed)
     rows = [make_row(number, draw) for number in range(draw.choice([1, 40, 700]))]
     catalog = morrow.Catalog(tmp_path)

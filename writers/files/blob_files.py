@@ -522,11 +522,16 @@ WriteFiles = Callable[[Iterator[pl.DataFrame], Fields], list[DataFileMeta]]
 """Writes rows of these columns to data files."""
 
 
-def select_filed_vectors(target: WriteTarget, columns: Fields) -> Fields:
-    """Return the VECTOR columns that have files of their own; none if there are no other columns beside them."""
+def list_filed_vectors(target: WriteTarget, columns: Fields) -> Fields:
+    """Return the VECTOR columns that have files of their own."""
     if not target.options.data_evolution or target.write.given.get(VECTOR_FILE_FORMAT) is None:
         return ()
-    found = tuple(field for field in columns if isinstance(field.type, VectorType))
+    return tuple(field for field in columns if isinstance(field.type, VectorType))
+
+
+def select_filed_vectors(target: WriteTarget, columns: Fields) -> Fields:
+    """Return the VECTOR columns that have files of their own; none if there are no other columns beside them."""
+    found = list_filed_vectors(target, columns)
     return found if len(found) < len(columns) else ()
 
 
@@ -563,7 +568,7 @@ def write_with_vectors(
                 ends = number + 1 == len(written) or not is_dedicated_file(written[number + 1].file_name)
                 if ends:
                     owner = next(each for each in reversed(files) if not is_dedicated_file(each.file_name))
-                    files += _write_vectors(target, place, rows.take(owner.row_count), vectors)
+                    files += write_vectors(target, place, rows.take(owner.row_count), vectors)
         except BaseException:
             with suppress(StorageError):
                 delete_files(target, place, [*files, *(file for file in written if file not in files)])
@@ -587,11 +592,15 @@ class _Rows:
             count -= min(frame.height, count)
 
 
-def _write_vectors(
-    target: WriteTarget, place: Placement, frames: Iterator[pl.DataFrame], vectors: Fields
+def write_vectors(
+    target: WriteTarget, place: Placement, frames: Iterator[pl.DataFrame], vectors: Fields, size: int | None = None
 ) -> list[DataFileMeta]:
+    """Write rows of VECTOR columns to files of vectors, rolled at `size` (None: as the options say).
+
+    Raises: as `write_files`.
+    """
     given, write = target.write.given, target.write
-    size = given.get(VECTOR_TARGET_FILE_SIZE) or write.target_file_size
+    size = size or given.get(VECTOR_TARGET_FILE_SIZE) or write.target_file_size
     name = str(given.get(VECTOR_FILE_FORMAT)).lower()
     chosen = replace(target, write=replace(write, file_format=name, format_per_level={}, target_file_size=size))
     kind = FileKind.of(chosen, 0, changelog=False, columns=vectors)

@@ -408,6 +408,8 @@ class History:
         try:
             theirs = self.ask("read", columns if self.evolution else self.names)
         except PeerError as error:
+            if not self.evolution:
+                raise PeerError(f"does not read row ids in files: {error}") from error
             raise Wrong(f"pypaimon cannot read: {error}") from error
         if not self.evolution:  # pypaimon fails to read row ids that files hold
             for row in theirs:

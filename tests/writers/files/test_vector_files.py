@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import morrow
@@ -42,6 +43,29 @@ def test_each_data_file_has_its_vectors(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("db.db/t/bucket-0/*.vector.parquet"))) > 1
     assert table.to_polars().sort("id").equals(rows)
     assert table.doctor(data=True).healthy
+
+
+@pytest.mark.parametrize("filed", [True, False])
+def test_updated_vectors_stay_where_they_are(filed: bool, tmp_path: Path) -> None:
+    """Readers of Paimon prefer vectors in data files to those in files of vectors, even to newer ones."""
+    plain = {name: value for name, value in OPTIONS.items() if name != "vector.file.format"}
+    table = morrow.Catalog(tmp_path).create_table(
+        "db.t", schema="id INT, v VECTOR<FLOAT, 2>, s STRING", options=OPTIONS if filed else plain
+    )
+    table.append([{"id": i, "v": [i, i], "s": "a"} for i in range(3)])
+    table.alter.set_options({"vector.file.format": "parquet"})
+    table.update_rows(pa.table({"_ROW_ID": [1], "v": [[9.0, 9.0]], "s": ["b"]}))
+    table.update({"v": "[8.0, 8.0]"}, "id = 2")
+    assert table.to_arrow().to_pylist() == [
+        {"id": 0, "v": [0.0, 0.0], "s": "a"},
+        {"id": 1, "v": [9.0, 9.0], "s": "b"},
+        {"id": 2, "v": [8.0, 8.0], "s": "a"},
+    ]
+    files = table.system("files").to_polars().sort("min_sequence_number")
+    holding = files.filter(pl.col("write_cols").list.contains("v"))["file_path"].to_list()
+    assert [".vector." in path for path in holding] == ([True] * 3 if filed else [False] * 2)
+    table.compact(full=True)
+    assert table.scan(["v"]).to_arrow()["v"].to_pylist() == [[0.0, 0.0], [9.0, 9.0], [8.0, 8.0]]
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,7 @@ from morrow.writers.files.data_files import (
 from morrow.writers.files.encoders import MAX_BLOCK_ROWS, MIN_BLOCK_ROWS, cut_blocks, encode_in_threads
 from morrow.writers.target import WriteTarget
 
+Fields = tuple[DataField, ...]
 BLOB_SUFFIX = ".blob"
 MAX_PIECE_ROWS = 1 << 14
 """Maximum rows whose blobs are written before the other columns of these rows are encoded."""
@@ -361,13 +362,15 @@ class ColumnWriter:
         self._records.abort()
 
 
-def write_with_blobs(target: WriteTarget, place: Placement, frames: Iterable[pl.DataFrame]) -> list[DataFileMeta]:
-    """Write rows to data files, each followed by its blob files, as `write_files`.
+def write_with_blobs(
+    target: WriteTarget, place: Placement, frames: Iterable[pl.DataFrame], columns: Fields
+) -> list[DataFileMeta]:
+    """Write rows of these columns to data files, each followed by its blob files, as `write_files`.
 
     Memory holds one frame and one block of the other columns, not the values that descriptors name.
     """
     blobs = target.filed_blobs
-    others = tuple(field for field in target.schema.fields if field not in blobs)
+    others = tuple(field for field in columns if field not in blobs)
     kind = FileKind.of(target, 0, changelog=False, columns=others)
     unique, numbers = uuid.uuid4(), count()
     rows = _Pieces(frames, [field.name for field in others], kind.block_bytes)
@@ -517,7 +520,6 @@ _ENCODERS: dict[Any, Callable[[Any], bytes]] = {
     t.TimeType: _encode_time,
 }
 
-Fields = tuple[DataField, ...]
 WriteFiles = Callable[[Iterator[pl.DataFrame], Fields], list[DataFileMeta]]
 """Writes rows of these columns to data files."""
 

@@ -242,7 +242,8 @@ class History:
                 rows = [row | partition for row in rows]
             return "overwrite", (rows, partition), lambda: self._replace(rows, partition)
         if chosen == "shard":
-            (name,) = self.some_names()[:1]
+            left = [name for name in self.names[2:] if player != PEER or name not in ("b", "v")]
+            name = rng.choice(left)  # pypaimon writes BLOBs and vectors of shards into data files
             value, present = self.value(name), list(self.rows)
             return "shard", (name, value), lambda: self._set({key: {name: value} for key in present})
         if chosen in ("upsert", "merge"):

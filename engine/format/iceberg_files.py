@@ -221,7 +221,12 @@ def decode_bound(data: bytes | None, kind: DataType) -> Any:
     dtype, width = _PLAIN[type(kind)][1]
     if width is None:
         return data.decode() if dtype == pl.String else data
-    return np.frombuffer(data, width)[0].item()
+    # A type may have become wider since.
+    return (
+        np.frombuffer(data, f"<f{len(data)}")[0].item()
+        if dtype.is_float()
+        else int.from_bytes(data, "little", signed=width != "u1")
+    )
 
 
 def _encode_decimals(values: pl.Series, size: int | None) -> pl.Series:
@@ -491,7 +496,7 @@ def summarize_manifest(
     entries: pl.DataFrame, schema: TableSchema, path: str, length: int, snapshot_id: int, content: int
 ) -> pl.DataFrame:
     """Return the row of a manifest list for a manifest of these entries, written by a snapshot."""
-    counts = {}
+    counts: dict[str, int] = {}
     for name, status in (("added", ADDED), ("existing", EXISTING), ("deleted", DELETED)):
         records = entries["record_count"].filter(entries["status"] == status)
         counts |= {f"{name}_files_count": len(records), f"{name}_rows_count": records.sum()}

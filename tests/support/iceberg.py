@@ -87,11 +87,12 @@ def read_rows(folder: Path, snapshot_id: int | None = None, version: int | None 
     assert dead.keys() <= {file["file_path"] for file in live}
     for file in live:
         rows += read_file(file, dead.get(file["file_path"]), schema)
-    vectors = sum(file["record_count"] for file in dead.values())
-    total = int(snapshot["summary"]["total-records"])
-    assert total - vectors == len(rows)
-    assert int(snapshot["summary"]["total-data-files"]) == len(live)
-    assert int(snapshot["summary"]["total-files-size"]) == sum(file["file_size_in_bytes"] for file in live)
+    summary = snapshot["summary"]
+    if "total-records" in summary:  # Java 1.4 leaves the totals out
+        vectors = sum(file["record_count"] for file in dead.values())
+        assert int(summary["total-records"]) - vectors == len(rows)
+        assert int(summary["total-data-files"]) == len(live)
+        assert int(summary["total-files-size"]) == sum(file["file_size_in_bytes"] for file in live)
     return sorted(rows, key=str)
 
 

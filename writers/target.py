@@ -201,7 +201,7 @@ WRITE_OPTION_KEYS = frozenset(
 READ_OPTION_KEYS = frozenset(
     (
         *(option.key for option in list_options(scans) if not option.idle),
-        *(BLOB_AS_DESCRIPTOR.key, BLOB_VIEW_RESOLVE_ENABLED.key),
+        *(BLOB_AS_DESCRIPTOR.key, BLOB_VIEW_RESOLVE_ENABLED.key, merging.DELETION_VECTORS_MERGE_ON_READ.key),
     )
 )
 """Options that choose what a single read or stream reads."""

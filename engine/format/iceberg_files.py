@@ -163,6 +163,24 @@ def name_iceberg_type(kind: DataType, version: int, where: str) -> str:
     return f"{name}_ns" if kind.precision > MAX_MICROS_PRECISION else name
 
 
+def check_partition_types(schema: TableSchema, where: str) -> None:
+    """Refuse partition keys that Java stores otherwise in manifests than Iceberg's specification says.
+
+    Java fails on manifests of the specification, and Iceberg's readers on those of Java.
+
+    Raises:
+        Unsupported: a partition key of type DECIMAL or TIME, or TIMESTAMP of another precision than 4 to 6.
+    """
+    for name in schema.partition_keys:
+        kind = schema.by_name[name].type
+        is_time = isinstance(kind, (TimestampType, LocalZonedTimestampType))
+        if isinstance(kind, (DecimalType, TimeType)) or (
+            is_time and not MIN_TIMESTAMP_PRECISION < kind.precision <= MAX_MICROS_PRECISION
+        ):
+            what = f"the partition key {name!r} of type {kind} beside Iceberg metadata"
+            raise Unsupported(what, where=where, hint="Java and Iceberg's readers store its values differently")
+
+
 def can_promote(before: DataType, after: DataType) -> bool:
     """Return whether Iceberg reads values of the type `before` as `after`."""
     if isinstance(before, DecimalType) and isinstance(after, DecimalType):

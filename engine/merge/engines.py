@@ -389,7 +389,7 @@ def describe_merge(schema: TableSchema, options: TableOptions, *, where: str) ->
     return replace(
         spec,
         looks_up=spec.looks_up or (spec.folds and options.looks_up),
-        hides_level_zero=spec.hides_level_zero or options.deletion_vectors,
+        hides_level_zero=spec.hides_level_zero or options.waits_for_vectors,
     )
 
 

@@ -43,6 +43,7 @@ from morrow.engine.options.declared.files import DATA_FILE_THIN_MODE, FILE_FORMA
 from morrow.engine.options.declared.merging import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS_ENABLED,
+    DELETION_VECTORS_MERGE_ON_READ,
     FORCE_LOOKUP,
     IGNORE_DELETE,
     MERGE_ENGINE,
@@ -258,6 +259,7 @@ class TableOptions(msgspec.Struct, frozen=True):
     file_format: str = bind_option(FILE_FORMAT)
     thin_mode: bool = bind_option(DATA_FILE_THIN_MODE)
     deletion_vectors: bool = bind_option(DELETION_VECTORS_ENABLED)
+    merges_on_read: bool = bind_option(DELETION_VECTORS_MERGE_ON_READ)
     changelog_producer: ChangelogProducer = bind_option(CHANGELOG_PRODUCER)
     force_lookup: bool = bind_option(FORCE_LOOKUP)
     ignore_delete: bool = bind_option(IGNORE_DELETE)
@@ -294,6 +296,11 @@ class TableOptions(msgspec.Struct, frozen=True):
     def skips_files(self) -> bool:
         """Whether reads leave out files that they cannot read."""
         return self.ignores_lost_files or self.ignores_corrupt_files
+
+    @property
+    def waits_for_vectors(self) -> bool:
+        """Whether batch reads leave out level 0, until a compaction marks the rows that it replaces."""
+        return self.deletion_vectors and not self.merges_on_read
 
     @property
     def looks_up(self) -> bool:

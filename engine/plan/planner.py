@@ -206,7 +206,7 @@ def read_visible_entries(
     if spec is not None:
         # Postponed rows are not yet in buckets; they wait in bucket -2 for compaction.
         visible = frame["_BUCKET"] >= 0
-        if request.options.deletion_vectors:
+        if request.options.waits_for_vectors:
             check_needs_no_merge(metadata, request.snapshot, frame, visible & (frame["_LEVEL"] >= request.least_level))
         least_level = max(request.least_level, int(spec.hides_level_zero))
         if least_level:

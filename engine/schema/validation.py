@@ -15,7 +15,7 @@ from morrow.engine.format.blobs import is_blob_type
 from morrow.engine.format.file_formats import get_written_format
 from morrow.engine.format.file_index.builder import PREFIX as INDEXES
 from morrow.engine.format.file_index.builder import find_requested_indexes
-from morrow.engine.format.iceberg_files import ROW_IDS_VERSION, can_promote, to_iceberg_schema
+from morrow.engine.format.iceberg_files import ROW_IDS_VERSION, can_promote, check_partition_types, to_iceberg_schema
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.schema import SYSTEM_NAMES, TableSchema
 from morrow.engine.format.types import (
@@ -589,6 +589,7 @@ def check_iceberg(proposal: Proposal) -> None:
     beside = f"{METADATA_ICEBERG_STORAGE} = {given.get(METADATA_ICEBERG_STORAGE)}"
     proposal.require(version in (2, ROW_IDS_VERSION), f"{METADATA_ICEBERG_FORMAT_VERSION} is {version}; set 2 or 3")
     to_iceberg_schema(proposal.schema, version, proposal.where)
+    check_partition_types(proposal.schema, proposal.where)
     formats = {proposal.options.file_format, *given.get(FILE_FORMAT_PER_LEVEL).values()}
     proposal.require(formats == {"parquet"}, f"{beside} does not go with {', '.join(sorted(formats))}; write parquet")
     proposal.require(

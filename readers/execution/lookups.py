@@ -37,7 +37,7 @@ from morrow.readers.execution.strategy import WantedKeys
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import collect_frames, scan_files, translate_file_errors
 from morrow.readers.files.registry import is_scanned
-from morrow.readers.masks.live_rows import compute_live_masks, find_winners
+from morrow.readers.masks.live_rows import compute_live_masks, find_winners, read_deletion
 from morrow.readers.masks.ordering import is_number
 from morrow.readers.masks.section_cache import SECTIONS, make_cache_key
 from morrow.readers.masks.section_keys import RANGED_TYPES, SectionKeys, read_row_groups
@@ -88,6 +88,11 @@ class _Hits(msgspec.Struct, frozen=True):
         found = [_take_rows(rows, places) for rows, places in self.pieces]
         return found[0] if len(found) == 1 else pl.concat(found)
 
+    def filter_live(self, live: pl.Series) -> _Hits:
+        """Return the rows that the mask of the file has."""
+        kept = live.gather(self.places)
+        return _Hits(self.file, self.places[kept.to_numpy()], [(self.keys.filter(kept), np.arange(int(kept.sum())))])
+
 
 class _Lookup(msgspec.Struct, frozen=True, dict=True):
     plan: ScanPlan
@@ -105,6 +110,8 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
             rows += len(each.places)
             if rows > most_rows:
                 return None
+            if len(each.places) and self.section.kind is SectionKind.MERGE and each.file.deletion is not None:
+                each = each.filter_live(read_deletion(each.file, self.store))
             if len(each.places):
                 hits.append(each)
         if not hits:

@@ -202,7 +202,11 @@ def _select_merged(plan: ScanPlan, section: Section, fields: Sequence[DataField]
 
 def _select_versions(plan: ScanPlan, spec: MergeSpec, section: Section, store: FileStore) -> str:
     """Return the rows of all files of the section that the merge counts, with sequence numbers and kinds."""
-    selects = [_select_files(plan, section, [file], plan.schema.fields, store, versions=True) for file in section.files]
+    conditions = [None if f.deletion is None else _build_live_condition(f, store) for f in section.files]
+    selects = [
+        _select_files(plan, section, [file], plan.schema.fields, store, versions=True, condition=condition)
+        for file, condition in zip(section.files, conditions)
+    ]
     if not spec.looks_up or len({file.level for file in section.files if file.level > 0}) < 2:
         return UNION.join(selects)
     # Above level 0 a key counts in its lowest level alone: higher levels are already merged into that row.

@@ -479,6 +479,10 @@ def _read_each(read: Callable[[Section], T], sections: Sequence[Section], store:
 def _read_newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:
     """Return the newest version of every key."""
     keys = SectionKeys.of(plan, section, store)
+    if keys.with_vectors:
+        known = compute_live_masks(plan, section, store)
+        (found,) = split_rows(keys, [(plan.read_columns, [known[i] for i in order_by_age(section)])])
+        return found
     read = keys.read_whole(read_first(keys, plan.read_columns))
     threads = PART_WORKERS if section.row_count >= MIN_THREADED_ROWS else 1
     deciding = _map_parts(keys.deciding, read, threads=threads)

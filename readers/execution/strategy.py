@@ -281,11 +281,10 @@ def _is_joinable(plan: ScanPlan, section: Section) -> bool:
         return False
     if any(find_file_reader(file.format, file.path).read_each is None for file in section.files):
         return False
+    if any(file.deletion is not None for file in section.files):
+        return False
     if section.kind is SectionKind.RAW:
-        return not any(
-            file.deletion is not None or (plan.drops_retractions and file.may_hold_retractions)
-            for file in section.files
-        )
+        return not (plan.drops_retractions and any(file.may_hold_retractions for file in section.files))
     # A number cannot replace a key column that also orders versions.
     is_merged = section.kind is SectionKind.MERGE and plan.merge is not None
     return is_merged and not may_fail_by_replaced_rows(plan, section)

@@ -114,6 +114,8 @@ def find_changed(plan: ScanPlan, section: Section, base: Section, store: FileSto
 
 def _compare_keys(keys: SectionKeys, base: Section) -> Changed | None:
     plan, section, store, fields = keys.plan, keys.section, keys.store, keys.deciding_fields
+    if keys.with_vectors or any(file.deletion is not None for file in base.files):
+        return None  # a vector changes which rows count without a change of files
     if section.row_count * ROW_BYTES * len(fields) > min(MAX_KEY_BYTES, SECTIONS.capacity):
         return None
     gone = _find_removed(keys, [file for file in base.files if file not in {*section.files}])

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TypeAlias, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -190,12 +191,11 @@ def compute_superseded_masks(plan: ScanPlan, section: Section, store: FileStore)
     marks = MaskBuilder(keys, blank=section.cut is None, absent=True)
 
     def mark(part: KeyRange) -> None:
-        frames = keys.read(part, keys.packing)
-        found = _find_live_in_parts(keys, frames) if part.whole else None
-        for number, frame, rows in zip(
-            part.files, frames, found or find_live_rows(keys, frames, lambda: keys.read(part, None))
-        ):
-            marks.put(number, find_places(part, frame), rows)
+        read = RangeRows.read(keys, part)
+        found = _find_live_in_parts(keys, read.frames) if part.whole else None
+        live = found or find_live_rows(keys, read.frames, lambda: RangeRows.read(keys, part, packs=False).frames)
+        for place, number in enumerate(part.files):
+            marks.put(number, read.places[place], read.spread(place, live[place]))
         marks.done(part)
 
     keys.each_range(mark)
@@ -210,6 +210,37 @@ def find_places(part: KeyRange, frame: pl.DataFrame) -> slice | npt.NDArray[np.i
     places = frame[POSITION].to_numpy()
     first, last = int(places[0]), int(places[-1])
     return slice(first, last + 1) if last - first + 1 == len(places) else places
+
+
+class RangeRows(msgspec.Struct, frozen=True):
+    """The rows of a key range that take part in a merge: `frames` as `SectionKeys.read`, without dead rows.
+
+    For each file, `places` has the positions of all its rows in the range, and `alive` marks those that no deletion
+    vector marks as dead (None: all of them).
+    """
+
+    frames: Sequence[pl.DataFrame]
+    places: Sequence[slice | npt.NDArray[np.integer]]
+    alive: Sequence[npt.NDArray[np.bool_] | None]
+
+    @classmethod
+    def read(cls, keys: SectionKeys, part: KeyRange, *, packs: bool = True) -> RangeRows:
+        """Read a range, with keys packed by `SectionKeys.packing` if `packs`."""
+        frames = keys.read(part, keys.packing if packs else None)
+        places = [find_places(part, frame) for frame in frames]
+        masks = [_read_deletion_mask(keys.files[number], keys.store) for number in part.files]
+        alive = [None if mask is None else mask.to_numpy()[rows] for mask, rows in zip(masks, places)]
+        kept = [frame if rows is None else frame.filter(make_series(rows)) for frame, rows in zip(frames, alive)]
+        return cls(kept, places, alive)
+
+    def spread(self, place: int, values: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return the values of rows in a frame for all rows at its `places`: false for dead rows."""
+        alive = self.alive[place]
+        if alive is None:
+            return values
+        spread = np.zeros(len(alive), bool)
+        spread[alive] = values
+        return spread
 
 
 class _InexactPackingError(Exception):

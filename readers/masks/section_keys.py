@@ -247,6 +247,11 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return any(file.may_hold_retractions for file in self.files)
 
     @cached_property
+    def with_vectors(self) -> bool:
+        """Whether deletion vectors mark rows as dead. Dead rows take no part in a merge."""
+        return any(file.deletion is not None for file in self.files)
+
+    @cached_property
     def key_fields(self) -> tuple[DataField, ...]:
         return tuple(self.plan.schema.by_name[name] for name in self.spec.key)
 
@@ -297,7 +302,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         """Return `ranges` with about `most_rows` rows each; for a section with a cut, the cut."""
         if (cut := self.section.cut) is not None:
             return [KeyRange(cut.low, cut.high, tuple(range(len(self.files))), cut.column)]
-        names, skip = self.stored_names(), not self.with_kind
+        names, skip = self.stored_names(), not self.with_kind and not self.with_vectors
         numbers = most_rows is None and self.are_numbers
         return find_key_ranges(self.files, self.key_fields[0], names, self.store, skip, most_rows, numbers=numbers)
 

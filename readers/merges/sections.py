@@ -440,6 +440,8 @@ def fold_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataF
     """
     merge = SectionMerge(plan, section, plan.read_columns, store)
     keys = SectionKeys.of(plan, section, store)
+    if keys.with_vectors:
+        return _fold_masked(merge, compute_version_masks(plan, section, store))
     read = keys.read_whole(read_first(keys, [field.name for field in merge.values(keys)]))
     with open_threads(PART_WORKERS) as pool:
         deciding = list(pool.map(keys.deciding, read))

@@ -24,7 +24,7 @@ from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.masks import Mask
 from morrow.readers.masks.incremental import Changed, find_changed, patch_masks
-from morrow.readers.masks.live_rows import ROWS_PER_SAVED_CHANGE, Unpacked, find_places, mask_bytes, process_in_parts
+from morrow.readers.masks.live_rows import ROWS_PER_SAVED_CHANGE, RangeRows, Unpacked, mask_bytes, process_in_parts
 from morrow.readers.masks.ordering import (
     MAX_DENSE_SPAN,
     LongRun,
@@ -410,18 +410,17 @@ def _make_masks(keys: SectionKeys) -> tuple[list[Mask], list[Mask], int]:
     found: list[int] = []
 
     def mark(part: KeyRange) -> None:
-        frames = keys.read(part, keys.packing)
+        read = RangeRows.read(keys, part)
         parts = (
-            process_in_parts(keys, frames, lambda some, unpacked: _split_range(keys, part, some, unpacked))
+            process_in_parts(keys, read.frames, lambda some, unpacked: _split_range(keys, part, some, unpacked))
             if part.whole
             else None
         )
-        parts = parts or [_split_range(keys, part, frames, lambda: keys.read(part, None))]
+        parts = parts or [_split_range(keys, part, read.frames, lambda: RangeRows.read(keys, part, packs=False).frames)]
         found.extend(each.keys for each in parts)
         for place, number in enumerate(part.files):
-            rows = find_places(part, frames[place])
-            single.put(number, rows, np.concatenate([each.single[place] for each in parts]))
-            shared.put(number, rows, np.concatenate([each.shared[place] for each in parts]))
+            single.put(number, read.places[place], read.spread(place, np.concatenate([p.single[place] for p in parts])))
+            shared.put(number, read.places[place], read.spread(place, np.concatenate([p.shared[place] for p in parts])))
         single.done(part)
         shared.done(part)
 

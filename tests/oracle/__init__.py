@@ -81,7 +81,7 @@ def read_bucket(
     Partial-update and aggregation need `fields` and `primary_keys`, since they use types and leave the key unchanged.
     """
     rules = Rules.of(options, fields, primary_keys)
-    without_level_0 = rules.deletion_vectors or rules.merge_engine == "first-row"
+    without_level_0 = rules.waits_for_vectors or rules.merge_engine == "first-row"
     by_key: dict[Row, list[Record]] = defaultdict(list)
     upper: dict[Row, Record] = {}
     for file in sorted(files, key=lambda file: -file.level):

@@ -46,7 +46,7 @@ class Rules:
     sequence_fields: tuple[str, ...] = ()
     descending: bool = False
     ignore_delete: bool = False
-    deletion_vectors: bool = False
+    waits_for_vectors: bool = False
     looks_up: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     fields: tuple[t.DataField, ...] = ()
@@ -61,7 +61,8 @@ class Rules:
             sequence_fields=names_in(options.get("sequence.field", "")),
             descending=options.get("sequence.field.sort-order") == "descending",
             ignore_delete=options.get("ignore-delete") == "true",
-            deletion_vectors=options.get("deletion-vectors.enabled") == "true",
+            waits_for_vectors=options.get("deletion-vectors.enabled") == "true"
+            and options.get("deletion-vectors.merge-on-read") != "true",
             looks_up=options.get("merge-engine") != "first-row"
             and (
                 options.get("changelog-producer") == "lookup"

@@ -74,6 +74,7 @@ def _storage(draw: st.DrawFn) -> dict[str, str]:
     if draw(st.integers(0, 4)) == 4:
         options["deletion-vectors.enabled"] = "true"
         options["deletion-vectors.bitmap64"] = draw(st.sampled_from(("false", "true")))
+        options["deletion-vectors.merge-on-read"] = draw(st.sampled_from(("false", "true")))
     elif draw(st.integers(0, 4)) == 4:
         options["changelog-producer"] = "lookup"
     return options

@@ -259,6 +259,7 @@ def _options(draw: st.DrawFn, sequence_columns: list[str]) -> dict[str, str]:
     if mode == "deletion-vectors":
         options["deletion-vectors.enabled"] = "true"
         options["deletion-vectors.bitmap64"] = draw(st.sampled_from(("false", "true")))
+        options["deletion-vectors.merge-on-read"] = draw(st.sampled_from(("false", "true")))
     options["ignore-delete"] = draw(st.sampled_from(("false", "true")))
     options["data-file.thin-mode"] = draw(st.sampled_from(("false", "true")))
     return options

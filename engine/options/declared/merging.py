@@ -155,12 +155,11 @@ DELETION_VECTORS_BITMAP64 = declare_honoured(
 DELETION_VECTORS_MODIFIABLE = declare_honoured(
     "deletion-vectors.modifiable", BOOL, False, "Lets 'deletion-vectors.enabled' be changed"
 )
-DELETION_VECTORS_MERGE_ON_READ = declare_refused(
-    refuse_unless(OTHER_ROWS, ("false",), Stage.READING, Stage.WRITING),
+DELETION_VECTORS_MERGE_ON_READ = declare_honoured(
     "deletion-vectors.merge-on-read",
     BOOL,
     False,
-    "Merges what waits in level 0 in tables with deletion vectors",
+    "Shows rows in level 0 of tables with deletion vectors, by a merge",
     rows=True,
 )
 DELETION_VECTOR_INDEX_FILE_TARGET_SIZE = declare_honoured(

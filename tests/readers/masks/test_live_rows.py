@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import msgspec
 import polars as pl
 import pyarrow as pa
@@ -106,6 +107,21 @@ def test_primary_key_tables_with_vectors_hide_level_0(tmp_path: Path) -> None:
     table.write_file(pa.table({"id": [2], "v": ["not yet"]}), level=0)
     table.commit()
     assert morrow.open(table.path).scan().to_arrow().to_pylist() == [{"id": 2, "v": "b"}]
+
+
+def test_merge_on_read_shows_level_0_and_merges_no_dead_row(tmp_path: Path) -> None:
+    table = TableFactory(
+        tmp_path / "t", [("id", "INT"), ("v", "STRING")], ["id"], options={"deletion-vectors.enabled": "true"}
+    )
+    compacted = table.write_file(pa.table({"id": [1, 2, 3], "v": ["a", "b", "c"]}), level=5)
+    table.deletion_vector(compacted, [0])
+    table.write_file(pa.table({"id": [2, 4], "v": ["B", "D"]}), level=0)
+    table.commit()
+    merged = morrow.open(table.path).with_options({"deletion-vectors.merge-on-read": True})
+    assert sorted(merged.scan().to_polars().rows()) == [(2, "B"), (3, "c"), (4, "D")]
+    assert merged.scan(filter="id IN (1, 2)").to_polars().rows() == [(2, "B")]
+    assert merged.scan().count() == 3
+    assert sorted(duckdb.sql(merged.scan().to_sql()).fetchall()) == [(2, "B"), (3, "c"), (4, "D")]
 
 
 # The newest version of every key is a row of the table, whatever rule decides which one is newest.

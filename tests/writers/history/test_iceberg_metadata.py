@@ -444,6 +444,12 @@ def test_types_that_iceberg_lacks(tmp_path: Path, kind: str) -> None:
         make(tmp_path, f"k INT, v {kind}")
 
 
+@pytest.mark.parametrize("kind", ["DECIMAL(10, 2)", "TIME(3)", "TIMESTAMP(3)"])
+def test_partition_keys_that_java_stores_otherwise_than_iceberg(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(Unsupported, match="the partition key 'p' of type"):
+        make(tmp_path, f"k INT, p {kind}", by=["p"])
+
+
 def test_a_table_of_java_that_could_not_be_read_is_not_written(tmp_path: Path) -> None:
     table = new_table(tmp_path, "k INT, v STRING", options={"file.format": "orc"})
     file = Path(table.path) / "schema/schema-0"

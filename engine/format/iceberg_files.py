@@ -173,10 +173,12 @@ def check_partition_types(schema: TableSchema, where: str) -> None:
     """
     for name in schema.partition_keys:
         kind = schema.by_name[name].type
-        is_time = isinstance(kind, (TimestampType, LocalZonedTimestampType))
-        if isinstance(kind, (DecimalType, TimeType)) or (
-            is_time and not MIN_TIMESTAMP_PRECISION < kind.precision <= MAX_MICROS_PRECISION
-        ):
+        stored_alike = (
+            isinstance(kind, (TimestampType, LocalZonedTimestampType))
+            and MIN_TIMESTAMP_PRECISION < kind.precision <= MAX_MICROS_PRECISION
+        )
+        others = (DecimalType, TimeType, TimestampType, LocalZonedTimestampType)
+        if isinstance(kind, others) and not stored_alike:
             what = f"the partition key {name!r} of type {kind} beside Iceberg metadata"
             raise Unsupported(what, where=where, hint="Java and Iceberg's readers store its values differently")
 

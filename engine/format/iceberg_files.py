@@ -519,7 +519,7 @@ def summarize_manifest(
     counts: dict[str, int] = {}
     for name, status in (("added", ADDED), ("existing", EXISTING), ("deleted", DELETED)):
         records = entries["record_count"].filter(entries["status"] == status)
-        counts |= {f"{name}_files_count": len(records), f"{name}_rows_count": records.sum()}
+        counts |= {f"{name}_files_count": len(records), f"{name}_rows_count": int(records.sum())}
     row = {
         "manifest_path": path,
         "manifest_length": length,

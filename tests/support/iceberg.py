@@ -114,7 +114,7 @@ def read_file(file: Mapping[str, Any], vector: Mapping[str, Any] | None, schema:
         assert table.column(places[count["key"]]).null_count == count["value"]
     names = {field_id: each["name"] for field_id, each in columns.items()}
     data = {names[i]: table.column(places[i]) if i in places else pa.nulls(table.num_rows) for i in names}
-    rows = pa.table(data).to_pylist()
+    rows: list[Any] = pa.table(data).to_pylist()
     if vector is None:
         return rows
     path, start = Path(vector["file_path"]), vector["content_offset"]

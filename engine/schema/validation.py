@@ -56,6 +56,7 @@ from morrow.engine.options.declared.features import (
 )
 from morrow.engine.options.declared.files import CHANGELOG_FILE_FORMAT, FILE_FORMAT_PER_LEVEL
 from morrow.engine.options.declared.maintenance import (
+    CLUSTERING_COLUMNS,
     CLUSTERING_INCREMENTAL,
     FULL_COMPACTION_DELTA_COMMITS,
     PARTITION_EXPIRATION_TIME,
@@ -532,10 +533,23 @@ def check_blob_columns(proposal: Proposal) -> None:
         )
 
 
-def check_incremental_clustering(proposal: Proposal) -> None:
-    """Check for an append table; if it has buckets, arrival order and deletion vectors must be disabled."""
+def check_clustering(proposal: Proposal) -> None:
+    """Check the columns that order the rows of an append table. Compactions do not cluster by them.
+
+    With incremental clustering, buckets are possible if arrival order and deletion vectors are disabled.
+    """
+    columns = proposal.given.get(CLUSTERING_COLUMNS)
+    if not proposal.keyed:
+        proposal.require_columns(columns, "clustering column")
     if not proposal.given.get(CLUSTERING_INCREMENTAL):
         return
+    if columns:
+        raise Unsupported(
+            f"{CLUSTERING_INCREMENTAL} = true beside {CLUSTERING_COLUMNS}",
+            where=proposal.where,
+            hint=f"unset {CLUSTERING_INCREMENTAL}: writes then sort their rows, and Table.compact(order_by=...) sorts "
+            "the files of all of them",
+        )
     proposal.require(not proposal.keyed, f"{CLUSTERING_INCREMENTAL} does not go with a primary key")
     if proposal.options.bucket != -1:
         proposal.require(
@@ -592,7 +606,7 @@ FEATURE_RULES = (
     check_record_expiration,
     check_row_tracking,
     check_blob_columns,
-    check_incremental_clustering,
+    check_clustering,
     check_sequence_numbers,
     check_upsert_key,
 )

@@ -81,6 +81,7 @@ def test_what_keeps_the_rules(table: dict[str, Any], options: str) -> None:
             "sequence.snapshot-ordering=true write-only=true sequence.field=a",
             "does not go with 'sequence.field'",
         ),
+        (APPEND, "clustering.columns=a,nope", "the clustering column 'nope' is no column"),
         # Where reads start
         (
             APPEND,
@@ -205,3 +206,9 @@ def test_types_that_a_format_does_not_hold(columns: str, file_format: str) -> No
 def test_columns_that_cannot_be(columns: str, problem: str) -> None:
     with pytest.raises(InvalidArgument, match=problem):
         check(APPEND, "", columns)
+
+
+def test_incremental_clustering_is_refused() -> None:
+    """Compactions do not cluster by the columns, and writers leave it to them."""
+    with pytest.raises(Unsupported, match="= true beside 'clustering"):
+        check(APPEND, "clustering.columns=a clustering.incremental=true")

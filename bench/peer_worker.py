@@ -49,6 +49,8 @@ def write_pypaimon(warehouse, name, source):
 def pypaimon_rust(warehouse, query, column):
     if query == "sum":
         return _rust_sql(warehouse, column)
+    if query == "sql":
+        return sum(batch.num_rows for batch in _rust_context(warehouse).sql(column)), None
     if query == "key":
         return sum(
             batch.num_rows for batch in _rust_context(warehouse).sql(f"SELECT * FROM paimon.db.t WHERE {column}")

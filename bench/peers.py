@@ -90,7 +90,8 @@ class Peer:
     def read(self, warehouse: str, query: str, column: str) -> dict[str, Any]:
         """Read table `db.t`, or the Delta table at `warehouse`.
 
-        The query is "full" (to Arrow), "sum" (rows, and the sum of `column`) or "key" (`column` is ``id=5``).
+        The query is "full" (to Arrow), "sum" (rows, and the sum of `column`), "key" (`column` is ``id=5``),
+        or for pypaimon-rust "sql" (`column` is the query).
         """
         return self._ask({"warehouse": warehouse, "query": query, "column": column})
 

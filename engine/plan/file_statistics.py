@@ -30,7 +30,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import read_visible_entries, resolve_merge
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import project_predicate
-from morrow.engine.plan.scan_plan import DataFile, ScanPlan, ScanRequest
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, ScanRequest, SectionKind
 from morrow.engine.plan.sections import divide_entries
 from morrow.engine.structs import replace
 
@@ -165,17 +165,22 @@ def _get_count(counts: pl.Series | None, row: int) -> int | None:
 
 @dataclass(frozen=True)
 class PlainFiles:
-    """Live entries of manifests, and the rows that each one's deletion vector removes (Int64, 0 without one)."""
+    """Live entries of manifests, and the rows that each one's deletion vector removes (Int64, 0 without one).
+
+    `merged`: whether versions of a key lie in several files. Row counts are then those of all versions, but the keys
+    are those of the table.
+    """
 
     entries: pl.DataFrame
     dead: pl.Series
+    merged: bool = False
 
 
 def find_plain_files(metadata: TableMetadata, request: ScanRequest) -> PlainFiles | None:
     """Return the files of the partitions that may match; the request has a snapshot.
 
-    Returns None if metadata does not show which rows are live: keys in several files, retractions, columns of a row in
-    several files, or a deletion vector without a recorded cardinality.
+    Returns None if metadata does not show which keys are live: retractions, columns of a row in several files, or a
+    deletion vector without a recorded cardinality.
 
     Raises:
         CorruptFile, FileMissing, Unsupported, UnsafePath: metadata that cannot be trusted.
@@ -183,7 +188,8 @@ def find_plain_files(metadata: TableMetadata, request: ScanRequest) -> PlainFile
     spec = resolve_merge(metadata, request)
     entries, vectors = read_visible_entries(metadata, request, spec, [])
     divided = divide_entries(metadata, request, spec, entries)
-    if divided.kinds:
+    merged = bool(divided.kinds)
+    if merged and {*divided.kinds.values()} != {SectionKind.MERGE}:
         return None
     entries = divided.frame
     if request.schema.primary_keys and not (spec is not None and spec.keeps_retractions):
@@ -191,7 +197,7 @@ def find_plain_files(metadata: TableMetadata, request: ScanRequest) -> PlainFile
         if retractions.null_count() or (retractions > 0).any():
             return None
     dead = _count_dead_rows(entries, vectors)
-    return None if dead.null_count() else PlainFiles(entries, dead)
+    return None if dead.null_count() else PlainFiles(entries, dead, merged)
 
 
 def _count_dead_rows(entries: pl.DataFrame, vectors: DeletionVectors | None) -> pl.Series:

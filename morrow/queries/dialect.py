@@ -21,12 +21,14 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
+from morrow.engine.catalog.names import parse_object_name
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options.table_options import TRAVEL_KEYS, find_present_key
 from morrow.engine.plan.filter import sql_parsing as brackets
 from morrow.engine.plan.filter.sql_parsing import describe_problem, run_with_stack
 from morrow.engine.plan.time_travel import NOW, Travel, parse_travel_options, to_millis
 from morrow.engine.units import MILLIS_PER_SECOND
+from morrow.writers.target import READ_OPTION_KEYS
 
 READING = (exp.Query, exp.Values, exp.Summarize, exp.Describe, exp.Pivot)
 """Statements that return rows and change nothing."""
@@ -102,9 +104,12 @@ def list_comments(table: Node) -> list[str]:
 
 
 def find_travel(table: Node, name: str, options: Mapping[str, str]) -> Travel:
-    """Return the time travel that a clause or hint after a table's name requests."""
+    """Return the time travel that a clause, or a hint with these options, requests after a table's name.
+
+    Raises `InvalidArgument` for an invalid value.
+    """
     asked = parse_travel_clause(table.args.get("version"))
-    hinted = parse_hint_travel(options, name)
+    hinted = parse_travel_options(dict(options))
     if NOW not in (asked, hinted):
         raise InvalidArgument(f"{name}: both a hint and AS OF say which snapshot is read")
     return hinted if asked == NOW else asked
@@ -135,17 +140,18 @@ def parse_hints(hints: Sequence[str], table: str) -> dict[str, str]:
     return options
 
 
-def parse_hint_travel(options: Mapping[str, str], table: str) -> Travel:
-    """Return the time travel that the options of hints request.
+def split_options(options: Mapping[str, str], table: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the options of hints that are about time travel, and those about how a table is read.
 
-    Raises:
-        InvalidArgument: an invalid value. Unsupported: an option that is not about time travel.
+    Raises `Unsupported` for other options, and for options of reads behind the name of a system table.
     """
-    for key in options:
-        if key not in TRAVEL_KEYS:
-            known = ", ".join(TRAVEL_KEYS)
-            raise Unsupported(f"the option {key!r} in a hint", where=table, hint=f"a query takes {known}")
-    return parse_travel_options(dict(options))
+    travel = {key: value for key, value in options.items() if key in TRAVEL_KEYS}
+    reads = {key: value for key, value in options.items() if key not in TRAVEL_KEYS}
+    known = TRAVEL_KEYS if parse_object_name(table).system is not None else (*TRAVEL_KEYS, *sorted(READ_OPTION_KEYS))
+    for key in reads:
+        if key not in known:
+            raise Unsupported(f"the option {key!r} in a hint", where=table, hint=f"a query takes {', '.join(known)}")
+    return travel, reads
 
 
 def _unquote_text(text: str) -> str:

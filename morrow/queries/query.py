@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 import sqlglot
@@ -39,9 +40,17 @@ from morrow.queries.dialect import (
     parse_hints,
     parse_query,
     select_parameters,
+    split_options,
 )
 from morrow.queries.incremental import has_change_options
-from morrow.queries.rewriting import find_condition, is_filtered, put_variant_functions, write_paths
+from morrow.queries.rewriting import (
+    find_aggregates,
+    find_condition,
+    put_aggregates,
+    put_variant_functions,
+    suits_masks,
+    write_paths,
+)
 from morrow.readers.execution.duckdb_relation import make_variable
 from morrow.readers.expressions.sql import check_duckdb, name_type, to_morrow_error
 
@@ -70,10 +79,12 @@ class Sources(Protocol):
     def in_catalog(self, name: str) -> Sources | None:
         """Return the tables of another catalog of the session; None without a catalog of this name."""
 
-    def open_table(self, name: str, travel: Travel, tracked: Sequence[str] = ()) -> PaimonDataset:
+    def open_table(
+        self, name: str, travel: Travel, tracked: Sequence[str] = (), options: Mapping[str, str] = MappingProxyType({})
+    ) -> PaimonDataset:
         """Return the dataset of ``database.table``, optionally with ``$``, at a snapshot.
 
-        `tracked` are columns of row tracking to add, if the table has them.
+        `tracked` are columns of row tracking to add, if the table has them; `options` are options of this read.
         """
 
     def changes(self, name: str, options: Mapping[str, str]) -> pa.Table | PaimonDataset:
@@ -166,11 +177,14 @@ def prepare_query(
             _check_no_travel(table)
             continue
         name = f"morrow_{uuid.uuid4().hex}"
-        variables[name] = make_variable(
+        answer = _summarize(table, found)
+        if answer is not None:
+            put_aggregates(table)
+        variables[name] = answer or make_variable(
             found,
             connection,
             partial(find_condition, table, parameters=given, connection=connection),
-            is_filtered=is_filtered(table),
+            suits_masks=partial(suits_masks, table),
         )
         named.add((*catalog, (table.db or database or "").lower(), table.name.lower()))
         _hide_columns(table, tracked, found)
@@ -235,7 +249,8 @@ def _find_source(
         if table.args.get("version") is not None:
             raise InvalidArgument(f"{name}: both a hint and AS OF say which snapshot is read")
         return sources.changes(name, options)
-    return sources.open_table(name, find_travel(table, name, options), tracked)
+    travel, reads = split_options(options, name)
+    return sources.open_table(name, find_travel(table, name, travel), tracked, reads)
 
 
 EXCLUDED = "except_" if "except_" in exp.Star.arg_types else "except"
@@ -295,6 +310,13 @@ def _evaluate_argument(call: Node, argument: Node) -> object:
 
 
 # Tables
+
+
+def _summarize(table: Node, source: PaimonDataset | pa.Table) -> pa.Table | None:
+    """Return the aggregates of a query over all rows of a table, as `SummarizeFunction`, without reading rows."""
+    summarize = getattr(source, "summarize", None)
+    asked = None if summarize is None else find_aggregates(table, source.schema.names)
+    return None if summarize is None or asked is None else summarize(asked)
 
 
 def _name_in_catalog(

@@ -24,7 +24,7 @@ from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from morrow.engine.errors import InvalidArgument, MorrowError
-from morrow.engine.format.types import DataField, LocalZonedTimestampType
+from morrow.engine.format.types import ArrayType, DataField, LocalZonedTimestampType, MapType, RowType
 from morrow.engine.plan.filter import parse_filter
 from morrow.engine.plan.filter.literals import STRING_TYPES
 from morrow.engine.plan.predicate import ALWAYS, Predicate, combine_predicates, find_columns
@@ -68,9 +68,15 @@ def find_condition(
     return ALWAYS if predicate == ALWAYS or _depends_on_session(predicate, where, fields, connection) else predicate
 
 
-def is_filtered(table: Node) -> bool:
-    """Return whether a query tests conditions on rows of a table, or joins them, before it aggregates them."""
+def suits_masks(table: Node, fields: Sequence[DataField]) -> bool:
+    """Return whether a query is faster if DuckDB reads the files of a table, and looks up the mask of each row.
+
+    A look-up costs more than to pass a number from Morrow to DuckDB. It costs less if conditions leave few rows, and if
+    DuckDB decodes less: it groups text by codes, and reads nested columns and the columns of the top rows in part.
+    """
     select = table.parent_select
+    if isinstance(select, exp.Select) and _saves_decoding(select, fields):
+        return True
     while isinstance(select, exp.Select):
         joins = select.args.get("joins") or ()
         if select.args.get("where") is not None or any(not join.side for join in joins):
@@ -79,6 +85,67 @@ def is_filtered(table: Node) -> bool:
             return False
         select = select.parent_select
     return False
+
+
+def _saves_decoding(select: exp.Select, fields: Sequence[DataField]) -> bool:
+    texts = {field.name.casefold() for field in fields if isinstance(field.type, STRING_TYPES)}
+    nested = {field.name.casefold() for field in fields if isinstance(field.type, (ArrayType, MapType, RowType))}
+    used = {part.name.casefold() for column in select.find_all(exp.Column) for part in column.parts}
+    if used & nested:
+        return True
+    distinct = select.expressions if select.args.get("distinct") is not None else []
+    grouped = [*filter(None, [select.args.get("group")]), *select.find_all(exp.Distinct), *distinct]
+    if any(column.name.casefold() in texts for clause in grouped for column in clause.find_all(exp.Column)):
+        return True
+    is_top = select.args.get("order") is not None and select.args.get("limit") is not None
+    return is_top and (bool(used & texts) or any(each.is_star for each in select.expressions))
+
+
+AGGREGATES: Mapping[type[Node], str] = {exp.Count: "count", exp.Min: "min", exp.Max: "max"}
+"""Aggregates that metadata may answer."""
+
+
+def find_aggregates(table: Node, columns: Sequence[str]) -> list[tuple[str, str | None]] | None:
+    """Return the aggregates of a SELECT that reads all rows of a table for them; None if it is another query."""
+    select, source = table.parent_select, table.parent
+    if not isinstance(select, exp.Select) or not isinstance(source, exp.From) or source.parent is not select:
+        return None
+    if _list_clauses(select) - {"expressions", "from", "from_"} or _list_clauses(table) & {*OTHER_SOURCES}:
+        return None
+    if isinstance(alias := table.args.get("alias"), exp.TableAlias) and alias.args.get("columns"):
+        return None
+    found = [_find_aggregate(each.unalias(), columns) for each in select.expressions]
+    return None if None in found else [each for each in found if each is not None]
+
+
+def _list_clauses(node: Node) -> set[str]:
+    return {name for name, value in node.args.items() if value}
+
+
+def _find_aggregate(expression: Node, columns: Sequence[str]) -> tuple[str, str | None] | None:
+    function, argument = AGGREGATES.get(type(expression)), expression.this
+    if function is None or expression.args.get("expressions"):
+        return None
+    if isinstance(argument, exp.Star) and not _list_clauses(argument):
+        return (function, None) if function == "count" else None
+    if not isinstance(argument, exp.Column) or len(argument.parts) > 1 or argument.this.args.get("quoted"):
+        return None
+    named = [name for name in columns if name.casefold() == argument.name.casefold()]
+    return (function, named[0]) if named else None
+
+
+def put_aggregates(table: Node) -> None:
+    """Replace the aggregates of `find_aggregates` with the columns ``s0``, ``s1`` ..., named as DuckDB names them."""
+    select = table.parent_select
+    assert select is not None  # `find_aggregates` found it
+    for number, each in enumerate(select.expressions):
+        inner = each.unalias()
+        written = (
+            "count_star()" if isinstance(inner.this, exp.Star) else f"{AGGREGATES[type(inner)]}({inner.this.name})"
+        )
+        value = exp.column(f"s{number}", quoted=True)
+        name = each.args["alias"] if isinstance(each, exp.Alias) else exp.to_identifier(written, quoted=True)
+        each.replace(exp.Alias(this=value, alias=name.copy()))
 
 
 def _write_condition(

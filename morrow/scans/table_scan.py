@@ -172,6 +172,7 @@ class Scan(Divisible):
             fields=fields,
             keys=frozenset(self._request.schema.primary_keys),
             narrow=lambda condition: self.narrowed(None, condition).dataset(),
+            summarize=self._summarize,
             divide=lambda condition: self.narrowed(None, condition).file_splits(),
         )
 
@@ -254,6 +255,27 @@ class Scan(Divisible):
             if told is not None:
                 return int(told.item())
         return execute.count(self.plan, self._metadata.store)
+
+    def _summarize(self, asked: Sequence[tuple[str, str | None]]) -> pa.Table | None:
+        """Return aggregates of all rows; see `SummarizeFunction`."""
+        import polars as pl
+
+        from morrow.readers.casts.dtypes import to_arrow_table
+        from morrow.readers.execution.statistics import Summary, Summing, list_result_fields, summarize
+
+        if self._request.filter.columns:
+            return None
+        summaries = [Summary(Summing(function), column) for function, column in asked]
+        rows = Summary(Summing.COUNT)
+        others = [each for each in summaries if each != rows]
+        told = summarize(self._metadata, self._request, others) if others else pl.DataFrame()
+        if told is None:
+            return None
+        bounds, count = iter(told.get_columns()), self.count() if rows in summaries else 0
+        columns = [pl.Series([count]) if each == rows else next(bounds) for each in summaries]
+        fields = list_result_fields(self._request.schema, summaries)
+        frame = pl.DataFrame([column.alias(field.name) for column, field in zip(columns, fields)])
+        return to_arrow_table(frame, fields)
 
     def verify(self) -> int:
         """Read every data file completely and check it against metadata and checksums; see `verification`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -46,11 +47,12 @@ class CatalogSources:
     def databases(self) -> Sequence[str]:
         return self.catalog.databases()
 
-    def open_table(self, name: str, travel: Travel, tracked: Sequence[str] = ()) -> PaimonDataset:
-        options = (
-            {} if self.session is None else self.session.select_options(self.catalog, parse_object_name(name).table)
-        )
-        return self.open_dataset(name, travel, options, tracked)
+    def open_table(
+        self, name: str, travel: Travel, tracked: Sequence[str] = (), options: Mapping[str, str] = MappingProxyType({})
+    ) -> PaimonDataset:
+        table = parse_object_name(name).table
+        settings = {} if self.session is None else self.session.select_options(self.catalog, table)
+        return self.open_dataset(name, travel, {**settings, **options}, tracked)
 
     def in_catalog(self, name: str) -> CatalogSources | None:
         return None if self.session is None else self.session.sources.get(name)

@@ -27,6 +27,13 @@ NarrowFunction = Callable[[Predicate], "PaimonDataset"]
 """Returns the dataset of the rows for which a predicate is true."""
 
 
+SummarizeFunction = Callable[[Sequence[tuple[str, str | None]]], "pa.Table | None"]
+"""Returns aggregates of all rows, as (``count``, ``min`` or ``max``, column or None for rows), from metadata and masks.
+
+The result has one row, and columns ``s0``, ``s1`` ...; None if rows have to be read.
+"""
+
+
 class Divided(Protocol):
     """A part of a scan."""
 
@@ -120,6 +127,7 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
         fields: Sequence[DataField] = (),
         keys: frozenset[str] = frozenset(),
         narrow: NarrowFunction | None = None,
+        summarize: SummarizeFunction | None = None,
         divide: Callable[[pc.Expression | None], Sequence[Divided]] | None = None,
     ) -> None:
         # The base class lacks a Python constructor; only the methods below are ever called.
@@ -134,6 +142,7 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
         self.keys = keys
         """The columns of the primary key, if `narrow` is available."""
         self.narrow = narrow
+        self.summarize = summarize
         self._divide = divide
 
     @property

@@ -29,7 +29,7 @@ from morrow.engine.format.types import DataField, DataType, to_arrow_schema
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.plan.manifests import guard_read
-from morrow.engine.plan.predicate import ALWAYS
+from morrow.engine.plan.predicate import Leaf, Op, Predicate, find_columns, split_conjuncts
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.polars_threads import refuse_in_fork
 from morrow.readers.casts.dtypes import to_frame
@@ -108,15 +108,20 @@ def _list_fields(plan: ScanPlan) -> tuple[DataField, ...]:
 
 
 def _build_where(plan: ScanPlan) -> str:
-    conditions = []
-    if plan.filter.predicate != ALWAYS:
-        conditions.append(compiled(plan.filter.predicate, plan.schema.fields))
+    conditions = [_write_conjunct(each, plan) for each in split_conjuncts(plan.filter.predicate)]
     for residual in plan.filter.residuals:
         zoned = [n for n in residual.columns if isinstance(plan.schema.by_name[n].type, t.LocalZonedTimestampType)]
         if residual.kind != "sql" or zoned:
             raise Unsupported(f"the condition {residual.text!r} as SQL", where=plan.table)
         conditions.append(f"({residual.expression}\n)")
     return f"\nWHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _write_conjunct(predicate: Predicate, plan: ScanPlan) -> str:
+    """Return a condition as SQL. DuckDB decodes all columns of all rows for ``IN``, and of few rows for ``CASE``."""
+    text = compiled(predicate, plan.schema.fields)
+    listed = isinstance(predicate, Leaf) and predicate.op is Op.IN
+    return f"CASE WHEN {text} THEN true ELSE false END" if listed else text
 
 
 # Sections
@@ -133,36 +138,79 @@ def _select_part(plan: ScanPlan, store: FileStore, bare: bool, masks: MaskTable 
         if section.kind is SectionKind.STITCH or section.cut is not None:
             raise Unsupported("rows whose columns lie in several files, as SQL,", where=plan.table)
         retracts = plan.drops_retractions and any(file.may_hold_retractions for file in section.files)
-        if section.kind is SectionKind.RAW and not retracts:
-            yield from _select_raw(plan, section, fields, store, bare, masks)
-        elif masks is None:
-            yield _select_merged(plan, section, fields, store)
-        elif section.kind is SectionKind.RAW:
+        if masks is not None and retracts and section.kind is SectionKind.RAW:
             raise Unsupported("retractions beside masks in SQL", where=plan.table)
-        else:
-            yield from _select_raw(plan, section, fields, store, bare, masks)
+        if masks is None and (retracts or section.kind is SectionKind.MERGE):
+            yield _select_merged(plan, section, fields, store)
+        elif masks is None:
+            yield from _select_raw(plan, section, fields, store, bare)
+    if masks is not None:
+        yield from _select_masked(plan, fields, store, bare, masks)
 
 
 def _select_raw(
-    plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore, bare: bool, masks: MaskTable | None
+    plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore, bare: bool
 ) -> Iterable[str]:
     def shape(file: DataFile) -> tuple[object, ...]:
-        alone = masks is None and file.deletion is not None
-        return file.schema_id, file.write_columns or (), file.format, file.path if alone else "", live.get(file) is None
+        return *_find_shape(file), file.path if file.deletion is not None else ""
 
-    live = dict(zip(section.files, scan_masks(plan, section, store))) if masks is not None else {}
     for _, group in groupby(sorted(section.files, key=lambda file: str(shape(file))), key=shape):
         files = list(group)
-        if masks is None:
-            condition = None if files[0].deletion is None else _build_live_condition(files[0], store)
-            yield _select_files(plan, section, files, fields, store, bare=bare, condition=condition)
-            continue
+        condition = None if files[0].deletion is None else _build_live_condition(files[0], store)
+        yield _select_files(plan, section, files, fields, store, bare=bare, condition=condition)
+
+
+def _find_shape(file: DataFile) -> tuple[object, ...]:
+    """Return what files have in common that one scan reads."""
+    return file.schema_id, file.write_columns or (), file.format
+
+
+def _select_masked(
+    plan: ScanPlan, fields: Sequence[DataField], store: FileStore, bare: bool, masks: MaskTable
+) -> Iterable[str]:
+    """Yield one scan for the files of all sections that have the same shape, partition, and masks or none."""
+    scans: dict[tuple[object, ...], tuple[Section, list[DataFile], list[pl.Series]]] = {}
+    for section in plan.sections:
+        for file, live in zip(section.files, scan_masks(plan, section, store)):
+            shape = (*_find_shape(file), section.partition, live is None)
+            _, files, known = scans.setdefault(shape, (section, [], []))
+            files.append(file)
+            if live is not None:
+                known.append(live)
+    for section, files, known in scans.values():
         # DuckDB tests conditions that may fail only as deep as they are written: write them below the mask.
-        where, known = _build_where(plan), [mask for file in files if (mask := live[file]) is not None]
-        read = _select_files(plan, section, files, fields, store, bare=bare, positions=bool(known))
-        rows = f"SELECT * FROM ({read}) AS live{where}" if where else read
+        read = _select_filtered(plan, section, files, fields, store, bare=bare, positions=bool(known))
         names = ", ".join(f"filtered.{quote_identifier(field.name)}" for field in fields) or "NULL"
-        yield f"SELECT {names} FROM ({rows}) AS filtered {masks.join(known)}" if known else rows
+        yield f"SELECT {names} FROM ({read}) AS filtered {masks.join(known)}" if known else read
+
+
+def _select_filtered(
+    plan: ScanPlan,
+    section: Section,
+    files: Sequence[DataFile],
+    fields: Sequence[DataField],
+    store: FileStore,
+    *,
+    bare: bool,
+    positions: bool,
+) -> str:
+    """Return the rows of files of one shape for which the plan's filter is true.
+
+    DuckDB decodes the other columns of these rows alone, if the condition is written on columns of the files.
+    """
+    where = _build_where(plan)
+    tested = find_columns(plan.filter.predicate).union(*(residual.columns for residual in plan.filter.residuals))
+    written = {field.id: field for field in list_written_fields(plan, files[0])}
+    stored = where and all(
+        name not in plan.schema.partition_keys
+        and build_file_column(written.get(field.id), field, bare) == quote_identifier(name)
+        for name, field in plan.schema.by_name.items()
+        if name in tested
+    )
+    read = _select_files(plan, section, files, fields, store, bare=bare, positions=positions)
+    if stored:
+        return f"{read}{where}"
+    return f"SELECT * FROM ({read}) AS live{where}" if where else read
 
 
 def _select_merged(plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore) -> str:
@@ -427,17 +475,22 @@ def bind_plain_sql(
     row = None if masks is None else MaskTable(masks)
     try:
         short = build_plain_sql(plan, store, bare=True, masks=row)
-        whole = build_plain_sql(plan, store, masks=None if masks is None else MaskTable(masks))
+        columns = ", ".join(f"CAST(NULL AS {to_duckdb_type(plan.schema.by_name[name])})" for name in plan.columns)
+        wanted = _describe_types(run, f"SELECT {columns}", {})
     except Unsupported:
         return None
     for part in plan.parts:
         for file in part.files:
             make_source(file, part, store)
     relations = {row.relation: row.rows} if row is not None and row.rows.num_rows else {}
-    found, wanted = (_describe_types(run, text, relations) for text in (short, whole))
+    found = _describe_types(run, short, relations)
+    if found == wanted:
+        return short, relations
+    whole = build_plain_sql(plan, store, masks=None if masks is None else MaskTable(masks))
+    wanted = _describe_types(run, whole, relations)
     if wanted is None or (found is not None and _has_escapes(found, wanted)):
         return None
-    return (short if found == wanted else whole), relations
+    return whole, relations
 
 
 def _has_escapes(found: Sequence[str], wanted: Sequence[str]) -> bool:

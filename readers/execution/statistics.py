@@ -1,6 +1,7 @@
 """Counts and bounds of columns, from metadata alone if it has them exactly, or measured on rows for ANALYZE.
 
-Metadata has the row count of a file if the file is read as it is (see `find_plain_files`). For files without a deletion
+Metadata has the row count of a file if the file is read as it is (see `find_plain_files`). If versions of keys lie in
+several files, it has the bounds of the key columns. For files without a deletion
 vector it also has null counts and bounds, which are exact for numbers, dates and booleans in the type that is read.
 (Bounds of text may be cut, bounds of floats leave out NaN, and some formats round bounds of timestamps.)
 """
@@ -107,6 +108,12 @@ def summarize(
     else:
         with guard_planning(metadata, request.snapshot):
             found = find_plain_files(metadata, request)
+            if (
+                found is not None
+                and found.merged
+                and (groups or not all(_is_of_keys(each, schema) for each in summaries))
+            ):
+                return None
             files = None if found is None else _list_files(metadata, request, found, wanted)
     if files is None or not all(_is_told(each, files, schema, wanted) for each in summaries):
         return None
@@ -126,6 +133,11 @@ def _is_exact(summary: Summary, schema: TableSchema) -> bool:
     if summary.summing is Summing.COUNT:
         return name in schema.partition_keys or not _is(schema, name, NESTED)
     return _is(schema, name, ORDERED if name in schema.partition_keys else BOUNDED)
+
+
+def _is_of_keys(summary: Summary, schema: TableSchema) -> bool:
+    """Return whether an aggregate is the same for all versions of keys as for one version of each."""
+    return summary.summing is not Summing.COUNT and summary.column in schema.primary_keys
 
 
 # Files: a frame with a row for each, columns ``live`` (its rows), ``p0``, ``p1`` ... (values of the partition), and for

@@ -17,6 +17,7 @@ import morrow
 from morrow.engine.errors import (
     BranchNotFound,
     DatabaseNotFound,
+    FileMissing,
     InvalidArgument,
     SnapshotExpired,
     SnapshotNotFound,
@@ -292,13 +293,16 @@ def test_a_hint_is_honoured_or_refused(tmp_path: Path) -> None:
     now = table.snapshots()[0].time_millis
     assert count(f"SELECT count(*) FROM db.t /*+ OPTIONS('log.scan.timestamp-millis' = '{now}') */") == 1
     for options, error, said in (
-        ("('read.batch-size' = '1')", Unsupported, "'read.batch-size' in a hint"),
+        ("('write-only' = 'true')", Unsupported, "'write-only' in a hint"),
+        ("('scan.ignore-lost-files' = 'maybe')", InvalidArgument, "scan.ignore-lost-files"),
         ("('scan.snapshot-id' = 'x')", InvalidArgument, "no number"),
         ("(scan.snapshot-id = 1)", InvalidArgument, "not of the form"),
         ("('scan.snapshot-id'='1', 'scan.tag-name'='it''s')", InvalidArgument, "only one of"),
     ):
         with pytest.raises(error, match=said):
             catalog.sql(f"SELECT * FROM db.t /*+ OPTIONS{options} */")
+    with pytest.raises(Unsupported, match=r"'scan\.ignore-lost-files' in a hint"):
+        catalog.sql("SELECT * FROM db.t$files /*+ OPTIONS('scan.ignore-lost-files' = 'true') */")
     with pytest.raises(InvalidArgument, match="both a hint and AS OF"):
         catalog.sql(f"SELECT * FROM db.t VERSION AS OF 2 {hint}")
     for query in (
@@ -310,3 +314,17 @@ def test_a_hint_is_honoured_or_refused(tmp_path: Path) -> None:
             catalog.sql(query)
     with pytest.raises(TableNotFound, match="have a past"):
         catalog.sql(f"WITH c AS (SELECT 1) SELECT * FROM c {hint}, db.t")
+
+
+def test_a_hint_gives_options_of_one_read(tmp_path: Path) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    table = catalog.create_table("db.t", schema="id INT")
+    for i in (1, 2):
+        table.append(pa.table({"id": pa.array([i], pa.int32())}))
+    lost = table.system("files").to_polars().sort("min_sequence_number")["file_path"][0]
+    (Path(table.path) / lost).unlink()
+
+    hint = "/*+ OPTIONS('scan.ignore-lost-files' = 'true') */"
+    assert catalog.sql(f"SELECT id FROM db.t {hint}").fetchall() == [(2,)]
+    with pytest.raises(FileMissing):
+        catalog.sql("SELECT id FROM db.t").fetchall()

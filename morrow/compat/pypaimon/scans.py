@@ -553,7 +553,8 @@ class TableRead:
                 raise InvalidArgument("the splits are of another table; plan them with the scan of this read builder")
             sections = tuple(section for each in group if isinstance(each, Split) for section in each.sections)
             request = asked.request
-            plan = replace(key, sections=sections, columns=request.columns, filter=request.filter, limit=self._limit)
+            plan = replace(key, schema=request.read_schema, sections=sections, limit=self._limit)
+            plan = replace(plan, columns=request.columns, filter=request.filter)
             yield Scan(asked._metadata, request, plan)
 
     def _arrange(self, rows: pa.Table) -> pa.Table:

@@ -108,6 +108,14 @@ def test_updates_that_are_wrong(catalog: pypaimon.Catalog, update: Update, probl
         make(catalog, "db.plain").new_batch_write_builder().new_update().delete_by_row_id([1])
 
 
+@pytest.mark.parametrize("evolving", [True, False])
+def test_row_ids_are_read(catalog: pypaimon.Catalog, evolving: bool) -> None:
+    table = make(catalog, options=EVOLUTION if evolving else {"row-tracking.enabled": "true"})
+    columns = ["_ROW_ID", "name", "_SEQUENCE_NUMBER"]
+    found = read(table, lambda builder: builder.with_projection(columns))
+    assert [tuple(row[name] for name in columns) for row in found] == [(0, "apple", 1), (1, None, 1), (2, "a%b", 1)]
+
+
 def test_upserts_find_rows_of_their_partition(catalog: pypaimon.Catalog) -> None:
     table = make(catalog, partition_keys=["dt"], options=EVOLUTION)
     builder = table.new_batch_write_builder()

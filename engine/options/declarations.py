@@ -202,6 +202,17 @@ def make_choice(*choices: str) -> Kind[str]:
     return Kind(" \\| ".join(choices), f"one of {', '.join(choices)}", parse)
 
 
+def make_choices(*choices: str) -> Kind[str]:
+    """Return the kind of an option whose value has some of these words, between commas. Its value is the text."""
+
+    def parse(text: str) -> str:
+        for word in parse_names(text):
+            _match_word(word, choices)
+        return text
+
+    return Kind("words", f"some of {', '.join(choices)}, between commas", parse, strict=False)
+
+
 def make_enum_choice(choices: type[W], *, is_open: bool = False) -> Kind[W]:
     """Return the kind of an option with the words of an enumeration as values."""
 

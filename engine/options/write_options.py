@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.options.declarations import (
     ChangelogProducer,
     Declared,
@@ -106,6 +107,8 @@ class WriteOptions(msgspec.Struct, frozen=True):
     lookup_compact: LookupCompact = bind_option(merging.LOOKUP_COMPACT)
     lookup_compact_interval: int = 2 * maintenance.NUM_SORTED_RUN_COMPACTION_TRIGGER.default
     bucket_append_ordered: bool = bind_option(table.BUCKET_APPEND_ORDERED)
+    clustering_columns: tuple[str, ...] = bind_option(maintenance.CLUSTERING_COLUMNS)
+    clustering_strategy: str = bind_option(maintenance.CLUSTERING_STRATEGY)
     incremental_clustering: bool = bind_option(maintenance.CLUSTERING_INCREMENTAL)
     record_expire_time: timedelta | None = bind_option(merging.RECORD_LEVEL_EXPIRE_TIME)
     record_time_field: str | None = bind_option(merging.RECORD_LEVEL_TIME_FIELD)
@@ -171,6 +174,8 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
             where=where,
             hint=f"set {merging.CHANGELOG_PRODUCER} to none, input or lookup, as Paimon requires",
         )
+    if keyed and options.get(merging.SEQUENCE_SNAPSHOT_ORDERING):
+        _check_snapshot_ordering(options, where)
     target = KEYED_TARGET_FILE_SIZE if keyed else APPEND_TARGET_FILE_SIZE
     return WriteOptions(
         given=options,
@@ -183,6 +188,17 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
             or not options.get(maintenance.SNAPSHOT_IGNORE_EMPTY_COMMIT),
         },
     )
+
+
+def _check_snapshot_ordering(options: Options, where: str) -> None:
+    """Raise `Unsupported` for writers that merge rows before they have a snapshot, which orders them."""
+    ordering = f"{merging.SEQUENCE_SNAPSHOT_ORDERING} = true"
+    if not options.get(maintenance.WRITE_ONLY):
+        hint = f"set {maintenance.WRITE_ONLY} = true; Table.compact compacts such tables, too"
+        raise Unsupported(f"a write with {ordering} and without {maintenance.WRITE_ONLY}", where=where, hint=hint)
+    if options.get(table.BUCKET) == POSTPONE_BUCKET:
+        hint = "compactions would give postponed rows no snapshot of their own; set 'bucket' to 1 or more"
+        raise Unsupported(f"a write with {ordering} and {table.BUCKET} = {POSTPONE_BUCKET}", where=where, hint=hint)
 
 
 def count_levels(options: Options) -> int:

@@ -65,9 +65,11 @@ from morrow.engine.options.declared.files import (
     FILE_FORMAT_PER_LEVEL,
 )
 from morrow.engine.options.declared.maintenance import (
+    CLUSTERING_COLUMNS,
     CLUSTERING_INCREMENTAL,
     FULL_COMPACTION_DELTA_COMMITS,
     PARTITION_EXPIRATION_TIME,
+    WRITE_ONLY,
 )
 from morrow.engine.options.declared.merging import (
     AGGREGATE_FUNCTION,
@@ -81,6 +83,7 @@ from morrow.engine.options.declared.merging import (
     RECORD_LEVEL_TIME_FIELD,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
+    SEQUENCE_SNAPSHOT_ORDERING,
     TABLE_READ_SEQUENCE_NUMBER_ENABLED,
 )
 from morrow.engine.options.declared.table import (
@@ -468,6 +471,20 @@ def check_deletion_vectors(proposal: Proposal) -> None:
     )
 
 
+def check_snapshot_ordering(proposal: Proposal) -> None:
+    """Check that tables ordered by snapshot have a key and no other order, and that only compactions merge files."""
+    if not proposal.options.orders_by_snapshot:
+        return
+    proposal.require(proposal.keyed, f"{SEQUENCE_SNAPSHOT_ORDERING} needs a table with a primary key")
+    proposal.require(
+        not proposal.options.sequence_fields, f"{SEQUENCE_SNAPSHOT_ORDERING} does not go with {SEQUENCE_FIELD}"
+    )
+    proposal.require(
+        proposal.given.get(WRITE_ONLY),
+        f"{SEQUENCE_SNAPSHOT_ORDERING} needs {WRITE_ONLY} = true: rows have no snapshot yet when a writer compacts",
+    )
+
+
 def check_row_kind(proposal: Proposal) -> None:
     """Check that ``rowkind.field`` names a text column, or a column of row-kind codes."""
     name = proposal.given.get(ROWKIND_FIELD)
@@ -483,6 +500,7 @@ MERGE_RULES = (
     check_merge_engine,
     check_changelog,
     check_deletion_vectors,
+    check_snapshot_ordering,
     check_row_kind,
 )
 
@@ -565,10 +583,23 @@ def check_blob_columns(proposal: Proposal) -> None:
         )
 
 
-def check_incremental_clustering(proposal: Proposal) -> None:
-    """Check for an append table; if it has buckets, arrival order and deletion vectors must be disabled."""
+def check_clustering(proposal: Proposal) -> None:
+    """Check the columns that order the rows of an append table. Compactions do not cluster by them.
+
+    With incremental clustering, buckets are possible if arrival order and deletion vectors are disabled.
+    """
+    columns = proposal.given.get(CLUSTERING_COLUMNS)
+    if not proposal.keyed:
+        proposal.require_columns(columns, "clustering column")
     if not proposal.given.get(CLUSTERING_INCREMENTAL):
         return
+    if columns:
+        raise Unsupported(
+            f"{CLUSTERING_INCREMENTAL} = true beside {CLUSTERING_COLUMNS}",
+            where=proposal.where,
+            hint=f"unset {CLUSTERING_INCREMENTAL}: writes then sort their rows, and Table.compact(order_by=...) sorts "
+            "the files of all of them",
+        )
     proposal.require(not proposal.keyed, f"{CLUSTERING_INCREMENTAL} does not go with a primary key")
     if proposal.options.bucket != -1:
         proposal.require(
@@ -672,7 +703,7 @@ FEATURE_RULES = (
     check_record_expiration,
     check_row_tracking,
     check_blob_columns,
-    check_incremental_clustering,
+    check_clustering,
     check_sequence_numbers,
     check_upsert_key,
 )

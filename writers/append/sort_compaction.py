@@ -42,11 +42,12 @@ from morrow.engine.io.store import translate_system_errors
 from morrow.engine.names import CURVE, clear_pattern_name, col, cols
 from morrow.engine.options.declared.maintenance import SORT_COMPACTION_RANGE_STRATEGY, ZORDER_VAR_LENGTH_CONTRIBUTION
 from morrow.writers.append.bucket_compaction import AppendFiles, check_rewritable, list_carried_fields
-from morrow.writers.append.writer import UNAWARE
+from morrow.writers.buckets.modes import BucketMode, determine_bucket_mode
 from morrow.writers.buckets.routers import BucketState, restore_partitions
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.table_commit import TableCommit
-from morrow.writers.files.data_files import Placement, write_files
+from morrow.writers.files.blob_files import select_filed_vectors
+from morrow.writers.files.data_files import Placement, delete_files, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.target import WriteTarget
 
@@ -233,7 +234,7 @@ class Sorter:
         strategy = strategy.strip().lower()
         if strategy not in STRATEGIES:
             raise InvalidArgument(f"{where}: the sort strategy {strategy!r}; known: {', '.join(STRATEGIES)}")
-        if target.keyed or target.options.bucket != UNAWARE:
+        if determine_bucket_mode(target) is not BucketMode.UNAWARE:
             raise Unsupported("sort compaction of a table with keys or fixed buckets", where=where)
         check_rewritable(target)
         columns = tuple(dict.fromkeys(order_by))
@@ -266,6 +267,42 @@ class Sorter:
         """Return the rows, sorted stably."""
         order = pl.Series(_order(self.key(rows)))
         return rows.select(pl.all().gather(order))
+
+
+AUTO, HILBERT_COLUMNS = "auto", 5
+"""Value of ``clustering.strategy`` by which the number of columns decides, and the number from which it is hilbert."""
+
+
+def find_clustering(target: WriteTarget) -> Sorter | None:
+    """Return the order in which each commit's rows are written (``clustering.columns``); None if they stay unsorted.
+
+    Rows stay unsorted if incremental clustering sorts them later, if they are in buckets or get ids, and beside BLOBs.
+
+    Raises: as `sort_compact`.
+    """
+    write = target.write
+    names = [name for name in write.clustering_columns if name not in target.schema.partition_keys]
+    unsorted = determine_bucket_mode(target) is not BucketMode.UNAWARE or write.incremental_clustering
+    dedicated = target.filed_blobs or select_filed_vectors(target, target.schema.fields)
+    if not names or unsorted or target.options.row_tracking or dedicated:
+        return None
+    strategy = write.clustering_strategy
+    if strategy == AUTO:
+        strategy = ORDER if len(names) == 1 else "zorder" if len(names) < HILBERT_COLUMNS else "hilbert"
+    return Sorter.of(target, names, strategy)
+
+
+def sort_new_files(
+    target: WriteTarget, place: Placement, files: Sequence[DataFileMeta], sorter: Sorter
+) -> list[DataFileMeta]:
+    """Replace files that no snapshot has yet by files with the same rows in this order.
+
+    Raises: as `sort_compact`; then the given files stay.
+    """
+    stored = AppendFiles(target, place, tuple(files), None)
+    made = write_sorted(target, place, _sort_in_memory(stored, sorter))
+    delete_files(target, place, files)
+    return made
 
 
 def _order(key: pl.DataFrame) -> Numbers:

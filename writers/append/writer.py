@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from queue import Empty, Full, Queue
 from threading import BoundedSemaphore, Event, Thread
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import polars as pl
 
@@ -37,6 +37,9 @@ from morrow.writers.files.data_files import (
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.target import WriteTarget
 
+if TYPE_CHECKING:
+    from morrow.writers.append.sort_compaction import Sorter
+
 UNAWARE = -1
 """Value of the option ``bucket`` of tables without buckets."""
 
@@ -60,6 +63,7 @@ class AppendWriter:
         self._target, self._place, self._state = target, place, state
         self._buffer = RowBuffer(target, place, columns)
         self._new: list[DataFileMeta] = []
+        self._clustering = _find_clustering(target) if columns is None else None
         self._compaction = _make_compaction(target, place, state)
         self._next_sequence = state.max_sequence_number + 1 if _is_numbered(target) else 0
         self._buffer.begin(self._next_sequence)
@@ -103,6 +107,10 @@ class AppendWriter:
     def prepare_commit(self, *, wait_compaction: bool = True) -> CommitMessage:  # noqa: ARG002  # compaction runs here
         """Return the files written and compacted since the last call."""
         self._flush()
+        if self._new and self._clustering is not None:
+            from morrow.writers.append.sort_compaction import sort_new_files
+
+            self._new = sort_new_files(self._target, self._place, self._new, self._clustering)
         compacted = self._compacted()
         message = CommitMessage(
             partition=self._place.partition,
@@ -153,6 +161,14 @@ class AppendWriter:
         self._buffer.begin(self._next_sequence)
         if self._compaction is not None:
             self._compaction.add(files)
+
+
+def _find_clustering(target: WriteTarget) -> Sorter | None:
+    if not target.write.clustering_columns:
+        return None
+    from morrow.writers.append.sort_compaction import find_clustering  # most tables do not need it
+
+    return find_clustering(target)
 
 
 def _is_numbered(target: WriteTarget) -> bool:

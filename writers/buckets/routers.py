@@ -38,6 +38,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.names import BUCKET, get_series
 from morrow.engine.options.declared.table import (
+    POSTPONE_BATCH_WRITE_FIXED_BUCKET_MAX_PARALLELISM,
     POSTPONE_DEFAULT_BUCKET_NUM,
     POSTPONE_TARGET_ROW_NUM_PER_BUCKET,
     POSTPONE_TARGET_SIZE_PER_BUCKET,
@@ -382,10 +383,12 @@ def estimate_bucket_count(target: WriteTarget, rows: int, size: int) -> int:
     """Return the number of buckets of a partition without buckets that gets so many rows and bytes.
 
     Raises:
-        InvalidArgument: a target of rows or bytes that is not positive.
+        InvalidArgument: a number of buckets, or a target of rows or bytes, that is not positive.
     """
     write = target.write
     if write.given.has(POSTPONE_DEFAULT_BUCKET_NUM):
+        if write.postpone_buckets < 1:
+            raise write.given.refused(POSTPONE_DEFAULT_BUCKET_NUM, "it is a positive number")
         return write.postpone_buckets
     by_rows = write.postpone_bucket_rows
     option = POSTPONE_TARGET_SIZE_PER_BUCKET if by_rows is None else POSTPONE_TARGET_ROW_NUM_PER_BUCKET
@@ -440,10 +443,13 @@ class PartitionBucketsRouter:
 
     def _choose_count(self, rows: pl.DataFrame | None) -> int:
         height, size = (0, 0) if rows is None else (rows.height, int(rows.estimated_size()))
-        count, most = estimate_bucket_count(self._target, height, size), self._target.write.postpone_max_buckets
-        if self._target.write.given.has(POSTPONE_DEFAULT_BUCKET_NUM):
+        write = self._target.write
+        count, most = estimate_bucket_count(self._target, height, size), write.postpone_max_buckets
+        if write.given.has(POSTPONE_DEFAULT_BUCKET_NUM):
             return count
-        return max(min(1 << (count - 1).bit_length(), most), 1)
+        if most < 1:
+            raise write.given.refused(POSTPONE_BATCH_WRITE_FIXED_BUCKET_MAX_PARALLELISM, "it is a positive number")
+        return min(1 << (count - 1).bit_length(), most)
 
 
 def set_bucket_count(target: WriteTarget, count: int) -> WriteTarget:

@@ -21,6 +21,7 @@ from morrow.engine.options.declarations import (
     declare_idle,
     explain_dependency,
     make_choice,
+    make_choices,
 )
 
 FORMAT_TABLE_IMPLEMENTATION = declare_idle(
@@ -106,8 +107,12 @@ METASTORE_TAG_TO_PARTITION_PREVIEW = declare_idle(
 PARTITION_END_INPUT_TO_DONE = declare_honoured(
     "partition.end-input-to-done", BOOL, False, "Marks the partitions that a batch has written as done"
 )
+MARK_DONE_ACTIONS = ("success-file", "done-partition", "mark-event", "http-report", "custom")
 PARTITION_MARK_DONE_ACTION = declare_honoured(
-    "partition.mark-done-action", TEXT, "success-file", "What marks a partition as done; classes of Java are refused"
+    "partition.mark-done-action",
+    make_choices(*MARK_DONE_ACTIONS),
+    "success-file",
+    "What marks a partition as done; classes of Java are refused",
 )
 PARTITION_MARK_DONE_ACTION_CUSTOM_CLASS = declare_idle(
     FLINK, "partition.mark-done-action.custom.class", TEXT, None, "Java class that marks a partition as done"

@@ -31,6 +31,8 @@ from morrow.engine.options.declarations import (
     refuse_unless,
 )
 
+CLUSTERS_BY_HAND = "Table.compact(order_by=...) clusters files"
+
 WRITE_ONLY = declare_honoured(
     "write-only", BOOL, False, "Leaves compaction and expiry to others", former=("write.compaction-skip",)
 )
@@ -121,48 +123,46 @@ SORT_COMPACTION_LOCAL_SAMPLE_MAGNIFICATION = declare_idle(
 ZORDER_VAR_LENGTH_CONTRIBUTION = declare_honoured(
     "zorder.var-length-contribution", INT, 8, "Bytes of text that take part in a z-order"
 )
-CLUSTERING_COLUMNS = declare_refused(
-    refuse_unless("call compact(order_by=...) after writing, which sorts files"),
+CLUSTERING_COLUMNS = declare_honoured(
     "clustering.columns",
     NAMES,
     (),
-    "Sorts the rows of a batch by these columns when it is written",
+    "Sorts each commit's rows by these columns; in append tables without buckets, row tracking and BLOB columns",
     former=("sink.clustering.by-columns",),
 )
-CLUSTERING_STRATEGY = declare_idle(
-    explain_dependency("clustering.columns"),
+CLUSTERING_STRATEGY = declare_honoured(
     "clustering.strategy",
-    TEXT,
+    make_choice("auto", "order", "zorder", "hilbert"),
     "auto",
-    "Curve that sorts the rows of a batch",
+    "Order of the rows; auto is order for 1 column, zorder for 2 to 4, hilbert for more",
     former=("sink.clustering.strategy",),
 )
 CLUSTERING_INCREMENTAL = declare_honoured(
     "clustering.incremental", BOOL, False, "Leaves the files of an append table to incremental clustering"
 )
 CLUSTERING_INCREMENTAL_MODE = declare_idle(
-    explain_dependency("clustering.columns"),
+    CLUSTERS_BY_HAND,
     "clustering.incremental.mode",
     make_choice("global-sort", "local-sort"),
     "global-sort",
     "How far incremental clustering sorts",
 )
 CLUSTERING_INCREMENTAL_OPTIMIZE_WRITE = declare_idle(
-    explain_dependency("clustering.columns"),
+    CLUSTERS_BY_HAND,
     "clustering.incremental.optimize-write",
     BOOL,
     False,
     "Clusters rows before they are written",
 )
 CLUSTERING_HISTORY_PARTITION_LIMIT = declare_idle(
-    explain_dependency("clustering.columns"),
+    CLUSTERS_BY_HAND,
     "clustering.history-partition.limit",
     INT,
     5,
     "Older partitions that are clustered at a time",
 )
 CLUSTERING_HISTORY_PARTITION_IDLE_TO_FULL_SORT = declare_idle(
-    explain_dependency("clustering.columns"),
+    CLUSTERS_BY_HAND,
     "clustering.history-partition.idle-to-full-sort",
     DURATION,
     None,

@@ -193,7 +193,6 @@ def test_options_of_newer_versions_and_connectors_are_known(key: str, value: str
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("clustering.columns", "a"),
         ("incremental-between", "1,2"),
         ("scan.mode", "incremental"),
         ("scan.plan-sort-partition", "true"),

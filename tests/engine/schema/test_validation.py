@@ -73,6 +73,15 @@ def test_what_keeps_the_rules(table: dict[str, Any], options: str) -> None:
         (KEYED, "bucket=4 bucket-key=a", "the bucket key a is not in the primary key"),
         (PARTITIONED, "bucket=4 bucket-key=dt", "the bucket key dt is a partition key"),
         (PARTITIONED | {"primary_keys": ["id", "b", "dt"]}, "bucket=4 bucket-function.type=mod", "one INT or BIGINT"),
+        # Versions ordered by snapshot
+        (APPEND, "sequence.snapshot-ordering=true write-only=true", "needs a table with a primary key"),
+        (KEYED, "sequence.snapshot-ordering=true", "needs 'write-only' = true"),
+        (
+            KEYED,
+            "sequence.snapshot-ordering=true write-only=true sequence.field=a",
+            "does not go with 'sequence.field'",
+        ),
+        (APPEND, "clustering.columns=a,nope", "the clustering column 'nope' is no column"),
         # Where reads start
         (
             APPEND,
@@ -197,3 +206,9 @@ def test_types_that_a_format_does_not_hold(columns: str, file_format: str) -> No
 def test_columns_that_cannot_be(columns: str, problem: str) -> None:
     with pytest.raises(InvalidArgument, match=problem):
         check(APPEND, "", columns)
+
+
+def test_incremental_clustering_is_refused() -> None:
+    """Compactions do not cluster by the columns, and writers leave it to them."""
+    with pytest.raises(Unsupported, match="= true beside 'clustering"):
+        check(APPEND, "clustering.columns=a clustering.incremental=true")

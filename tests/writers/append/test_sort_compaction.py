@@ -16,12 +16,15 @@ from hypothesis import strategies as st
 import morrow
 from morrow.engine.errors import ColumnNotFound, CommitConflict, InvalidArgument, Unsupported
 from morrow.engine.format.types import ArrayType, DataField, DataType, IntType, parse_atomic
+from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.filter import parse_filter
+from morrow.engine.plan.metadata import TableMetadata
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.writers.append import bucket_compaction as stored_files
 from morrow.writers.append import sort_compaction
 from morrow.writers.append.row_level import delete_where
 from morrow.writers.append.sort_compaction import (
+    Sorter,
     check_sortable,
     compute_hilbert_order,
     compute_z_order,
@@ -30,6 +33,7 @@ from morrow.writers.append.sort_compaction import (
 )
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.target import WriteTarget
+from tests.support.written import new_table
 from tests.writers.append.tables import append, append_table, commit, ids, read, rows
 
 SCHEMA = "x INT, y DOUBLE, text STRING, region INT"
@@ -268,3 +272,29 @@ def test_both_curves_tell_points_apart(points: list[tuple[int, int]]) -> None:
 def test_nested_values_have_no_order() -> None:
     with pytest.raises(Unsupported, match="'a' of type ARRAY"):
         check_sortable([DataField(0, "a", ArrayType(element=IntType()))], "t")
+
+
+@pytest.mark.parametrize(
+    ("options", "order"),
+    [
+        ({"clustering.columns": "a"}, "order"),
+        ({"clustering.columns": "p,a,b"}, "zorder"),
+        ({"clustering.columns": "a,b", "clustering.strategy": "order"}, "order"),
+        ({"clustering.columns": "a,b", "clustering.strategy": "hilbert", "write-buffer-size": "4 kb"}, "hilbert"),
+    ],
+    ids=str,
+)
+def test_commits_are_sorted_by_the_clustering_columns(tmp_path: Path, options: dict[str, str], order: str) -> None:
+    table = new_table(tmp_path, "p INT, a INT, b INT", by=["p"], options=options)
+    given = pl.DataFrame({"p": [0, 1] * 500, "a": range(1000, 0, -1), "b": range(0, 7000, 7)})
+    given = given.with_columns(pl.col("b") % 100).cast(pl.Int32)
+    table.append(given)
+    table.append(given)
+    assert table.scan().to_polars().sort(pl.all()).equals(pl.concat([given, given]).sort(pl.all()))
+    names = [name for name in options["clustering.columns"].split(",") if name != "p"]
+    sorter = Sorter.of(WriteTarget.of(TableMetadata(LocalStore(), table.path)), names, order)
+    for section in table.scan().plan.sections:
+        for file in section.files:
+            stored = pl.read_parquet(file.path).select("a", "b")
+            assert sorter.sorted(stored).equals(stored)
+    assert len(list(Path(table.path).rglob("data-*"))) == len(table.scan().plan.files)

@@ -85,9 +85,10 @@ def test_a_new_partition_gets_the_buckets_that_its_rows_need(
     assert rows(table) == [(i, "a", 1 + (i == 1)) for i in range(50)]
 
 
-def test_a_target_of_no_rows_is_refused(tmp_path: Path) -> None:
-    table = postponed(tmp_path, **{"postpone.target-row-num-per-bucket": 0})
-    with pytest.raises(InvalidArgument, match=r"'postpone.target-row-num-per-bucket'.*positive"):
+@pytest.mark.parametrize("option", ["postpone.target-row-num-per-bucket", f"{FIXED}.max-parallelism", DEFAULT])
+def test_a_number_of_rows_or_buckets_that_is_not_positive_is_refused(tmp_path: Path, option: str) -> None:
+    table = postponed(tmp_path, **{option: 0})
+    with pytest.raises(InvalidArgument, match=rf"'{option}'.*positive"):
         table.upsert(many("a", 1))
 
 

@@ -34,6 +34,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import parse_travel_options
 from morrow.engine.schema.creation import format_options
 from morrow.engine.schema.evolution import check_set_option
+from morrow.engine.schema.validation import Proposal, check_iceberg
 from morrow.engine.structs import replace
 
 NO_PROGRAM = ("", "-", "-c", "-m")
@@ -72,6 +73,7 @@ class WriteTarget:
         schema, begun = load_newest_schema(metadata, list_manifests)
         refuse_unreadable(schema, metadata.where)
         options = metadata.options(schema)
+        check_iceberg(Proposal(schema, options, metadata.where))
         write = parse_write_options(schema.options, keyed=bool(schema.primary_keys), where=metadata.where)
         made = cls(metadata, schema, options, write, commit_user or "", begun, named)
         made = override_options(made, dict(metadata.dynamic))

@@ -6,6 +6,7 @@ one or more columns of byte strings, which Arrow joins row by row in native code
     int, long         zigzag varint
     boolean           a byte, 0 or 1
     float, double     4 or 8 bytes, little-endian
+    fixed             its bytes; the column holds byte strings of that length
     bytes, string     varint length, then the bytes
     array             varint count, the items, then 0; an empty array is only the 0
     map               an array of records {key, value}
@@ -21,6 +22,7 @@ import lzma
 import uuid
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import cramjam
@@ -41,6 +43,7 @@ NULL_BRANCH = b"\x00"
 VALUE_BRANCH = b"\x02"
 END_OF_ARRAY = b"\x00"
 ZSTD_LEVEL = 1
+NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 
 _GROUPS = np.arange(MAX_VARINT_BYTES)
 _WIDTHS = np.uint64(1) << (GROUP_BITS * np.arange(1, MAX_VARINT_BYTES)).astype(np.uint64)
@@ -84,10 +87,11 @@ def find_codec(codec: str) -> str:
     return name
 
 
-def encode_head(schema: bytes, codec: str, sync: bytes) -> bytes:
-    """Return the head of a container; `codec` is the name in the header."""
-    out = [MAGIC, encode_varint(2)]
-    for key, value in ((b"avro.schema", schema), (b"avro.codec", codec.encode())):
+def encode_head(schema: bytes, codec: str, sync: bytes, attributes: Mapping[str, str] = NO_ATTRIBUTES) -> bytes:
+    """Return the head of a container; `codec` is the name in the header, `attributes` are further members."""
+    members = ((b"avro.schema", schema), (b"avro.codec", codec.encode()))
+    out = [MAGIC, encode_varint(len(members) + len(attributes))]
+    for key, value in (*members, *((k.encode(), v.encode()) for k, v in attributes.items())):
         out += [encode_varint(len(key)), key, encode_varint(len(value)), value]
     return b"".join([*out, encode_varint(0), sync])
 
@@ -168,6 +172,10 @@ def _encode_fixed(column: pa.Array, node: Any) -> list[Piece]:
     return [_build_column(np.arange(0, len(column) * width + 1, width, dtype=np.int64), pa.py_buffer(data))]
 
 
+def _encode_exact(column: pa.Array, node: Any) -> list[Piece]:
+    return [column.cast(pa.large_binary()).fill_null(bytes(node["size"]))]
+
+
 def _encode_bytes(column: pa.Array, node: Any) -> list[Piece]:
     del node
     column = column.cast(pa.large_binary())
@@ -203,6 +211,7 @@ _ENCODERS: Mapping[str, Callable[[pa.Array, Any], list[Piece]]] = {
     "long": _encode_integers,
     "bytes": _encode_bytes,
     "string": _encode_bytes,
+    "fixed": _encode_exact,
     **dict.fromkeys(("boolean", "float", "double"), _encode_fixed),
     "array": _encode_arrays,
     "map": _encode_maps,

@@ -15,6 +15,7 @@ from morrow.engine.format.blobs import is_blob_type
 from morrow.engine.format.file_formats import get_written_format
 from morrow.engine.format.file_index.builder import PREFIX as INDEXES
 from morrow.engine.format.file_index.builder import find_requested_indexes
+from morrow.engine.format.iceberg_files import ROW_IDS_VERSION, can_promote, check_partition_types, to_iceberg_schema
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.schema import SYSTEM_NAMES, TableSchema
 from morrow.engine.format.types import (
@@ -50,6 +51,8 @@ from morrow.engine.options.declared.features import (
     BLOB_DESCRIPTOR_FIELD,
     BLOB_FIELD,
     BLOB_VIEW_FIELD,
+    METADATA_ICEBERG_FORMAT_VERSION,
+    METADATA_ICEBERG_STORAGE,
     VARIANT_SHREDDING_SCHEMA,
     VECTOR_FIELD,
     VECTOR_FILE_FORMAT,
@@ -63,6 +66,7 @@ from morrow.engine.options.declared.maintenance import (
 from morrow.engine.options.declared.merging import (
     AGGREGATE_FUNCTION,
     CHANGELOG_PRODUCER,
+    DELETION_VECTORS_BITMAP64,
     DELETION_VECTORS_ENABLED,
     LOOKUP_WAIT,
     MERGE_ENGINE,
@@ -571,7 +575,54 @@ def _has_indexes(schema: TableSchema) -> bool:
     return True
 
 
+def check_iceberg(proposal: Proposal) -> None:
+    """Refuse Iceberg metadata of rows that Iceberg's readers would not read, or would read otherwise.
+
+    Morrow writes field ids for Iceberg in Parquet files only, as Java does.
+
+    Raises:
+        InvalidArgument: an option that contradicts it. Unsupported: a column of a type that Iceberg lacks.
+    """
+    if proposal.given.get(METADATA_ICEBERG_STORAGE) == "disabled":
+        return
+    version, given = proposal.given.get(METADATA_ICEBERG_FORMAT_VERSION), proposal.given
+    beside = f"{METADATA_ICEBERG_STORAGE} = {given.get(METADATA_ICEBERG_STORAGE)}"
+    proposal.require(version in (2, ROW_IDS_VERSION), f"{METADATA_ICEBERG_FORMAT_VERSION} is {version}; set 2 or 3")
+    to_iceberg_schema(proposal.schema, version, proposal.where)
+    check_partition_types(proposal.schema, proposal.where)
+    formats = {proposal.options.file_format, *given.get(FILE_FORMAT_PER_LEVEL).values()}
+    proposal.require(formats == {"parquet"}, f"{beside} does not go with {', '.join(sorted(formats))}; write parquet")
+    proposal.require(
+        not proposal.options.deletion_vectors or (version == ROW_IDS_VERSION and given.get(DELETION_VECTORS_BITMAP64)),
+        f"{beside} with {DELETION_VECTORS_ENABLED} needs {METADATA_ICEBERG_FORMAT_VERSION} = 3 and "
+        f"{DELETION_VECTORS_BITMAP64} = true; otherwise Iceberg's readers would return deleted rows",
+    )
+    proposal.require(
+        not given.get(DATA_EVOLUTION_ENABLED),
+        f"{beside} does not go with {DATA_EVOLUTION_ENABLED}: Iceberg's files hold all columns of their rows",
+    )
+
+
+def check_iceberg_change(schema: TableSchema, where: str, before: TableSchema | None) -> None:
+    """Refuse a new type of a column in which Iceberg's readers would not read the files written before.
+
+    Raises:
+        InvalidArgument: such a change of a table with Iceberg metadata.
+    """
+    if before is None or Options(schema.options, where).get(METADATA_ICEBERG_STORAGE) == "disabled":
+        return
+    old = {field.id: field.type for field in before.fields}
+    for field in schema.fields:
+        if field.id in old and not can_promote(old[field.id], field.type):
+            raise InvalidArgument(
+                f"{where}: column {field.name!r} cannot change from {old[field.id]} to {field.type} beside Iceberg "
+                f"metadata, which knows wider types of numbers only; add a column, or set {METADATA_ICEBERG_STORAGE} = "
+                "disabled"
+            )
+
+
 FEATURE_RULES = (
+    check_iceberg,
     check_record_expiration,
     check_row_tracking,
     check_blob_columns,
@@ -617,6 +668,7 @@ def validate_schema(
         _check(rule, proposal, before)
     check_cases(schema, where, before)
     check_indexes(schema, where, before)
+    check_iceberg_change(schema, where, before)
 
 
 def _check(rule: Callable[[Proposal], None], proposal: Proposal, before: TableSchema | None) -> None:

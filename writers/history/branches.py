@@ -86,6 +86,7 @@ from morrow.writers.commit.manifests import IDENTITY, read_live_entries
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
+from morrow.writers.history.iceberg_metadata import publish_quietly
 from morrow.writers.history.rollback import retire_changelogs, rewind_table, rollback_table, write_hint
 from morrow.writers.history.tags import drop_lost_changelog, find_taggable_snapshot, is_alive, is_kept
 from morrow.writers.history.tombstones import CREATING, finish_removals, list_root_files, retire_file
@@ -264,6 +265,7 @@ def fast_forward_branch(metadata: TableMetadata, name: str) -> None:
         raise InvalidArgument(f"{metadata.where}: the branch {name!r} cannot be fast-forwarded to itself")
     if Owned.BRANCHES in metadata.owner.owns:
         metadata.owner.fast_forward(metadata.branch, name)
+        publish_quietly(metadata)
         return
     metadata.owner.refuse(BRANCH_OWNED, "a fast-forward")
     branch = metadata.on_branch(name)
@@ -280,6 +282,7 @@ def fast_forward_branch(metadata: TableMetadata, name: str) -> None:
         _copy_tags(metadata, branch)
         write_hint(metadata, LATEST, snapshots[-1].id)
         _give_up_expired(metadata, branch, snapshots[0])
+    publish_quietly(metadata)
     finish_removals(metadata)
 
 
@@ -535,6 +538,7 @@ def publish_replacement(metadata: TableMetadata, branch: TableMetadata) -> Snaps
         if before is not None:
             rollback_table(metadata, before)
         raise conflict
+    publish_quietly(metadata)
     delete_branch(metadata, branch.branch)
     return made
 

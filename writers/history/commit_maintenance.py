@@ -28,6 +28,7 @@ from morrow.engine.options.declared.connectors import (
     PARTITION_MARK_DONE_ACTION_HTTP_PARAMS,
     PARTITION_MARK_DONE_ACTION_HTTP_URL,
 )
+from morrow.engine.options.declared.features import METADATA_ICEBERG_STORAGE
 from morrow.engine.options.declared.maintenance import CONSUMER_EXPIRATION_TIME
 from morrow.engine.options.retention import Retention, parse_expire_options
 from morrow.engine.plan.changelogs import list_living_changelog_ids, read_changelog_or_none
@@ -38,6 +39,7 @@ from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessag
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.history.automatic_tags import find_tag_actions as tags_after_commit
 from morrow.writers.history.automatic_tags import needs_empty_snapshot
+from morrow.writers.history.iceberg_metadata import publish_quietly
 from morrow.writers.history.partition_expiry import PartitionExpiry
 from morrow.writers.history.tags import SUCCESS_SUFFIX as SUCCESS_FILE
 from morrow.writers.history.tags import write_success_at
@@ -82,7 +84,11 @@ class AutomaticMaintenance:
                 action.action.begin(newest)
 
     def after_commit(self, snapshot: Snapshot, messages: Sequence[CommitMessage]) -> None:
-        """Run the actions in their order, then mark the partitions that a batch has written (``write-only`` or not)."""
+        """Publish Iceberg metadata (``write-only`` or not), run the actions in their order, then mark the partitions
+        that a batch has written (``write-only`` or not).
+        """
+        if self._target.write.given.get(METADATA_ICEBERG_STORAGE) != "disabled":
+            publish_quietly(self._target.metadata)
         for action in self.actions:
             action(snapshot)
         if snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER:

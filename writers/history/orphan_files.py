@@ -69,6 +69,7 @@ from morrow.writers.history.file_listing import (
     Place,
     find_places,
 )
+from morrow.writers.history.iceberg_metadata import publish_quietly
 from morrow.writers.history.snapshot_expiry import expire_snapshots
 from morrow.writers.history.tags import delete_tags
 from morrow.writers.history.tombstones import finish_removals, retire_file
@@ -291,6 +292,7 @@ def purge_table(metadata: TableMetadata, *, older_than_millis: int | None = None
     consumers = [name for name in known.all() if known.delete(name)]
     if metadata.latest_snapshot() is not None:
         TableCommit(target).truncate()
+        publish_quietly(metadata)
     now = time.time_ns() // 1_000_000
     snapshots = expire_snapshots(metadata, retain_max=1, retain_min=1, older_than_millis=now)
     changelogs = _remove_changelogs(metadata)  # including changelogs that expiry made of snapshots

@@ -32,6 +32,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.time_travel import Travel, resolve_travel
 from morrow.writers.commit.commit_lock import hold_commit_lock
+from morrow.writers.history.iceberg_metadata import publish_quietly
 from morrow.writers.history.tags import drop_lost_changelog, is_alive, is_same_state, remove_success
 from morrow.writers.history.tombstones import finish_removals, make_tombstone_path, retire_file
 
@@ -52,6 +53,7 @@ def rollback_table(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
     if Owned.SNAPSHOTS in metadata.owner.owns:
         goal = _find_goal(metadata, to)
         metadata.owner.roll_back(metadata.branch, goal)
+        publish_quietly(metadata)
         return goal
     finish_removals(metadata)
     with hold_commit_lock(metadata):
@@ -64,6 +66,7 @@ def rollback_table(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
         if not metadata.store.exists(f"{metadata.paths.snapshot_dir}/{LATEST}"):
             with ignore_full_disk():
                 write_hint(metadata, LATEST, goal.id)
+    publish_quietly(metadata)
     return goal
 
 

@@ -47,6 +47,7 @@ from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.time_travel import Travel, resolve_travel, to_millis
 from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace
+from morrow.writers.history.iceberg_metadata import publish_tags
 from morrow.writers.history.tag_periods import TagPeriod
 from morrow.writers.history.tombstones import finish_removals, make_tombstone_path, retire_file
 
@@ -126,6 +127,7 @@ def put_tag(
         raise make_expired_error(metadata, snapshot, name)
     if options.success_file:
         write_success(metadata, name, to_millis(clock()))
+    publish_tags(metadata)
     return tag
 
 
@@ -334,6 +336,7 @@ def rename_tag(metadata: TableMetadata, name: str, new_name: str, *, clock: Cloc
         raise TagNotFound(f"{metadata.where}: the tag {name!r} was deleted while it was renamed") from None
     if remove_success(metadata, name):
         write_success(metadata, new_name, to_millis(clock()))
+    publish_tags(metadata)
     return replace(tag, name=new_name)
 
 
@@ -385,6 +388,7 @@ def replace_tag(
         )  # expiry may have read it and kept files for it
         metadata.store.write(path, format_tag(before))
         raise make_expired_error(metadata, found, name)
+    publish_tags(metadata)
     finish_removals(metadata)
     return tag
 
@@ -414,6 +418,8 @@ def delete_tags(metadata: TableMetadata, names: Iterable[str]) -> list[str]:
         InvalidArgument: an invalid name for a tag. StorageError: as `delete_tag`.
     """
     gone = [name for name in names if _give_up_tag(metadata, name)]
+    if gone:
+        publish_tags(metadata)
     try:
         finish_removals(metadata)
     except (CorruptFile, FileMissing) as error:

@@ -1,4 +1,4 @@
-"""Features that Morrow does not write: blobs, row ids, variants, vectors, global indexes, and metadata for Iceberg."""
+"""Features beyond plain rows: blobs, row ids, variants, vectors, global indexes, and metadata for Iceberg."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from morrow.engine.options.declarations import (
     make_choice,
     refuse_unless,
 )
+
+ICEBERG_CATALOG = "it is for an Iceberg catalog, and Morrow registers tables in none"
 
 BLOB_FIELD = declare_honoured(
     "blob-field", NAMES, (), "Makes BYTES columns BLOBs when a table is created", immutable=True
@@ -262,112 +264,108 @@ GLOBAL_INDEX_COLUMN_UPDATE_ACTION = declare_honoured(
     "What happens to a global index when its column is updated",
 )
 
-METADATA_ICEBERG_STORAGE = declare_refused(
-    refuse_unless("Morrow does not keep Iceberg metadata beside Paimon's", ("disabled",), Stage.WRITING),
+METADATA_ICEBERG_STORAGE = declare_honoured(
     "metadata.iceberg.storage",
-    TEXT,
+    make_choice("disabled", "table-location", "hadoop-catalog", "hive-catalog", "rest-catalog"),
     "disabled",
-    "Keeps Iceberg metadata, and where",
+    "Keeps Iceberg metadata beside Paimon's, and where",
+    refusal=refuse_unless(
+        "Morrow registers tables in no Iceberg catalog",
+        ("disabled", "table-location", "hadoop-catalog"),
+        Stage.WRITING,
+    ),
 )
-METADATA_ICEBERG_STORAGE_LOCATION = declare_idle(
-    explain_dependency("metadata.iceberg.storage"),
+METADATA_ICEBERG_STORAGE_LOCATION = declare_honoured(
     "metadata.iceberg.storage-location",
-    TEXT,
+    make_choice("table-location", "catalog-location"),
     None,
-    "Folder of Iceberg metadata",
+    "Folder of Iceberg metadata: the table's, or one beside the databases",
 )
-METADATA_ICEBERG_FORMAT_VERSION = declare_idle(
-    explain_dependency("metadata.iceberg.storage"),
+METADATA_ICEBERG_FORMAT_VERSION = declare_honoured(
     "metadata.iceberg.format-version",
     INT,
     2,
-    "Version of Iceberg's format",
+    "Version of Iceberg's format, 2 or 3",
 )
-METADATA_ICEBERG_COMPACTION_MIN_FILE_NUM = declare_idle(
-    explain_dependency("metadata.iceberg.storage"),
+METADATA_ICEBERG_COMPACTION_MIN_FILE_NUM = declare_honoured(
     "metadata.iceberg.compaction.min.file-num",
     INT,
     10,
-    "Small metadata files that are compacted",
+    "Least Iceberg manifests that are merged",
 )
-METADATA_ICEBERG_COMPACTION_MAX_FILE_NUM = declare_idle(
-    explain_dependency("metadata.iceberg.storage"),
+METADATA_ICEBERG_COMPACTION_MAX_FILE_NUM = declare_honoured(
     "metadata.iceberg.compaction.max.file-num",
     INT,
     50,
-    "Metadata files above which they are compacted",
+    "Small Iceberg manifests above which they are merged, whatever their size",
 )
-METADATA_ICEBERG_DELETE_AFTER_COMMIT_ENABLED = declare_idle(
-    explain_dependency("metadata.iceberg.storage"),
+METADATA_ICEBERG_DELETE_AFTER_COMMIT_ENABLED = declare_honoured(
     "metadata.iceberg.delete-after-commit.enabled",
     BOOL,
     True,
-    "Removes old metadata files",
+    "Removes old versions of the Iceberg metadata",
 )
-METADATA_ICEBERG_PREVIOUS_VERSIONS_MAX = declare_idle(
-    explain_dependency("metadata.iceberg.storage"),
+METADATA_ICEBERG_PREVIOUS_VERSIONS_MAX = declare_honoured(
     "metadata.iceberg.previous-versions-max",
     INT,
     0,
-    "Old metadata files that stay",
+    "Old versions of the Iceberg metadata that stay",
 )
 METADATA_ICEBERG_URI = declare_idle(
-    explain_dependency("metadata.iceberg.storage"), "metadata.iceberg.uri", TEXT, None, "Address of the Iceberg catalog"
+    ICEBERG_CATALOG, "metadata.iceberg.uri", TEXT, None, "Address of the Iceberg catalog"
 )
 METADATA_ICEBERG_HIVE_CONF_DIR = declare_idle(
-    explain_dependency("metadata.iceberg.storage"),
+    ICEBERG_CATALOG,
     "metadata.iceberg.hive-conf-dir",
     TEXT,
     None,
     "Folder of Hive's settings",
 )
 METADATA_ICEBERG_HADOOP_CONF_DIR = declare_idle(
-    explain_dependency("metadata.iceberg.storage"),
+    ICEBERG_CATALOG,
     "metadata.iceberg.hadoop-conf-dir",
     TEXT,
     None,
     "Folder of Hadoop's settings",
 )
-METADATA_ICEBERG_MANIFEST_COMPRESSION = declare_idle(
-    explain_dependency("metadata.iceberg.storage"),
+METADATA_ICEBERG_MANIFEST_COMPRESSION = declare_honoured(
     "metadata.iceberg.manifest-compression",
     TEXT,
     "snappy",
     "Codec of Iceberg manifests",
 )
-METADATA_ICEBERG_MANIFEST_LEGACY_VERSION = declare_idle(
-    explain_dependency("metadata.iceberg.storage"),
+METADATA_ICEBERG_MANIFEST_LEGACY_VERSION = declare_honoured(
     "metadata.iceberg.manifest-legacy-version",
     BOOL,
     False,
     "Writes manifests as Iceberg 1.4 did",
 )
 METADATA_ICEBERG_HIVE_CLIENT_CLASS = declare_idle(
-    explain_dependency("metadata.iceberg.storage"),
+    ICEBERG_CATALOG,
     "metadata.iceberg.hive-client-class",
     TEXT,
     "org.apache.hadoop.hive.metastore.HiveMetaStoreClient",
     "Client of Hive's metastore",
 )
 METADATA_ICEBERG_DATABASE = declare_idle(
-    explain_dependency("metadata.iceberg.storage"),
+    ICEBERG_CATALOG,
     "metadata.iceberg.database",
     TEXT,
     None,
     "Database in the Iceberg catalog",
 )
 METADATA_ICEBERG_TABLE = declare_idle(
-    explain_dependency("metadata.iceberg.storage"), "metadata.iceberg.table", TEXT, None, "Table in the Iceberg catalog"
+    ICEBERG_CATALOG, "metadata.iceberg.table", TEXT, None, "Table in the Iceberg catalog"
 )
 METADATA_ICEBERG_GLUE_SKIP_ARCHIVE = declare_idle(
-    explain_dependency("metadata.iceberg.storage"),
+    ICEBERG_CATALOG,
     "metadata.iceberg.glue.skip-archive",
     BOOL,
     False,
     "Leaves old versions out of AWS Glue",
 )
 METADATA_ICEBERG_HIVE_SKIP_UPDATE_STATS = declare_idle(
-    explain_dependency("metadata.iceberg.storage"),
+    ICEBERG_CATALOG,
     "metadata.iceberg.hive-skip-update-stats",
     BOOL,
     False,

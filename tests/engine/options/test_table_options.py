@@ -215,7 +215,7 @@ def test_what_would_not_do_what_one_expects_is_refused_when_it_is_set(key: str, 
         ("commit.callbacks", " ", "some.Class", "cannot call Java classes"),
         ("tag.callbacks", "", "some.Class", "cannot call Java classes"),
         ("type", "table", "format-table", "Paimon's own tables"),
-        ("metadata.iceberg.storage", "disabled", "table-location", "Iceberg"),
+        ("metadata.iceberg.storage", "table-location", "hive-catalog", "Iceberg"),
         ("branch", "main", "b", "Table.on_branch"),
     ],
 )

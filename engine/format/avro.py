@@ -279,7 +279,7 @@ class BadBlockError(Exception):
     """A payload that its codec cannot decompress."""
 
 
-def _decompress_zstandard(raw: memoryview, most: int) -> Buffer:
+def decompress_zstandard(raw: memoryview, most: int) -> Buffer:
     # zstd frames of Java writers lack their content size, so the limit is enforced while reading.
     stream = pa.CompressedInputStream(pa.py_buffer(raw), "zstd")
     chunks: list[bytes] = []
@@ -327,7 +327,7 @@ CODECS: dict[str, Callable[[memoryview, int], Buffer]] = {
     "null": lambda raw, _most: raw,
     "deflate": _decompress_deflate,
     "snappy": _decompress_snappy,
-    "zstandard": _decompress_zstandard,
+    "zstandard": decompress_zstandard,
     "bzip2": _decompress_bzip2,
     "xz": _decompress_xz,
 }

@@ -273,7 +273,7 @@ class Field(msgspec.Struct, frozen=True):
         return np.where(self.valid, self.rows.start + offset, 0)
 
 
-def _build_array(kind: pa.DataType, values: npt.NDArray[Any], valid: Bools) -> pa.Array:
+def build_array(kind: pa.DataType, values: npt.NDArray[Any], valid: Bools) -> pa.Array:
     """Return an Arrow array over `values`, which already has the memory layout of `kind`."""
     validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(kind, len(valid), [validity, pa.py_buffer(np.ascontiguousarray(values))])
@@ -283,19 +283,19 @@ def _make_plain_decoder(dtype: str) -> Callable[[Field, DataType], pa.Array]:
     """Return the decoder of a type whose slot begins with its value."""
 
     def decode(field: Field, kind: DataType) -> pa.Array:
-        return _build_array(kind.arrow(), field.rows.load(field.position, dtype), field.valid)
+        return build_array(kind.arrow(), field.rows.load(field.position, dtype), field.valid)
 
     return decode
 
 
 def _decode_boolean(field: Field, kind: DataType) -> pa.Array:
-    return _build_array(kind.arrow(), np.packbits((field.slot & 0xFF) != 0, bitorder="little"), field.valid)
+    return build_array(kind.arrow(), np.packbits((field.slot & 0xFF) != 0, bitorder="little"), field.valid)
 
 
 def _decode_time(field: Field, kind: DataType) -> pa.Array:
     millis = field.rows.load(field.position, "<i4")
     field.rows.require((millis >= 0) & (millis < MILLIS_PER_DAY) | ~field.valid, "a TIME is outside its day")
-    return _build_array(kind.arrow(), np.where(field.valid, millis, 0).astype(np.int32), field.valid)
+    return build_array(kind.arrow(), np.where(field.valid, millis, 0).astype(np.int32), field.valid)
 
 
 def _decode_decimal(field: Field, kind: DataType) -> pa.Array:
@@ -306,16 +306,21 @@ def _decode_decimal(field: Field, kind: DataType) -> pa.Array:
         length = np.where(field.valid, field.slot & 0xFFFFFFFF, 0)
         sized = (length > 0) & (length <= DECIMAL_WIDTH)
         field.rows.require(sized | ~field.valid, "a DECIMAL is not 1 to 16 bytes long")
-        unscaled = _read_wide_integers(field.rows.buffer, field.spans(length), length)
-    array = _build_array(kind.arrow(), np.where(field.valid[:, None], unscaled, 0), field.valid)
+        unscaled = read_wide_integers(field.rows.buffer, field.spans(length), length)
+    return build_decimals(kind, unscaled, field.valid, field.rows.where)
+
+
+def build_decimals(kind: DecimalType, unscaled: Ints, valid: Bools, where: str) -> pa.Array:
+    """Build decimals of unscaled values (n x 2 words). Raises `CorruptFile` if one has too many digits."""
+    array = build_array(kind.arrow(), np.where(valid[:, None], unscaled, 0), valid)
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise CorruptFile(field.rows.where, f"a value does not fit {kind}: {error}") from error
+        raise CorruptFile(where, f"a value does not fit {kind}: {error}") from error
     return array
 
 
-def _read_wide_integers(buffer: Bytes, start: Ints, length: Ints) -> Ints:
+def read_wide_integers(buffer: Bytes, start: Ints, length: Ints) -> Ints:
     """Read big-endian two's complement integers of 1 to 16 bytes.
 
     They are sign-extended to pairs of little-endian words (n x 2).
@@ -330,29 +335,46 @@ def _read_wide_integers(buffer: Bytes, start: Ints, length: Ints) -> Ints:
 
 def _decode_timestamp(field: Field, kind: DataType) -> pa.Array:
     assert isinstance(kind, (TimestampType, LocalZonedTimestampType))
+    if kind.precision <= MAX_COMPACT_TIMESTAMP_PRECISION:
+        return build_timestamps(kind, field.slot, np.zeros_like(field.slot), field.valid, field.rows.where)
+    nanos = np.where(field.valid, field.slot & 0xFFFFFFFF, 0)
+    millis = field.rows.load(field.spans(np.full_like(nanos, SLOT_WIDTH)), "<i8")
+    return build_timestamps(kind, millis, nanos, field.valid, field.rows.where, lenient=field.lenient)
+
+
+def build_timestamps(
+    kind: TimestampType | LocalZonedTimestampType,
+    millis: Ints,
+    nanos: Ints,
+    valid: Bools,
+    where: str,
+    *,
+    lenient: bool = False,
+) -> pa.Array:
+    """Build timestamps of milliseconds and nanoseconds within them.
+
+    Raises:
+        CorruptFile: too many nanoseconds. Unsupported: Arrow cannot hold a value; null if `lenient`.
+    """
     unit = "ms" if kind.precision <= MAX_COMPACT_TIMESTAMP_PRECISION else to_arrow_time_unit(kind.precision)
     arrow = pa.timestamp(unit, "UTC" if isinstance(kind, LocalZonedTimestampType) else None)
     if unit == "ms":
-        return _build_array(arrow, field.slot, field.valid)
-    nanos = np.where(field.valid, field.slot & 0xFFFFFFFF, 0)
-    field.rows.require(nanos < NANOS_PER_MILLI, "a TIMESTAMP has more nanoseconds than a millisecond")
-    millis = field.rows.load(field.spans(np.full_like(nanos, SLOT_WIDTH)), "<i8")
+        return build_array(arrow, millis, valid)
+    bad = valid & (nanos >= NANOS_PER_MILLI)
+    if bad.any():
+        raise CorruptFile(where, f"row {int(np.argmax(bad))}: a TIMESTAMP has more nanoseconds than a millisecond")
     per_milli = 1_000 if unit == "us" else NANOS_PER_MILLI
     limit = np.iinfo(np.int64).max // per_milli - 1
-    fits = (np.abs(millis) <= limit) | ~field.valid
-    if not fits.all() and not field.lenient:
-        raise Unsupported(f"a {kind} too far from 1970 for Arrow's {unit}", where=field.rows.where)
-    valid = field.valid & fits
+    fits = (np.abs(millis) <= limit) | ~valid
+    if not fits.all() and not lenient:
+        raise Unsupported(f"a {kind} too far from 1970 for Arrow's {unit}", where=where)
+    valid = valid & fits
     ticks = np.where(valid, millis, 0) * per_milli + nanos // (NANOS_PER_MILLI // per_milli)
-    return _build_array(arrow, ticks, valid)
+    return build_array(arrow, ticks, valid)
 
 
 def _decode_bytes(field: Field, kind: DataType) -> pa.Array:
-    """Decode variable-length values, copied once by Arrow.
-
-    The values of one field are stored in row order, so `begin, end, begin, end ...` are ascending offsets into the
-    buffer: every second element of the resulting array is a value, the others are the gaps between values.
-    """
+    """Decode variable-length values."""
     mark = (field.slot >> 56) & 0xFF
     inline = mark >= INLINE_MARK
     length = np.where(inline, mark - INLINE_MARK, field.slot & 0xFFFFFFFF)
@@ -360,14 +382,24 @@ def _decode_bytes(field: Field, kind: DataType) -> pa.Array:
     outside = msgspec.structs.replace(field, valid=field.valid & ~inline)
     begin = np.where(inline, field.position, outside.spans(length))
     begin = np.where(field.valid, begin, field.rows.start - ARITY_WIDTH)
-    edges = np.stack([begin, begin + np.where(field.valid, length, 0)], axis=1).ravel()
-    buffers = [None, pa.py_buffer(edges), pa.py_buffer(field.rows.buffer)]
+    sizes = np.where(field.valid, length, 0)
+    return take_spans(field.rows.buffer, begin, sizes, field.valid, kind, field.rows.where)
+
+
+def take_spans(buffer: Bytes, begin: Ints, sizes: Ints, valid: Bools, kind: DataType, where: str) -> pa.Array:
+    """Build text or bytes of spans of a buffer, copied once by Arrow. The spans must not overlap, and be in order.
+
+    So `begin, end, begin, end ...` are ascending offsets into the buffer: every second element of the resulting array
+    is a value, the others are the gaps between values.
+    """
+    edges = np.stack([begin, begin + sizes], axis=1).ravel()
+    buffers = [None, pa.py_buffer(edges), pa.py_buffer(buffer)]
     spans = pa.Array.from_buffers(pa.large_binary(), max(len(edges) - 1, 0), buffers)
-    wanted = _build_array(pa.int64(), np.arange(0, len(edges), 2), field.valid)
+    wanted = build_array(pa.int64(), np.arange(0, len(edges), 2), valid)
     try:
         return spans.take(wanted).cast(pa.large_string() if pa.types.is_string(kind.arrow()) else pa.large_binary())
     except pa.ArrowInvalid as error:
-        raise Unsupported(f"a {kind} that is not UTF-8", where=field.rows.where, hint=NOT_UTF8) from error
+        raise Unsupported(f"a {kind} that is not UTF-8", where=where, hint=NOT_UTF8) from error
 
 
 def decode_nulls(field: Field, kind: DataType) -> pa.Array:

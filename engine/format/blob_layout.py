@@ -61,7 +61,7 @@ def decode_zigzag_varints(data: bytes, where: str) -> Numbers:
         return np.empty(0, np.int64)
     starts = np.concatenate([[0], ends[:-1] + 1])
     if not ends.size or ends[-1] != octets.size - 1 or int((ends - starts).max()) >= MAX_VARINT_BYTES:
-        raise CorruptFile(where, "a varint of the blob index is cut off")
+        raise CorruptFile(where, "a varint of the index is cut off")
     place = np.arange(octets.size) - np.repeat(starts, ends - starts + 1)
     groups = (octets & 0x7F).astype(np.uint64) << (place * 7).astype(np.uint64)
     raw = np.bitwise_or.reduceat(groups, starts)

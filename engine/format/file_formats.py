@@ -111,6 +111,7 @@ BUILT_IN: Mapping[str, FileFormat] = {
         FileFormat("lance", _suggest_for_lance),
         FileFormat("vortex", _return_none),
         FileFormat("mosaic", _suggest_for_mosaic),
+        FileFormat("row", _return_none, stores_names=False, cuts_system_columns=False),
     )
 }
 

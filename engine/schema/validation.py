@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from morrow.engine.arguments import check_text
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format.blobs import is_blob_type
-from morrow.engine.format.file_formats import get_written_format
+from morrow.engine.format.file_formats import PARQUET, get_written_format
 from morrow.engine.format.file_index.builder import PREFIX as INDEXES
 from morrow.engine.format.file_index.builder import find_requested_indexes
 from morrow.engine.format.iceberg_files import ROW_IDS_VERSION, can_promote, check_partition_types, to_iceberg_schema
+from morrow.engine.format.map_shredding import LAYOUT_SUFFIX, is_shareable
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.schema import SYSTEM_NAMES, TableSchema
 from morrow.engine.format.types import (
@@ -57,7 +58,12 @@ from morrow.engine.options.declared.features import (
     VECTOR_FIELD,
     VECTOR_FILE_FORMAT,
 )
-from morrow.engine.options.declared.files import CHANGELOG_FILE_FORMAT, FILE_FORMAT_PER_LEVEL
+from morrow.engine.options.declared.files import (
+    CHANGELOG_FILE_FORMAT,
+    FILE_COMPRESSION,
+    FILE_COMPRESSION_PER_LEVEL,
+    FILE_FORMAT_PER_LEVEL,
+)
 from morrow.engine.options.declared.maintenance import (
     CLUSTERING_INCREMENTAL,
     FULL_COMPACTION_DELTA_COMMITS,
@@ -69,6 +75,7 @@ from morrow.engine.options.declared.merging import (
     DELETION_VECTORS_BITMAP64,
     DELETION_VECTORS_ENABLED,
     LOOKUP_WAIT,
+    MAP_STORAGE_LAYOUT,
     MERGE_ENGINE,
     RECORD_LEVEL_EXPIRE_TIME,
     RECORD_LEVEL_TIME_FIELD,
@@ -214,6 +221,41 @@ def check_shredding(proposal: Proposal) -> None:
         parse_shredding_types(text, proposal.where)
 
 
+def check_shared_maps(proposal: Proposal) -> None:
+    """Check the columns and options of a table with maps in shared columns."""
+    shared = MAP_STORAGE_LAYOUT.default
+    options, by_name = proposal.schema.options, proposal.schema.by_name
+    named = {
+        key.removeprefix(FIELDS).removesuffix(LAYOUT_SUFFIX): key for key in options if key.endswith(LAYOUT_SUFFIX)
+    }
+    found = [name for name, key in named.items() if options[key].strip().lower() != shared]
+    if not found:
+        return
+    proposal.require_columns(found, "column of map.storage-layout")
+    for name in found:
+        kind = by_name[name].type
+        proposal.require(is_shareable(kind), f"map.storage-layout names {name!r}, not a MAP of texts: it is {kind}")
+        keys_are_given = isinstance(kind, MapType) and not kind.key.nullable
+        proposal.require(keys_are_given, f"map.storage-layout names {name!r}, whose keys may be null; declare NOT NULL")
+    for path, kind in iterate_types(proposal.schema):
+        never = isinstance(kind, (VariantType, MultisetType))
+        apart = isinstance(kind, (BlobType, VectorType)) and path.split(".")[0] in found
+        proposal.require(not never and not apart, f"map.storage-layout does not go with {path!r}, a {kind}")
+    given = proposal.given
+    formats = {
+        proposal.options.file_format,
+        *given.get(FILE_FORMAT_PER_LEVEL).values(),
+        given.get(CHANGELOG_FILE_FORMAT),
+    }
+    if other := sorted(each for each in formats if each not in (None, PARQUET)):
+        raise Unsupported(f"maps in shared columns of {other[0]} files", where=proposal.where, hint="choose parquet")
+    codecs = {given.get(FILE_COMPRESSION), *given.get(FILE_COMPRESSION_PER_LEVEL).values()}
+    other = sorted(each for each in codecs if each.lower() not in ("zstd", "lz4", "none"))
+    proposal.require(not other, f"map.storage-layout goes with the codecs zstd, lz4 and none, not {', '.join(other)}")
+    postponed = proposal.keyed and proposal.options.bucket == POSTPONE_BUCKET
+    proposal.require(not postponed, f"map.storage-layout does not go with {BUCKET} = {POSTPONE_BUCKET}")
+
+
 def _check_vector_files(proposal: Proposal, name: str) -> None:
     """Check that the format of files of vectors holds vectors, and that the table can have such files."""
     vectors = [field for field in proposal.schema.fields if isinstance(field.type, VectorType)]
@@ -237,6 +279,7 @@ COLUMN_RULES = (
     check_file_formats,
     check_vector_columns,
     check_shredding,
+    check_shared_maps,
 )
 
 UNAWARE_OR_DYNAMIC = -1

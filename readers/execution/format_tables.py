@@ -175,5 +175,5 @@ def _find_nanos_columns(fields: Sequence[DataField], source: FileSource) -> froz
 
 
 def _make_source(table: FolderTable, file: FolderFile) -> FileSource:
-    names = tuple(each.name for each in table.stored_fields)
-    return FileSource(table.store, file.path, file.status.size, -1, table.format, table.schema.options, names)
+    columns = tuple(table.stored_fields)
+    return FileSource(table.store, file.path, file.status.size, -1, table.format, table.schema.options, columns)

@@ -24,6 +24,7 @@ import pyarrow as pa
 from morrow.engine.errors import MorrowError, StorageError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.file_formats import PARQUET
+from morrow.engine.format.map_shredding import has_shared_maps
 from morrow.engine.format.schema import LEVEL, SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.format.types import DataField, DataType, to_arrow_schema
 from morrow.engine.io.store import FileStore
@@ -134,6 +135,8 @@ def _select_part(plan: ScanPlan, store: FileStore, bare: bool, masks: MaskTable 
         raise Unsupported("SQL on columns that differ only in case", where=plan.table, hint="DuckDB takes them for one")
     if len(fields) < len(plan.read_columns) or list_virtual_columns(plan, fields):
         raise Unsupported("columns that no file holds, as SQL,", where=plan.table)
+    if has_shared_maps(plan.file_options, fields):
+        raise Unsupported("maps in shared columns, as SQL,", where=plan.table)
     for section in plan.sections:
         if section.kind is SectionKind.STITCH or section.cut is not None:
             raise Unsupported("rows whose columns lie in several files, as SQL,", where=plan.table)

@@ -25,7 +25,8 @@ import polars as pl
 from morrow.engine.errors import CorruptFile, MorrowError, StorageError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import Value
-from morrow.engine.format.file_formats import get_format
+from morrow.engine.format.file_formats import PARQUET, get_format
+from morrow.engine.format.map_shredding import has_shared_maps
 from morrow.engine.format.row_kinds import INSERT, NAMES, build_rowkind
 from morrow.engine.format.schema import (
     ROW_ID_FIELD,
@@ -34,6 +35,7 @@ from morrow.engine.format.schema import (
     SYSTEM_FIELD_ID_START,
     TRACKED,
     VALUE_KIND_FIELD,
+    make_key_field,
 )
 from morrow.engine.format.types import (
     BigIntType,
@@ -197,7 +199,10 @@ def make_source(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
         UnsafePath: a link leads out of the folders in which the table's files may lie.
         FileMissing, CorruptFile: the file does not exist, or has another size.
     """
-    columns = () if get_format(file.format, file.path).stores_names else _list_written_names(file, plan)
+    if file.format != PARQUET and has_shared_maps(plan.file_options, plan.schema.fields):
+        hint = "read it by Java, or write it again as Parquet"
+        raise Unsupported(f"maps in shared columns of {file.format} files", where=file.path, hint=hint)
+    columns = () if get_format(file.format, file.path).stores_names else _list_columns(file, plan)
     source = FileSource(store, file.path, file.size, file.row_count, file.format, plan.file_options, columns)
     if store.is_local:
         check_place(file.path, plan.roots)
@@ -205,12 +210,17 @@ def make_source(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
     return source
 
 
-def _list_written_names(file: DataFile, plan: ScanPlan) -> tuple[str, ...]:
+def _list_columns(file: DataFile, plan: ScanPlan) -> tuple[DataField, ...]:
     """Return all columns of the file in their order, for formats that do not name them."""
     fields = list_written_fields(plan, file)
-    thin = Options(plan.file_options).get(DATA_FILE_THIN_MODE)
-    keys = () if thin or not plan.schema.primary_keys else plan.schema.key_fields
-    return tuple(field.name for field in (*keys, *fields))
+    if file.write_columns is not None:
+        numbers = {name: number for number, name in enumerate(file.write_columns)}
+        fields = tuple(sorted(fields, key=lambda field: numbers.get(field.name, -1)))
+    if Options(plan.file_options).get(DATA_FILE_THIN_MODE) or not plan.schema.primary_keys:
+        return fields
+    by_id = {field.id: field for field in plan.file_fields[file.schema_id]}
+    keys = (by_id[plan.schema.by_name[name].id] for name in plan.schema.trimmed_primary_keys)
+    return (*map(make_key_field, keys), *fields)
 
 
 def list_written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]:

@@ -72,7 +72,7 @@ class FileReader(msgspec.Struct, frozen=True):
     """Returns bounds of a column by ranges of rows, in their order; None if the file lacks bounds."""
 
 
-BUILT_IN = ("parquet", "orc", "avro", "json", "csv", "text", "blob", "lance", "vortex", "mosaic")
+BUILT_IN = ("parquet", "orc", "avro", "json", "csv", "text", "blob", "lance", "vortex", "mosaic", "row")
 """Formats with a module of their name in `formats`, imported with the first file of the format."""
 
 

@@ -53,8 +53,8 @@ class FileSource(msgspec.Struct, frozen=True):
     """One data file: its location and its metadata.
 
     `path` is absolute within `store`. `size` in bytes (0 = unknown) and `row_count` (-1 = unknown) are for checks.
-    `options` are the table options that a format needs (``csv.field-delimiter``). `columns` has the names of all
-    columns in the file, for formats that do not store them (CSV).
+    `options` are the table options that a format needs (``csv.field-delimiter``). `columns` has all columns
+    of the file in their order, for formats that do not store their names (CSV, row).
     """
 
     store: FileStore
@@ -63,7 +63,7 @@ class FileSource(msgspec.Struct, frozen=True):
     row_count: int
     format: str
     options: Mapping[str, str] = msgspec.field(default_factory=dict)
-    columns: tuple[str, ...] = ()
+    columns: tuple[DataField, ...] = ()
 
     @property
     def given(self) -> Options:

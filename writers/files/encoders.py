@@ -145,7 +145,7 @@ class FileWriter:
     block_size: Declared[int | None] | None = None
 
 
-BUILT_IN = ("parquet", "orc", "avro", "lance", "vortex", "mosaic")
+BUILT_IN = ("parquet", "orc", "avro", "lance", "vortex", "mosaic", "row")
 """Formats with a module in `formats` of the same name, which has a `FileWriter` as its `WRITER`."""
 
 

@@ -44,8 +44,6 @@ STRAYS = (
     rf"{BRANCH}(?:snapshot|changelog)/\.[^/]+",
     rf"{BRANCH}(?:schema|tag|consumer)/\.[^/]+\.[0-9a-f]{{32}}\.tmp",
 )
-FORMATS = (*BUILT_IN, "lance", "vortex", "mosaic")
-"""Extensions of data files, perhaps followed by that of a codec. Morrow does not read all of these formats."""
 BESIDE = ("index", "blobref", "lookup", "row")
 """Extensions of the extra files of a data file, which the data file's manifest entry names."""
 BUCKET = r"bucket-(?:[0-9]+|postpone)"
@@ -117,7 +115,7 @@ def find_places(tables: Iterable[TableMetadata]) -> tuple[list[Place], list[str]
         inside = [pl.escape_regex(part) for part in (options.data_directory or "").split("/") if part]
         levels = [f"{pl.escape_regex(escape_path_name(key))}=[^/]+" for key in schema.partition_keys]
         bucket = "/".join([*levels, BUCKET])
-        ends = "|".join(map(pl.escape_regex, (*FORMATS, *BESIDE, options.file_format)))
+        ends = "|".join(map(pl.escape_regex, (*BUILT_IN, *BESIDE, options.file_format)))
         file = rf"(?:[^/]+\.(?:{ends})(?:\.[a-z0-9]+)?|{TEMPORARY})"
         data.add("/".join([*inside, bucket, file]))
         folders |= {"/".join([*inside, *levels[:depth]]) for depth in range(1, len(levels) + 1)}

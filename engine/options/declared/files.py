@@ -33,7 +33,7 @@ FILE_COMPRESSION_PER_LEVEL = declare_honoured(
 )
 FILE_COMPRESSION_ZSTD_LEVEL = declare_honoured("file.compression.zstd-level", INT, 1, "Level of the codec zstd")
 FILE_BLOCK_SIZE = declare_honoured(
-    "file.block-size", MEMORY, None, "Size of a row group of Parquet and of a stripe of ORC"
+    "file.block-size", MEMORY, None, "Size of a row group of Parquet, a stripe of ORC, or a block of row files"
 )
 FILE_SUFFIX_INCLUDE_COMPRESSION = declare_honoured(
     "file.suffix.include.compression", BOOL, False, "Names the codec in the names of data files"

@@ -302,7 +302,6 @@ MAP_STORAGE_LAYOUT = ColumnOption(
     "default",
     "How maps are stored",
     rows=False,
-    refusal=refuse_unless(NOT_WRITTEN, ("default",), Stage.READING, Stage.WRITING),
 )
 MAP_STORAGE_LAYOUT_OF_OLD = ColumnOption(
     "map-storage-layout",
@@ -313,7 +312,7 @@ MAP_STORAGE_LAYOUT_OF_OLD = ColumnOption(
     refusal=refuse_unless(NOT_WRITTEN, ("default",), Stage.READING, Stage.WRITING),
 )
 MAP_SHREDDING_MAX_COLUMNS = ColumnOption(
-    "map.shared-shredding.max-columns", INT, 256, "Most columns of a shredded map", rows=False, idle=TUNING
+    "map.shared-shredding.max-columns", INT, 256, "Most columns of a shredded map", rows=False
 )
 MAP_SHREDDING_PLACEMENT = ColumnOption(
     "map.shared-shredding.column-placement-policy",
@@ -321,5 +320,5 @@ MAP_SHREDDING_PLACEMENT = ColumnOption(
     "lru",
     "Which column of a shredded map takes a key",
     rows=False,
-    idle=TUNING,
+    idle="keys take columns in their order",
 )

@@ -21,6 +21,7 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 from morrow.engine.format import types as t
+from morrow.engine.format.map_shredding import has_shared_maps
 from morrow.engine.format.types import DataField, DataType, has_same_values
 from morrow.engine.names import OWN_PREFIX
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
@@ -198,6 +199,8 @@ def _find_skipping_obstacle(plan: ScanPlan) -> str | None:
 def _find_section_obstacle(plan: ScanPlan, section: Section, read: Sequence[DataField], listed: bool) -> str | None:
     if section.kind is SectionKind.STITCH:
         return "files hold different columns of the same rows"
+    if has_shared_maps(plan.file_options, read):
+        return "files hold maps in shared columns"
     files = tuple(section.files)
     shapes = {(file.schema_id, file.write_columns, file.modern_dates): file for file in files}
     for file in files:

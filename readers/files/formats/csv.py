@@ -38,7 +38,7 @@ MEND = "mend the line, or set the options of the table to how its files are writ
 
 def decode_csv(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
     """Yield chunks of about 16 MiB of text."""
-    names = source.columns or tuple(each.name for each in fields)
+    names = tuple(each.name for each in source.columns or fields)
     if missing := [each.name for each in fields if each.name not in names]:
         raise Unsupported(f"a file of the columns {', '.join(names)}, without {missing[0]!r},", where=source.path)
     given = source.given

@@ -12,17 +12,26 @@ values outside of this range to the largest value, so that value is an error her
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.format.map_shredding import (
+    SharedColumns,
+    has_shared_maps,
+    is_shareable,
+    parse_shared_columns,
+    rebuild_maps,
+)
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import (
     DataField,
     DataType,
     LocalZonedTimestampType,
+    MapType,
     TimestampType,
     VariantType,
     VectorType,
@@ -65,13 +74,17 @@ def scan_parquet(
     """
     dtypes = {each.name: to_polars_dtype(each.type) for each in fields}
     varied = [each for each in fields if has_type(each.type, VectorType) or has_type(each.type, VariantType)]
+    if has_shared_maps(sources[0].options, fields):
+        varied += [each for each in fields if is_shareable(each.type)]
     if not CONVERTS_TIME_UNITS:
         varied += [each for each in fields if has_timestamps(each.type)]
     if varied and len(sources) > 1:
         return _scan_each(sources, fields, position, file)
     stored: dict[str, pl.DataType] = {name: dtype for name, dtype in WIDENED.items() if name in dtypes}
+    shared: dict[str, SharedColumns] = {}
     if varied:
-        stored |= _find_stored_dtypes(sources[0], varied)
+        found, shared = _find_stored_dtypes(sources[0], varied)
+        stored |= found
     store = sources[0].store
     if position is not None and len(sources) > 1:
         # Polars counts rows by the footers: a wrong footer would shift the positions of all later files.
@@ -92,10 +105,13 @@ def scan_parquet(
     if position is not None:
         frame = frame.select(cols(names))
     where = sources[0].path if len(sources) == 1 else f"{sources[0].path} or one of {len(sources) - 1} more"
-    checked = [_check_column(each, where) for each in fields if _has_nanos(each.type)]
+    checked = [_check_column(each, where) for each in fields if _has_nanos(each.type) and each.name not in shared]
+    checked += [_rebuild_maps(each, shared[each.name], where) for each in fields if each.name in shared]
     kinds = {each.name: each.type for each in varied if has_type(each.type, VariantType)}
     checked += [
-        _rebuild_variants(name, kinds[name]) if name in kinds else col(name).cast(dtypes[name]) for name in stored
+        _rebuild_variants(name, kinds[name]) if name in kinds else col(name).cast(dtypes[name])
+        for name in stored
+        if name not in shared
     ]
     return frame.with_columns(checked) if checked else frame
 
@@ -116,22 +132,50 @@ def _rebuild_variants(name: str, kind: DataType) -> pl.Expr:
     return col(name).map_batches(convert, return_dtype=dtype, is_elementwise=True)
 
 
-def _find_stored_dtypes(source: FileSource, varied: Sequence[DataField]) -> dict[str, pl.DataType]:
+def _rebuild_maps(field: DataField, shared: SharedColumns, where: str) -> pl.Expr:
+    """Return a column of maps that the file stores in shared columns."""
+
+    def convert(column: pl.Series) -> pl.Series:
+        try:
+            array = rebuild_maps(export_series(column.rechunk(), pl.CompatLevel.oldest()), shared, where)
+        except CorruptFile as error:  # Polars makes its errors again from their text, for which this class needs more
+            raise pl.exceptions.ComputeError(f"{error.path} in the column {field.name!r}: {error.problem}") from error
+        made = to_series(column.name, array, field.type)
+        return _refuse_pinned(made, field, where) if _has_nanos(field.type) else made
+
+    dtype = to_polars_dtype(field.type)
+    return col(field.name).map_batches(convert, return_dtype=dtype, is_elementwise=True)
+
+
+def _find_stored_dtypes(
+    source: FileSource, varied: Sequence[DataField]
+) -> tuple[dict[str, pl.DataType], dict[str, SharedColumns]]:
     """Return dtypes for columns that this file stores otherwise: vectors, shredded variants, timestamps of other units.
 
-    Java writes vectors as lists, pypaimon with a fixed size.
+    Java writes vectors as lists, pypaimon with a fixed size. Also returns the maps in shared columns.
     """
     import pyarrow.parquet as pq
 
     from morrow.engine.format.variant_shredding import is_shredded
 
     with translate_errors(source.path), source.store.open(source.path) as stream:
-        schema = {each.name: each.type for each in pq.read_schema(stream)}
-    there = {each.name: to_polars_dtype(each.type) for each in varied if each.name in schema}
+        arrow = pq.read_schema(stream)
+    schema = {each.name: each.type for each in arrow}
+    shared = {
+        each.name: columns
+        for each in varied
+        if is_shareable(each.type) and each.name in schema
+        if (columns := parse_shared_columns(arrow.field(each.name).metadata, source.path)) is not None
+    }
+    there = {
+        each.name: to_polars_dtype(each.type) for each in varied if each.name in schema and each.name not in shared
+    }
     found = {name: _to_stored_dtype(dtype, schema[name]) for name, dtype in there.items()}
     shredded = [each.name for each in varied if each.name in schema and is_shredded(schema[each.name], each.type)]
     found |= {name: import_array(pa.array([], schema[name])).dtype for name in shredded}
-    return {name: dtype for name, dtype in found.items() if dtype != there[name] or name in shredded}
+    found = {name: dtype for name, dtype in found.items() if dtype != there[name] or name in shredded}
+    kinds = {each.name: each.type for each in varied if isinstance(each.type, MapType)}
+    return found | {name: to_polars_dtype(each.physical(kinds[name])) for name, each in shared.items()}, shared
 
 
 def _to_stored_dtype(dtype: Any, arrow: pa.DataType) -> Any:
@@ -257,17 +301,19 @@ def _has_nanos(type_: DataType) -> bool:
 
 
 def _check_column(field: DataField, where: str) -> pl.Expr:
-    def check(column: pl.Series) -> pl.Series:
-        if _has_pinned(column):
-            raise Unsupported(
-                f"a {field.type} before 1677 or after 2262 in column {field.name!r}",
-                where=where,
-                hint="Arrow counts nanoseconds in 64 bits; lower the column's precision to 6 and rewrite the file",
-            )
-        return column
-
     dtype = to_polars_dtype(field.type)
+    check = partial(_refuse_pinned, field=field, where=where)
     return col(field.name).map_batches(check, return_dtype=dtype, is_elementwise=True)
+
+
+def _refuse_pinned(column: pl.Series, field: DataField, where: str) -> pl.Series:
+    if _has_pinned(column):
+        raise Unsupported(
+            f"a {field.type} before 1677 or after 2262 in column {field.name!r}",
+            where=where,
+            hint="Arrow counts nanoseconds in 64 bits; lower the column's precision to 6 and rewrite the file",
+        )
+    return column
 
 
 def _has_pinned(column: pl.Series) -> bool:

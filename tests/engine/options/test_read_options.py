@@ -93,11 +93,10 @@ def test_options_that_are_refused_unless_they_say_nothing(key: str) -> None:
         parsed({key: "odd"})
 
 
-@pytest.mark.parametrize("suffix", ["map.storage-layout", "map-storage-layout"])
-def test_options_of_a_column_that_are_refused(suffix: str) -> None:
-    parsed({f"fields.m.{suffix}": "default"})
-    with pytest.raises(Unsupported, match=f"the option 'fields.m.{suffix}'"):
-        parsed({f"fields.m.{suffix}": "shared-shredding"})
+def test_options_of_a_column_that_are_refused() -> None:
+    parsed({"fields.m.map-storage-layout": "default"})
+    with pytest.raises(Unsupported, match=r"the option 'fields\.m\.map-storage-layout'"):
+        parsed({"fields.m.map-storage-layout": "shared-shredding"})
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,13 @@ are small, otherwise plainly.
 from __future__ import annotations
 
 import struct
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 from threading import Lock
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -28,7 +29,9 @@ import pyarrow.parquet as pq
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import read_fixed_values, read_validity
+from morrow.engine.format.map_shredding import SharedKeys, SharedUse, build_physical_type, find_shared_widths
 from morrow.engine.format.parquet_metadata import (
+    BINARY,
     I16,
     I32,
     I64,
@@ -59,6 +62,7 @@ from morrow.engine.options.declared.files import (
     PARQUET_PAGE_SIZE,
     PARQUET_WRITER_VERSION,
 )
+from morrow.engine.structs import replace
 from morrow.engine.units import NANOS_PER_DAY
 from morrow.readers.casts.dtypes import cast_layout, list_offsets, make_null_mask
 from morrow.writers.files.encoders import Block, EncoderOptions, FieldPlace, FileLayout, FileWriter, encode_one_by_one
@@ -262,21 +266,22 @@ def _to_int96(array: pa.Array) -> pa.Array:
 
 FIXED_LEN_BYTE_ARRAY, INT96 = 7, 3
 
-SCHEMA, NUM_ROWS, ROW_GROUPS = 2, 3, 4
+SCHEMA, NUM_ROWS, ROW_GROUPS, PROPERTIES = 2, 3, 4, 5
 ELEMENT_TYPE, ELEMENT_LENGTH, ELEMENT_CONVERTED, ELEMENT_LOGICAL = 1, 2, 6, 10
 GROUP_COLUMNS, GROUP_OFFSET, GROUP_ORDINAL = 1, 5, 7
 CHUNK_OFFSET, CHUNK_METADATA, CHUNK_OFFSETS = 2, 3, (2, 4, 6)
 METADATA_TYPE, METADATA_OFFSETS = 1, (9, 10, 11, 14)
 
 
-def merge_footers(parts: Sequence[tuple[int, bytes]], *, int96: bool) -> bytes:
+def merge_footers(parts: Sequence[tuple[int, bytes]], *, int96: bool, arrow: pa.Schema | None = None) -> bytes:
     """Return the footer of a file with the concatenated row groups of several files.
 
     Args:
         parts: for each file the number of bytes between its magic and its footer, and the footer.
         int96: columns of 12 fixed bytes, other than decimals, become INT96.
+        arrow: the schema to store beside Parquet's own, whose fields have metadata.
     """
-    if len(parts) == 1 and not int96:
+    if len(parts) == 1 and not int96 and arrow is None:
         return parts[0][1]
     footers = [decode_thrift(footer) for _, footer in parts]
     merged, rows, shift = footers[0], 0, 0
@@ -291,6 +296,9 @@ def merge_footers(parts: Sequence[tuple[int, bytes]], *, int96: bool) -> bytes:
     merged[ROW_GROUPS] = (LIST, Items(STRUCT, groups))
     if int96:
         _relabel(merged)
+    if arrow is not None:
+        entry: Struct = {1: (BINARY, b"ARROW:schema"), 2: (BINARY, b64encode(arrow.serialize().to_pybytes()))}
+        merged[PROPERTIES] = (LIST, Items(STRUCT, [entry]))
     return encode_thrift(merged)
 
 
@@ -346,6 +354,10 @@ CODECS: Mapping[str, str] = {
 }
 
 
+Uses: TypeAlias = dict[str, list[SharedUse]]
+"""The keys of maps in shared columns, by column."""
+
+
 class ParquetEncoder:
     """An `Encoder` of Parquet files; blocks are row groups."""
 
@@ -356,7 +368,11 @@ class ParquetEncoder:
         self._fields, self._where = layout.fields, options.where
         self._write = options.write
         self._shredded = _find_shredding_types(layout, options)
-        self._infers = not self._shredded and options.write.given.get(VARIANT_INFER_SHREDDING_SCHEMA)
+        self._widths = find_shared_widths(options.write.given.raw, layout.columns)
+        infers_variants = not self._shredded and options.write.given.get(VARIANT_INFER_SHREDDING_SCHEMA)
+        self._infers = bool(self._widths) or infers_variants
+        self._shared: dict[str, SharedKeys] = {}
+        self._codec = "none" if options.compression.lower() == "none" else "zstd"
         self._inferring = Lock()
         self._set_schema()
         self._dictionaries = options.write.given.get(PARQUET_ENABLE_DICTIONARY)
@@ -365,7 +381,9 @@ class ParquetEncoder:
 
     def _set_schema(self) -> None:
         """Set the types of the columns in the files."""
-        fields = [to_stored_field(field, self._where) for field in self._fields]
+        physical = {name: build_physical_type(keys.kind, keys.count) for name, keys in self._shared.items()}
+        changed = [replace(each, type=physical.get(each.name, each.type)) for each in self._fields]
+        fields = [to_stored_field(field, self._where) for field in changed]
         self._schema = pa.schema(
             [
                 stored.with_type(_number_members(build_group_type(self._shredded[stored.name], is_top=True)))
@@ -375,12 +393,11 @@ class ParquetEncoder:
             ]
         )
         places = accumulate((len(list_leaf_paths(stored)) for stored in self._schema), initial=0)
-        texts = ((stored.name, place) for stored, place in zip(self._schema, places) if is_text(stored.type))
-        self._texts = tuple(texts)
+        self._texts = tuple((each.name, at) for each, at in zip(self._schema, places) if is_text(each.type))
         """Text columns, and the numbers of their chunks in a row group."""
 
     def _infer(self, frame: pl.DataFrame) -> None:
-        """Infer the columns of variants from the first rows of a writer, for all of its files."""
+        """Infer the columns of variants and of maps from the first rows of a writer, for all of its files."""
         if not self._infers:
             return
         with self._inferring:
@@ -388,6 +405,9 @@ class ParquetEncoder:
                 return
             given = self._write.given
             for field in self._fields:
+                if isinstance(field.type, t.MapType) and (most := self._widths.get(field.name)) is not None:
+                    maps = export_series(get_series(frame, field.name).rechunk())
+                    self._shared[field.name] = SharedKeys.of(field.type, maps, most)
                 if isinstance(field.type, t.VariantType):
                     sample = get_series(frame, field.name).head(given.get(VARIANT_SHREDDING_MAX_INFER_BUFFER_ROW))
                     rows = [decode(row["value"], row["metadata"]) for row in sample.drop_nulls().to_list()]
@@ -405,28 +425,29 @@ class ParquetEncoder:
     def block(self, frame: pl.DataFrame) -> Block:
         self._infer(frame)
         encodings = choose(frame, self._schema, dictionaries=self._dictionaries, differences=self._differences)
-        return self._block(self._table(frame), encodings)
+        return self._block(*self._table(frame), encodings)
 
     def blocks(self, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:
         self._infer(frame)
         if max(heights) >= MIN_SAMPLE_ROWS:
             return encode_one_by_one(self, frame, heights)
-        table = self._table(frame.rechunk())
+        table, uses = self._table(frame.rechunk())
         chosen = choose_each(frame, heights, self._schema, dictionaries=self._dictionaries)
         starts = accumulate(heights, initial=0)
         return [
-            partial(self._block, table.slice(start, height), encodings)
+            partial(self._block, table.slice(start, height), uses, encodings)
             for start, height, encodings in zip(starts, heights, chosen)
         ]
 
-    def _table(self, frame: pl.DataFrame) -> pa.Table:
+    def _table(self, frame: pl.DataFrame) -> tuple[pa.Table, Uses]:
+        uses: Uses = {name: [] for name in self._shared}
         columns = [
-            self._column(series, field, nanos)
+            self._column(series, field, nanos, uses)
             for series, field, nanos in zip(frame.iter_columns(), self._schema, self._nanos, strict=True)
         ]
-        return pa.Table.from_arrays(columns, schema=self._schema)
+        return pa.Table.from_arrays(columns, schema=self._schema), uses
 
-    def _block(self, table: pa.Table, encodings: Encodings) -> Block:
+    def _block(self, table: pa.Table, uses: Uses, encodings: Encodings) -> Block:
         rows, sink, footers = table.num_rows, pa.BufferOutputStream(), list[pq.FileMetaData]()
         properties = {**encodings.properties, **self._properties, "metadata_collector": footers}
         try:
@@ -436,7 +457,7 @@ class ParquetEncoder:
         data = memoryview(sink.getvalue())
         length, _ = TAIL.unpack(data[-TAIL.size :])
         end = len(data) - TAIL.size - length
-        details, ends = bytes(data[end : end + length]), self._text_ends(footers[0])
+        details, ends = (bytes(data[end : end + length]), uses), self._text_ends(footers[0])
         return Block(rows, end - len(MAGIC), data[len(MAGIC) : end], details, ends)
 
     def _text_ends(self, footer: pq.FileMetaData) -> dict[str, tuple[str, str]]:
@@ -447,12 +468,28 @@ class ParquetEncoder:
         return {name: both for name, both in ends.items() if max(map(len, both)) <= MAX_WHOLE_BOUND}
 
     def foot(self, blocks: Sequence[Block]) -> bytes:
-        footer = merge_footers([(block.size, block.details) for block in blocks], int96=any(self._nanos))
+        parts = [(block.size, block.details[0]) for block in blocks]
+        footer = merge_footers(parts, int96=any(self._nanos), arrow=self._describe_shared(blocks))
         return footer + TAIL.pack(len(footer), MAGIC)
 
-    def _column(self, series: pl.Series, field: pa.Field, nanos: bool) -> pa.ChunkedArray:
+    def _describe_shared(self, blocks: Sequence[Block]) -> pa.Schema | None:
+        """Return the schema whose metadata describe the maps in shared columns; None if there are none."""
+        if not self._shared:
+            return None
+        metadata = {
+            name: keys.describe([use for block in blocks for use in block.details[1][name]], self._codec)
+            for name, keys in self._shared.items()
+        }
+        kinds = [(each.name, _to_arrow_type(each.type), each.nullable) for each in self._schema]
+        return pa.schema([pa.field(*each, metadata.get(each[0])) for each in kinds])
+
+    def _column(self, series: pl.Series, field: pa.Field, nanos: bool, uses: Uses) -> pa.ChunkedArray:
         try:
-            chunks = [export_series(piece) for piece in series.get_chunks()]
+            if (keys := self._shared.get(field.name)) is not None:
+                whole = export_series(series.rechunk(), pl.CompatLevel.oldest())
+                pairs = [keys.shred(piece) for piece in keys.cut(whole)]
+                uses[field.name] += [use for _, use in pairs]
+            chunks = [struct for struct, _ in pairs] if keys else [export_series(each) for each in series.get_chunks()]
             if field.name in self._shredded:
                 chunks = [shred(chunk, self._shredded[field.name]) for chunk in chunks]
             arrays = [to_stored_array(chunk, field.type, nanos=nanos) for chunk in chunks]

@@ -60,7 +60,9 @@ JAVA_CSV = r"""
 """.lstrip()
 
 
-def source(path: Path, text: str | bytes, rows: int = -1, columns: tuple[str, ...] = (), **options: str) -> FileSource:
+def source(
+    path: Path, text: str | bytes, rows: int = -1, columns: tuple[t.DataField, ...] = (), **options: str
+) -> FileSource:
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     format_ = path.name.split(".")[1]
     return FileSource(
@@ -191,7 +193,11 @@ def test_csv_dialects(tmp_path: Path, text: str, options: dict[str, str], rows: 
 
 
 def test_csv_columns_are_named_by_the_caller(tmp_path: Path) -> None:
-    file = source(tmp_path / "f.csv", "1,a\n2,\n", columns=("id", "name"))
+    file = source(
+        tmp_path / "f.csv",
+        "1,a\n2,\n",
+        columns=tuple(t.DataField(n, c, t.VarCharType()) for n, c in enumerate(("id", "name"))),
+    )
 
     assert scan([file], [NAME], position="at").collect().rows() == [("a", 0), (None, 1)]
     assert scan([file], [], position="at").collect()["at"].to_list() == [0, 1]

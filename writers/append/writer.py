@@ -241,6 +241,8 @@ class RowBuffer:
         """Return the rows of the next flush if they are few and in memory; None otherwise or without rows."""
         if not self._waiting or self._stream is not None or self._spilled or self._has_blobs or self._has_vectors:
             return None
+        if self._columns is not None:  # files are described together in the table's columns
+            return None
         if sum(rows.height for rows in self._waiting) >= MIN_DESCRIBED_ROWS:
             return None
         return pl.concat(self._waiting) if len(self._waiting) > 1 else self._waiting[0]

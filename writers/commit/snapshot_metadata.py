@@ -545,13 +545,15 @@ def assign_row_ids(
     Sequence numbers 0 become the id of the snapshot. A file with rows of older snapshots only has the greatest one
     replaced. Appended files get the next row ids in their order, unless they already have ids or store them. Dedicated
     files share the row ids of the preceding data file: blob files from its first row for each blob column, files of
-    vectors one after another.
+    vectors one after another. No appended file gets a row id that another file of the commit has already.
 
     Raises:
         InvalidArgument: a file of unknown source, or a dedicated file that does not belong to a data file.
     """
     result: list[ManifestEntry] = []
-    start = data_start = vector_start = next_row_id
+    added = (entry.file for entry in entries if entry.kind == EntryKind.ADD)
+    ends = [file.first_row_id + file.row_count for file in added if file.first_row_id is not None]
+    start = data_start = vector_start = max(next_row_id, *ends, 0)
     blob_starts: dict[str, int] = {}
     for entry in entries:
         file = entry.file

@@ -19,7 +19,7 @@ from morrow.engine.format.file_formats import get_format
 from morrow.engine.format.manifest_entries import IndexFileMeta
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.format.types import CharType
+from morrow.engine.format.types import CharType, DataField
 from morrow.engine.io.store import start_request
 from morrow.engine.names import get_series
 from morrow.engine.plan.manifests import list_manifests
@@ -54,10 +54,20 @@ class TableWriter:
     Args:
         overwrite: the rows replace the contents of the table.
         base: the newest snapshot, if it was just read.
+        columns: the only columns of the rows and of their files, in the table's order and with its partition columns
+            (None: all); for tables with data evolution.
     """
 
-    def __init__(self, target: WriteTarget, *, overwrite: bool = False, base: Snapshot | None = None) -> None:
+    def __init__(
+        self,
+        target: WriteTarget,
+        *,
+        overwrite: bool = False,
+        base: Snapshot | None = None,
+        columns: tuple[DataField, ...] | None = None,
+    ) -> None:
         self.target = target
+        self._columns = columns
         self._begun = base
         self._reading: Callable[[], object] | None = None
         self._overwrite = overwrite
@@ -76,7 +86,8 @@ class TableWriter:
 
         After an error the writer can only be aborted (`abort`).
         """
-        return self.write_frames(convert_rows(self.target, data, kinds=kinds, missing=missing))
+        columns = None if self._columns is None else [field.name for field in self._columns]
+        return self.write_frames(convert_rows(self.target, data, columns=columns, kinds=kinds, missing=missing))
 
     def write_frames(self, frames: Iterator[pl.DataFrame]) -> int:
         """Take checked rows, as frames from `writers.ingest.conversion`.
@@ -211,7 +222,10 @@ class TableWriter:
             self._check_total(place, state)
             target = self._bucketed(place, state)
             self._totals[place] = target.options.bucket
-            self._writers[place] = _WRITERS[self._mode](target, place, state)
+            if self._columns is None:
+                self._writers[place] = _WRITERS[self._mode](target, place, state)
+            else:
+                self._writers[place] = _make_append_writer(target, place, state, self._columns)
 
     def _bucketed(self, place: Placement, state: BucketState) -> WriteTarget:
         """Return the table with the number of buckets of this partition."""
@@ -287,10 +301,12 @@ class _MakesWriter(Protocol):
     def __call__(self, target: WriteTarget, place: Placement, state: BucketState) -> BucketWriter: ...
 
 
-def _make_append_writer(target: WriteTarget, place: Placement, state: BucketState) -> BucketWriter:
+def _make_append_writer(
+    target: WriteTarget, place: Placement, state: BucketState, columns: tuple[DataField, ...] | None = None
+) -> BucketWriter:
     from morrow.writers.append.writer import AppendWriter
 
-    return AppendWriter(target, place, state)
+    return AppendWriter(target, place, state, columns)
 
 
 def _make_fixed_writer(target: WriteTarget, place: Placement, state: BucketState) -> BucketWriter:

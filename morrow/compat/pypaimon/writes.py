@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import polars as pl
 import pyarrow as pa
+from msgspec import structs
 
 from morrow.compat.pypaimon.predicates import Predicate, PredicateBuilder
 from morrow.compat.pypaimon.scans import check_shard
 from morrow.engine.errors import ColumnNotFound, CommitConflict, InvalidArgument, Unsupported
+from morrow.engine.format.manifest_entries import DataFileMeta
 from morrow.engine.format.schema import ROW_ID, TRACKED
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
@@ -25,6 +27,7 @@ from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.tables.writer import CommitMessage, Committer, Writer
 from morrow.writers.append.row_level import RowChanges, delete_where
+from morrow.writers.files.blob_files import select_filed_vectors
 from morrow.writers.operations.append import make_upsert
 from morrow.writers.operations.merge import compile_merge, prepare_merge
 from morrow.writers.operations.overwrite import commit_overwrite
@@ -68,7 +71,9 @@ class TableWrite:
     """A writer of rows to files, which `prepare_commit` returns as messages."""
 
     def __init__(self, table: Table, commit_user: str | None, replaced: Partition | None = None) -> None:
-        self._table = table
+        self._table, self._commit_user = table, commit_user
+        self._overwrites = replaced is not None
+        self._columns: list[str] | None = None
         self._writer = (
             Writer(table._metadata, commit_user)
             if replaced is None
@@ -76,12 +81,18 @@ class TableWrite:
         )
 
     def write_arrow(self, data: pa.Table | pa.RecordBatch) -> None:
-        """Write an Arrow table, which has the columns of the table, in any order.
+        """Write an Arrow table, which has the columns of the table or of `with_write_type`, in any order.
 
         Raises:
             ColumnNotFound, InvalidArgument: other columns, or values that the column types cannot hold.
         """
-        self._writer.write(data, missing="error")
+        if self._columns is None:
+            self._writer.write(data, missing="error")
+            return
+        for name in self._columns:
+            if name not in data.schema.names:
+                raise ColumnNotFound(f"{self._table.path}: the rows lack the column {name!r} of with_write_type")
+        self._writer.write(data.select(self._columns), missing="null")
 
     write_arrow_batch = write_arrow
 
@@ -89,28 +100,137 @@ class TableWrite:
         """Write a pandas DataFrame, converted to the table's columns. Raises `Unsupported` without pandas."""
         with require_extra("write_pandas", "pandas", "pandas"):
             import pandas as pd  # noqa: F401
-        self.write_arrow(pa.Table.from_pandas(dataframe, self._table.schema, preserve_index=False))
+        self.write_arrow(pa.Table.from_pandas(dataframe, self._schema, preserve_index=False))
 
     def write_row(self, row: Any) -> None:
         """Write one row: a dict by column, or values in the order of the columns."""
-        self.write_arrow(pa.Table.from_pylist([_name_values(row, self._table.schema.names)], self._table.schema))
+        self.write_arrow(pa.Table.from_pylist([_name_values(row, self._table.schema.names)], self._schema))
+
+    @property
+    def _schema(self) -> pa.Schema:
+        """The schema of the columns that are written."""
+        schema = self._table.schema
+        return schema if self._columns is None else pa.schema([schema.field(name) for name in self._columns])
 
     def with_write_type(self, write_cols: Sequence[str]) -> TableWrite:
-        """Raise `Unsupported`, except for all columns."""
-        if set(write_cols) != set(self._table.schema.names):
+        """Write these columns alone.
+
+        With data evolution, files hold these columns and the partition columns. Set `first_row_id` of the `new_files`
+        of messages to give older rows these columns; otherwise the files are new rows, whose other columns are null.
+        Other tables get null, or the default value, for the other columns.
+
+        Raises:
+            Unsupported: columns with dedicated files, and overwrites, of a table with data evolution.
+        """
+        for name in write_cols:
+            if name not in self._table.schema.names:
+                raise InvalidArgument(f"Column {name} is not in table schema.")
+        if len(write_cols) == len(self._table.schema.names):
+            return self
+        target = WriteTarget.of(self._table._metadata, self._commit_user)
+        chosen = {*write_cols, *target.schema.partition_keys}
+        fields = tuple(field for field in target.schema.fields if field.name in chosen)
+        self._columns = [field.name for field in fields]
+        if not target.options.data_evolution:
+            return self
+        dedicated = {field.name for field in (*target.filed_blobs, *select_filed_vectors(target, fields))}
+        if self._overwrites or not dedicated.isdisjoint(self._columns):
             raise Unsupported(
                 f"a write of the columns {', '.join(write_cols)} alone",
                 where=self._table.path,
-                hint="leave out nullable columns with table.morrow.append(rows)",
+                hint="use table.morrow.overwrite(rows), or table.morrow.update_rows(rows) for BLOB and VECTOR columns",
             )
+        self._writer = TableWriter(target, columns=fields)
         return self
 
     def close(self) -> None:
         """Drop rows that were not prepared."""
         self._writer.abort() if isinstance(self._writer, Writer) else self._writer.close()
 
-    def _prepare(self) -> list[CommitMessage]:
-        return self._writer.prepare() if isinstance(self._writer, Writer) else self._writer.prepare_commit()
+    def _prepare(self) -> list[Any]:
+        if isinstance(self._writer, Writer):
+            return self._writer.prepare()
+        messages = self._writer.prepare_commit()
+        return messages if self._overwrites else [ColumnsMessage(message) for message in messages]
+
+
+class WrittenFile:
+    """A file of some columns. Its attributes are those of its metadata; `first_row_id` may be set."""
+
+    def __init__(self, file: DataFileMeta) -> None:
+        self._file, self.first_row_id = file, file.first_row_id
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._file, name)
+
+
+class ColumnsMessage:
+    """A message of files of some columns. Its attributes are those of `CommitMessage`."""
+
+    def __init__(self, message: CommitMessage) -> None:
+        self._message = message
+        self.new_files = [WrittenFile(file) for file in message.new_files]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._message, name)
+
+    def convert(self, target: WriteTarget, latest: Snapshot | None) -> CommitMessage:
+        """Return the message with the row ids of its files.
+
+        Raises:
+            InvalidArgument: an id that is no row id, or new rows without a NOT NULL column.
+        """
+        files = []
+        for each in self.new_files:
+            first = each.first_row_id
+            if first is not None and (isinstance(first, bool) or not isinstance(first, int) or first < 0):
+                raise InvalidArgument(f"{target.where}: first_row_id is a row id, at least 0, not {first!r}")
+            files.append(structs.replace(each._file, first_row_id=first))
+        ids = (latest.id if latest else None) if any(file.first_row_id is not None for file in files) else None
+        return structs.replace(self._message, new_files=tuple(files), planned_on=ids)
+
+
+def convert_messages(target: WriteTarget, messages: Sequence[Any]) -> list[CommitMessage]:
+    """Return messages to commit, of writes of all columns and of some.
+
+    Raises:
+        InvalidArgument: row ids that meet others, or new rows without a NOT NULL column.
+    """
+    parts = [each for each in messages if isinstance(each, ColumnsMessage)]
+    if not parts:
+        return list(messages)
+    latest = target.metadata.latest_snapshot()
+    converted = [each.convert(target, latest) if isinstance(each, ColumnsMessage) else each for each in messages]
+    known = (latest.next_row_id if latest else None) or 0
+    columns: dict[tuple[int, int], set[str]] = {}
+    for message in converted:
+        for file in message.new_files:
+            held = set(target.schema.by_name if file.write_cols is None else file.write_cols)
+            if file.first_row_id is None:
+                check_held_columns(target, held)
+            else:
+                columns.setdefault((file.first_row_id, file.row_count), set()).update(held)
+    end = 0
+    for (first, rows), held in sorted(columns.items()):
+        if first < end:
+            raise InvalidArgument(
+                f"{target.where}: the row ids {first} to {first + rows - 1} meet those of other files"
+            )
+        end = first + rows
+        if first >= known:
+            check_held_columns(target, held)
+    return converted
+
+
+def check_held_columns(target: WriteTarget, held: Collection[str]) -> None:
+    """Raise `InvalidArgument` for new rows without a column that cannot be null."""
+    for field in target.schema.fields:
+        if not field.type.nullable and field.name not in held:
+            raise InvalidArgument(f"{target.where}: new rows lack the NOT NULL column {field.name!r}")
 
 
 class BatchTableWrite(TableWrite):
@@ -143,7 +263,7 @@ class TableCommit:
 
     def abort(self, commit_messages: Sequence[CommitMessage]) -> None:
         """Delete the files of messages that will not be committed."""
-        self._committer.abort(commit_messages)
+        self._committer.abort([m._message if isinstance(m, ColumnsMessage) else m for m in commit_messages])
 
     def close(self) -> None:
         """Do nothing: a committer holds nothing open."""
@@ -171,8 +291,9 @@ class BatchTableCommit(TableCommit):
         """
         self._begin()
         if self._replaced is None:
+            messages = convert_messages(WriteTarget.of(self._table._metadata), commit_messages)
             with translate_conflicts():
-                return self._committer.commit(commit_messages, properties=snapshot_properties)
+                return self._committer.commit(messages, properties=snapshot_properties)
         target = WriteTarget.of(self._table._metadata, self._commit_user, snapshot_properties)
         return commit_overwrite(target, commit_messages, parse_partition_spec(target, self._replaced))
 
@@ -202,8 +323,9 @@ class StreamTableCommit(TableCommit):
         snapshot_properties: Mapping[str, str] | None = None,
     ) -> Any:
         """Commit the messages, unless this identifier was committed before; return the snapshot."""
+        messages = convert_messages(WriteTarget.of(self._table._metadata), commit_messages)
         with translate_conflicts():
-            return self._committer.commit(commit_messages, commit_identifier, properties=snapshot_properties)
+            return self._committer.commit(messages, commit_identifier, properties=snapshot_properties)
 
 
 Assignment = Any
@@ -232,7 +354,7 @@ class TableUpdate:
 
     def with_read_projection(self, projection: Sequence[str]) -> TableUpdate:
         """Choose the columns that a shard reads."""
-        names = self._table.schema.names
+        names = [*self._table.schema.names, ROW_ID]
         for name in projection:
             if name not in names:
                 raise InvalidArgument(f"Column {name} is not in table schema; {suggest_name(name, names)}")
@@ -248,10 +370,10 @@ class TableUpdate:
         check_shard(shard_num, total_shard_count)
         target, snapshot = self._open()
         self._check_evolving(target, "new_shard_updator")
-        columns = [*(self._read or target.schema.by_name), ROW_ID]
-        scan = self._table.scan(columns, snapshot=None if snapshot is None else snapshot.id)
+        read = self._read or tuple(target.schema.by_name)
+        scan = self._table.scan(list(dict.fromkeys((*read, ROW_ID))), snapshot=snapshot.id if snapshot else None)
         parts = scan.file_splits()[shard_num::total_shard_count]
-        return ShardTableUpdator(target, snapshot, parts, self._columns or tuple(target.schema.by_name))
+        return ShardTableUpdator(target, snapshot, parts, self._columns or tuple(target.schema.by_name), read)
 
     def new_predicate_builder(self) -> PredicateBuilder:
         """Return a builder of predicates on the table's columns."""
@@ -380,15 +502,21 @@ class ShardTableUpdator:
     """An updater of all rows of a part of a table, in their order."""
 
     def __init__(
-        self, target: WriteTarget, snapshot: Snapshot | None, parts: Sequence[Split], columns: Sequence[str]
+        self,
+        target: WriteTarget,
+        snapshot: Snapshot | None,
+        parts: Sequence[Split],
+        columns: Sequence[str],
+        read: Sequence[str],
     ) -> None:
-        self._target, self._snapshot, self._parts, self._columns = target, snapshot, parts, columns
+        self._target, self._snapshot, self._parts = target, snapshot, parts
+        self._columns, self._read_columns = columns, read
         self._ids: list[pl.Series] = []
         self._batches: list[pa.RecordBatch] = []
 
     def arrow_reader(self) -> pa.RecordBatchReader:
         """Return the rows of the part, in the columns of the read projection. A later reader replaces earlier ones."""
-        fields = [field for field in self._parts[0].fields if field.name != ROW_ID] if self._parts else ()
+        fields = [field for field in self._parts[0].fields if field.name in self._read_columns] if self._parts else ()
         schema = pa.schema([pa.field(field.name, field.type.arrow(), field.type.nullable) for field in fields])
         return pa.RecordBatchReader.from_batches(schema, self._read(schema))
 

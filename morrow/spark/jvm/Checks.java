@@ -3,11 +3,20 @@ package morrow.spark.jvm;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Map;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTableOrView;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
+import org.apache.spark.sql.catalyst.plans.logical.CreateView;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.RenameTable;
 import org.apache.spark.sql.catalyst.plans.logical.SetTableProperties;
+import org.apache.spark.sql.catalyst.plans.logical.UnresolvedTableSpec;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.execution.command.CreateTableLikeCommand;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.SessionState;
 import scala.collection.immutable.Seq;
@@ -29,6 +38,39 @@ final class Checks {
         if (place != null) {
             place.catalog.ask(Questions.of("check properties", "properties", new ArrayList(Plans.javaMap(command.properties()).keySet())));
         }
+    }
+
+    /** Refuses a table or view of Spark's with the name of a Morrow table in Spark's own catalog, which would make both. */
+    void refuseTaken(TreeNode plan) {
+        Object[] parts = Plans.parts(plan);
+        Seq made = createdName(plan, parts);
+        boolean isOwn = false;
+        for (int i = 0; i < parts.length && made != null; i++) {
+            scala.Option provider = parts[i] instanceof UnresolvedTableSpec ? ((UnresolvedTableSpec) parts[i]).provider() : null;
+            isOwn = isOwn || (provider != null && provider.isDefined() && GenericCatalog.isOurs(provider.get()));
+        }
+        Names.Place place = made == null || isOwn ? null : names.place(made);
+        if (place != null && place.plugin instanceof GenericCatalog) {
+            throw Refused.of("AlreadyExists", "there is a table " + place.name + " USING paimon; drop it, or choose another name");
+        }
+    }
+
+    private static boolean isLike(TreeNode plan) {
+        return plan instanceof CreateTableLikeCommand || plan.nodeName().equals("CreateTableLike");
+    }
+
+    /** The name that a statement creates; null for other statements. */
+    private Seq createdName(TreeNode plan, Object[] parts) {
+        if (plan instanceof CreateTableLikeCommand) {
+            return ((CreateTableLikeCommand) plan).targetTable().nameParts();
+        }
+        if (plan instanceof RenameTable && parts[0] instanceof UnresolvedTableOrView) {
+            Seq old = ((UnresolvedTableOrView) parts[0]).multipartIdentifier();
+            Seq name = ((RenameTable) plan).newName();
+            return state.catalog().isTempView(old) || names.place(old) != null ? null : name.size() > 1 ? name : (Seq) ((Seq) old.init()).appended(name.head());
+        }
+        boolean creates = plan instanceof CreateTable || plan instanceof CreateTableAsSelect || plan instanceof CreateView || isLike(plan);
+        return creates && parts[0] instanceof UnresolvedIdentifier ? ((UnresolvedIdentifier) parts[0]).nameParts() : null;
     }
 
     /** Refuses options on a temporary view of a Morrow table, which Spark ignores. */

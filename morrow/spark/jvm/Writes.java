@@ -4,11 +4,9 @@ import java.lang.reflect.Field;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.analysis.Analyzer;
-import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable;
 import org.apache.spark.sql.catalyst.expressions.Literal;
-import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.DropPartitions;
 import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
@@ -19,7 +17,6 @@ import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.RowLevelWrite;
 import org.apache.spark.sql.catalyst.plans.logical.SetTableProperties;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
-import org.apache.spark.sql.catalyst.plans.logical.UnresolvedTableSpec;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -90,9 +87,7 @@ public class Writes extends Rule {
         if (plan instanceof UpdateTable) {
             return names.isOurs(((UpdateTable) plan).table()) ? Casts.marked(plan, Alignment.NAME, "") : plan;
         }
-        if (plan instanceof CreateTable || plan instanceof CreateTableAsSelect) {
-            refuseTaken(plan);
-        }
+        checks.refuseTaken(plan);
         if (plan instanceof SetTableProperties && ((SetTableProperties) plan).table() instanceof UnresolvedTable) {
             checks.checkProperties((SetTableProperties) plan);
         }
@@ -103,18 +98,6 @@ public class Writes extends Rule {
             return written(plan);
         }
         return plan instanceof CreateTableAsSelect || plan instanceof ReplaceTableAsSelect ? tables.made(plan) : plan;
-    }
-
-    /** Refuses a table of Spark's with the name of a table of Morrow's in Spark's own catalog, which would make both. */
-    private void refuseTaken(TreeNode plan) {
-        Object[] parts = Plans.parts(plan);
-        Names.Place place = parts[0] instanceof UnresolvedIdentifier ? names.place(((UnresolvedIdentifier) parts[0]).nameParts()) : null;
-        for (int i = 0; i < parts.length && place != null && place.plugin instanceof GenericCatalog; i++) {
-            scala.Option provider = parts[i] instanceof UnresolvedTableSpec ? ((UnresolvedTableSpec) parts[i]).provider() : null;
-            if (provider != null && !(provider.isDefined() && GenericCatalog.isOurs(provider.get()))) {
-                throw Refused.of("AlreadyExists", "there is a table " + place.name + " USING paimon; drop it, or choose another name");
-            }
-        }
     }
 
     /** A MERGE whose values are cast by Casts; under write.merge-schema, the table gets new columns first. */

@@ -135,9 +135,19 @@ def keyed(table: pypaimon.FileStoreTable) -> pypaimon.FileStoreTable:
     return make(catalog, "db.keyed", primary_keys=["id"])
 
 
+def evolving(table: pypaimon.FileStoreTable) -> pypaimon.FileStoreTable:
+    """Make a table with data evolution beside a table."""
+    catalog = CatalogFactory.create({"warehouse": str(Path(table.table_path).parents[1])})
+    return make(catalog, "db.evolving", options={"row-tracking.enabled": "true", "data-evolution.enabled": "true"})
+
+
+def overwrite_columns(table: pypaimon.FileStoreTable) -> None:
+    table.new_batch_write_builder().overwrite().new_write().with_write_type(["id"])
+
+
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "merges": (lambda t: t.new_batch_write_builder().new_update().merge_into(DATA, on=["id"]), "merge"),
-    "columns": (lambda t: t.new_batch_write_builder().new_write().with_write_type(["id"]), "append"),
+    "overwritten columns": (lambda t: overwrite_columns(evolving(t)), "overwrite"),
     "callbacks": (lambda t: t.new_batch_write_builder().new_commit().add_commit_callback(print), "after commit"),
     "search": (lambda t: t.new_vector_search_builder(), "filter"),
     "keys of maps": (lambda t: t.new_read_builder().with_projection(["m['k']"]), "whole column"),

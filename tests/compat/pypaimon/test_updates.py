@@ -10,7 +10,7 @@ import pytest
 
 import morrow.compat.pypaimon as pypaimon
 from morrow.compat.pypaimon import PredicateBuilder
-from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.errors import ColumnNotFound, CommitConflict, InvalidArgument
 from tests.compat.pypaimon.tables import COLUMNS, DATA, make, read
 
 EVOLUTION = {
@@ -130,3 +130,95 @@ def test_updates_conflict_if_they_set_the_same_columns(catalog: pypaimon.Catalog
         builder.new_commit().commit(messages)
     with pytest.raises(RuntimeError, match=r"MERGE INTO.* conflicts: .*wrote the same columns of the row ids 0 to 2"):
         prepared[2][0].new_commit().commit(prepared[2][1])
+
+
+def write_columns(builder: Any, rows: dict[str, list[Any]]) -> Any:
+    writer = builder.new_write().with_write_type(list(rows))
+    writer.write_arrow(pa.table({name: pa.array(values, COLUMNS.field(name).type) for name, values in rows.items()}))
+    return writer.prepare_commit()
+
+
+def test_files_of_some_columns(catalog: pypaimon.Catalog) -> None:
+    """With `first_row_id` they give older rows these columns; without, they are new rows."""
+    table = make(catalog, options=EVOLUTION)
+    for rows, first in (({"name": ["x", "y", None]}, 0), ({"id": [9]}, None)):
+        builder = table.new_batch_write_builder()
+        messages = write_columns(builder, rows)
+        messages[0].new_files[0].first_row_id = first
+        builder.new_commit().commit(messages)
+    assert {row["id"]: (row["name"], row["dt"]) for row in read(table)} == {
+        1: ("x", "a"),
+        2: ("y", "a"),
+        3: (None, "b"),
+        9: (None, None),
+    }
+
+
+def test_new_rows_in_files_of_some_columns(catalog: pypaimon.Catalog) -> None:
+    """Files with the same `first_row_id` are the same rows. Later rows get other ids."""
+    table = make(catalog, rows=DATA[:0], options=EVOLUTION)
+    builder = table.new_batch_write_builder()
+    messages = [
+        *write_columns(builder, {"id": [1, 2]}),
+        *write_columns(builder, {"dt": ["p", "q"], "name": ["a", "b"]}),
+    ]
+    for message in messages:
+        message.new_files[0].first_row_id = 0
+    builder.new_commit().commit(messages)
+    builder = table.new_batch_write_builder()
+    builder.new_commit().commit(write_columns(builder, {"id": [3]}))
+    assert [(row["id"], row["name"], row["dt"]) for row in read(table)] == [
+        (1, "a", "p"),
+        (2, "b", "q"),
+        (3, None, None),
+    ]
+    assert table.morrow.scan(["_ROW_ID", "id"]).to_polars().sort("id")["_ROW_ID"].to_list() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("rows", "first", "problem"),
+    [
+        ({"name": ["x"]}, 0, "row ids 0 to [02] of .* overlap those of other files"),
+        ({"name": ["x", "y", "z"]}, 1, "row ids 1 to 3 of .* overlap those of other files"),
+        ({"name": ["x"]}, -1, "at least 0"),
+        ({"name": ["x"]}, "0", "at least 0"),
+        ({"name": ["x"]}, None, "lack the NOT NULL column 'id'"),
+        ({"name": ["x"]}, 3, "lack the NOT NULL column 'id'"),
+        ({"nope": ["x"]}, 0, "Column nope is not in table schema"),
+    ],
+)
+def test_files_of_some_columns_that_fit_no_rows(
+    catalog: pypaimon.Catalog, rows: dict[str, list[Any]], first: Any, problem: str
+) -> None:
+    """Nothing is committed."""
+    schema = COLUMNS.set(0, COLUMNS.field("id").with_nullable(False))
+    table = make(catalog, rows=DATA.cast(schema), options=EVOLUTION)
+    builder = table.new_batch_write_builder()
+    with pytest.raises((InvalidArgument, CommitConflict), match=problem):
+        messages = write_columns(builder, rows)
+        messages[0].new_files[0].first_row_id = first
+        builder.new_commit().commit(messages)
+    assert [row["name"] for row in read(table)] == ["apple", None, "a%b"]
+
+
+def test_new_rows_in_files_that_meet(catalog: pypaimon.Catalog) -> None:
+    table = make(catalog, rows=DATA[:0], options=EVOLUTION)
+    builder = table.new_batch_write_builder()
+    messages = [*write_columns(builder, {"id": [1, 2]}), *write_columns(builder, {"name": ["a", "b"]})]
+    messages[0].new_files[0].first_row_id, messages[1].new_files[0].first_row_id = 0, 1
+    with pytest.raises(InvalidArgument, match="row ids 1 to 2 meet those of other files"):
+        builder.new_commit().commit(messages)
+    builder.new_commit().abort(messages)
+    assert read(table) == []
+
+
+def test_some_columns_of_a_plain_table(catalog: pypaimon.Catalog) -> None:
+    """The others are null."""
+    table = make(catalog, partition_keys=["dt"])
+    builder = table.new_batch_write_builder()
+    writer = builder.new_write().with_write_type(["id"])
+    with pytest.raises(ColumnNotFound, match="lack the column 'dt'"):
+        writer.write_arrow(DATA.select(["id"]))
+    writer.write_arrow(DATA[2:])
+    builder.new_commit().commit(writer.prepare_commit())
+    assert [(row["name"], row["dt"]) for row in read(table) if row["id"] == 3] == [("a%b", "b"), (None, "b")]

@@ -74,6 +74,10 @@ REFUSED = {
     "CREATE TABLE p (a INT) USING paimon": "TABLE_OR_VIEW_ALREADY_EXISTS",
     "CREATE TABLE t (a INT) USING parquet": "AlreadyExists: there is a table",
     "CREATE TABLE x (a INT) USING paimon LOCATION '/tmp/x'": "with a LOCATION in spark_catalog",
+    "CREATE TABLE t LIKE p": "AlreadyExists: there is a table",
+    "CREATE VIEW t AS SELECT 1": "AlreadyExists: there is a table",
+    "ALTER TABLE p RENAME TO t": "AlreadyExists: there is a table",
+    "ALTER TABLE own.p RENAME TO own.t": "AlreadyExists: there is a table",
     "DROP DATABASE own": "SCHEMA_NOT_EMPTY",
     "ALTER TABLE t RENAME TO p": "ALREADY_EXISTS",
 }

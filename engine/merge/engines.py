@@ -390,6 +390,7 @@ def describe_merge(schema: TableSchema, options: TableOptions, *, where: str) ->
         spec,
         looks_up=spec.looks_up or (spec.folds and options.looks_up),
         hides_level_zero=spec.hides_level_zero or options.waits_for_vectors,
+        by_snapshot=options.orders_by_snapshot,
     )
 
 

@@ -49,6 +49,7 @@ from morrow.engine.options.declared.merging import (
     MERGE_ENGINE,
     SEQUENCE_FIELD,
     SEQUENCE_FIELD_SORT_ORDER,
+    SEQUENCE_SNAPSHOT_ORDERING,
 )
 from morrow.engine.options.declared.scans import (
     SCAN_FALLBACK_BRANCH,
@@ -265,6 +266,7 @@ class TableOptions(msgspec.Struct, frozen=True):
     ignore_delete: bool = bind_option(IGNORE_DELETE)
     sequence_fields: tuple[str, ...] = bind_option(SEQUENCE_FIELD)
     sequence_order: str = bind_option(SEQUENCE_FIELD_SORT_ORDER)
+    orders_by_snapshot: bool = bind_option(SEQUENCE_SNAPSHOT_ORDERING)
     partition_default_name: str = bind_option(PARTITION_DEFAULT_NAME)
     legacy_partition_name: bool = bind_option(PARTITION_LEGACY_NAME)
     data_directory: str | None = bind_option(DATA_FILE_PATH_DIRECTORY)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.options.declarations import (
     ChangelogProducer,
     Declared,
@@ -171,6 +172,8 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
             where=where,
             hint=f"set {merging.CHANGELOG_PRODUCER} to none, input or lookup, as Paimon requires",
         )
+    if keyed and options.get(merging.SEQUENCE_SNAPSHOT_ORDERING):
+        _check_snapshot_ordering(options, where)
     target = KEYED_TARGET_FILE_SIZE if keyed else APPEND_TARGET_FILE_SIZE
     return WriteOptions(
         given=options,
@@ -183,6 +186,17 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
             or not options.get(maintenance.SNAPSHOT_IGNORE_EMPTY_COMMIT),
         },
     )
+
+
+def _check_snapshot_ordering(options: Options, where: str) -> None:
+    """Raise `Unsupported` for writers that merge rows before they have a snapshot, which orders them."""
+    ordering = f"{merging.SEQUENCE_SNAPSHOT_ORDERING} = true"
+    if not options.get(maintenance.WRITE_ONLY):
+        hint = f"set {maintenance.WRITE_ONLY} = true; Table.compact compacts such tables, too"
+        raise Unsupported(f"a write with {ordering} and without {maintenance.WRITE_ONLY}", where=where, hint=hint)
+    if options.get(table.BUCKET) == POSTPONE_BUCKET:
+        hint = "compactions would give postponed rows no snapshot of their own; set 'bucket' to 1 or more"
+        raise Unsupported(f"a write with {ordering} and {table.BUCKET} = {POSTPONE_BUCKET}", where=where, hint=hint)
 
 
 def count_levels(options: Options) -> int:

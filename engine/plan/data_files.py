@@ -22,7 +22,7 @@ from morrow.engine.errors import UNCHECKED_COMMITS, CorruptFile, Unsupported
 from morrow.engine.format.arrow_buffers import make_series
 from morrow.engine.format.binary_row import Value, decode_rows
 from morrow.engine.format.file_formats import BUILT_IN, find_format
-from morrow.engine.format.manifest_entries import DELETION_VECTORS_INDEX
+from morrow.engine.format.manifest_entries import DELETION_VECTORS_INDEX, FileSource
 from morrow.engine.format.paths import (
     build_bucket_dir,
     check_external_path,
@@ -37,7 +37,11 @@ from morrow.engine.io.store import read_each
 from morrow.engine.names import ENTRY, INDEX_FILE, MODERN_DATES, VECTOR
 from morrow.engine.options import TableOptions
 from morrow.engine.options.declarations import Options
-from morrow.engine.options.declared.merging import DELETION_VECTORS_ENABLED, DELETION_VECTORS_MODIFIABLE
+from morrow.engine.options.declared.merging import (
+    DELETION_VECTORS_ENABLED,
+    DELETION_VECTORS_MODIFIABLE,
+    SEQUENCE_SNAPSHOT_ORDERING,
+)
 from morrow.engine.plan.manifests import read_index_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.scan_plan import DataFile, DeletionRef
@@ -345,6 +349,25 @@ def check_needs_no_merge(metadata: TableMetadata, snapshot: Snapshot, live: pl.D
     then = Options(metadata.schema(snapshot.schema_id).options, metadata.where)
     if not then.get(DELETION_VECTORS_ENABLED) and not has_single_runs(live.filter(visible)):
         raise _make_mode_error(metadata, snapshot, "enabled", "rows that wait for a compaction would be missing")
+
+
+def check_snapshot_numbers(metadata: TableMetadata, live: pl.DataFrame) -> None:
+    """Check that the files of a table with ``sequence.snapshot-ordering`` have the numbers of their snapshots.
+
+    Raises:
+        Unsupported: a file of a writer that does not know the option. Its rows have no order among the others.
+    """
+    if "_FILE_SOURCE" not in live.columns:
+        return
+    ranged = live["_MIN_SEQUENCE_NUMBER"] != live["_MAX_SEQUENCE_NUMBER"]
+    source = live["_FILE_SOURCE"]
+    wrong = live["_FILE_NAME"].filter(source.is_null() | (ranged & (source == FileSource.APPEND)))
+    if len(wrong):
+        raise Unsupported(
+            f"the file {wrong[0]} without its snapshot's number, beside {SEQUENCE_SNAPSHOT_ORDERING} = true,",
+            where=metadata.where,
+            hint="write such tables only with versions that know the option, which must be set before the first write",
+        )
 
 
 def has_single_runs(placed: pl.DataFrame) -> bool:

@@ -47,6 +47,7 @@ from morrow.engine.plan.data_files import (
     build_data_files,
     build_deletion_refs,
     check_needs_no_merge,
+    check_snapshot_numbers,
     decode_partition_values,
     describe_data_files,
     list_allowed_roots,
@@ -162,8 +163,11 @@ def resolve_merge(metadata: TableMetadata, request: ScanRequest) -> MergeSpec | 
 def _plan_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan, outlines: Outlines | None) -> ScanPlan:
     steps: list[PruneStep] = []
     # Statistics are most of the metadata. Only filters and dates in ORC files need them.
-    needed = None if request.filter.predicate != ALWAYS else NEEDED
-    entries, vectors = read_visible_entries(metadata, request, plan.merge, steps, needed, outlines)
+    by_snapshot = plan.merge is not None and plan.merge.by_snapshot
+    needed = None if request.filter.predicate != ALWAYS or by_snapshot else NEEDED
+    entries, vectors = read_visible_entries(
+        metadata, request, plan.merge, steps, needed, None if by_snapshot else outlines
+    )
     if is_without_statistics(request.schema, entries):
         steps.clear()
         entries, vectors = read_visible_entries(metadata, request, plan.merge, steps)
@@ -204,6 +208,8 @@ def read_visible_entries(
     if request.left_out:
         frame = frame.filter(~pl.col("_PARTITION").is_in(list(request.left_out)))
     if spec is not None:
+        if spec.by_snapshot:
+            check_snapshot_numbers(metadata, frame)
         # Postponed rows are not yet in buckets; they wait in bucket -2 for compaction.
         visible = frame["_BUCKET"] >= 0
         if request.options.waits_for_vectors:

@@ -78,6 +78,15 @@ class DataFile(msgspec.Struct, frozen=True, gc=False, array_like=True):
     modern_dates: tuple[str, ...] = ()
 
     @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot of all rows of a file in a table with ``sequence.snapshot-ordering``; None if they differ.
+
+        Commits replace the sequence numbers in the metadata of appended files by their snapshot. The numbers in such
+        files do not count. Files of compactions hold the snapshot of each row.
+        """
+        return self.min_sequence if self.min_sequence == self.max_sequence else None
+
+    @property
     def may_hold_retractions(self) -> bool:
         return self.delete_rows is None or self.delete_rows > 0
 

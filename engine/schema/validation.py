@@ -68,6 +68,7 @@ from morrow.engine.options.declared.maintenance import (
     CLUSTERING_INCREMENTAL,
     FULL_COMPACTION_DELTA_COMMITS,
     PARTITION_EXPIRATION_TIME,
+    WRITE_ONLY,
 )
 from morrow.engine.options.declared.merging import (
     AGGREGATE_FUNCTION,
@@ -81,6 +82,7 @@ from morrow.engine.options.declared.merging import (
     RECORD_LEVEL_TIME_FIELD,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
+    SEQUENCE_SNAPSHOT_ORDERING,
     TABLE_READ_SEQUENCE_NUMBER_ENABLED,
 )
 from morrow.engine.options.declared.table import (
@@ -465,6 +467,20 @@ def check_deletion_vectors(proposal: Proposal) -> None:
     )
 
 
+def check_snapshot_ordering(proposal: Proposal) -> None:
+    """Check that tables ordered by snapshot have a key and no other order, and that only compactions merge files."""
+    if not proposal.options.orders_by_snapshot:
+        return
+    proposal.require(proposal.keyed, f"{SEQUENCE_SNAPSHOT_ORDERING} needs a table with a primary key")
+    proposal.require(
+        not proposal.options.sequence_fields, f"{SEQUENCE_SNAPSHOT_ORDERING} does not go with {SEQUENCE_FIELD}"
+    )
+    proposal.require(
+        proposal.given.get(WRITE_ONLY),
+        f"{SEQUENCE_SNAPSHOT_ORDERING} needs {WRITE_ONLY} = true: rows have no snapshot yet when a writer compacts",
+    )
+
+
 def check_row_kind(proposal: Proposal) -> None:
     """Check that ``rowkind.field`` names a text column, or a column of row-kind codes."""
     name = proposal.given.get(ROWKIND_FIELD)
@@ -480,6 +496,7 @@ MERGE_RULES = (
     check_merge_engine,
     check_changelog,
     check_deletion_vectors,
+    check_snapshot_ordering,
     check_row_kind,
 )
 

@@ -306,7 +306,9 @@ def _select_files(
         name = quote_identifier(field.name)
         items.append(name if expression == name else f"{expression} AS {name}")
     if versions:
-        items += [quote_identifier(SEQUENCE_NUMBER), quote_identifier(VALUE_KIND)]
+        number = quote_identifier(SEQUENCE_NUMBER)
+        snapshot = first.snapshot_id if plan.merge is not None and plan.merge.by_snapshot else None
+        items += [number if snapshot is None else f"{snapshot}::BIGINT AS {number}", quote_identifier(VALUE_KIND)]
     numbers = [POSITION, FILE] if positions else [] if condition is None else [POSITION]
     taken = {field.name.casefold() for field in (*written.values(), *(fields if positions else ()))}
     for name in numbers:

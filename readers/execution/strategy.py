@@ -286,7 +286,7 @@ def _is_joinable(plan: ScanPlan, section: Section) -> bool:
     if section.kind is SectionKind.RAW:
         return not (plan.drops_retractions and any(file.may_hold_retractions for file in section.files))
     # A number cannot replace a key column that also orders versions.
-    is_merged = section.kind is SectionKind.MERGE and plan.merge is not None
+    is_merged = section.kind is SectionKind.MERGE and plan.merge is not None and not plan.merge.by_snapshot
     return is_merged and not may_fail_by_replaced_rows(plan, section)
 
 

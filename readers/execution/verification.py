@@ -28,7 +28,8 @@ from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND, make_key_fi
 from morrow.engine.format.types import CharType, DataField, DoubleType, FloatType
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import clear_pattern_name, col, cols, get_series
-from morrow.engine.options import TableOptions
+from morrow.engine.options import Options, TableOptions
+from morrow.engine.options.declared.merging import SEQUENCE_SNAPSHOT_ORDERING
 from morrow.engine.plan.file_statistics import Bounds, FileFacts, read_file_facts
 from morrow.engine.plan.manifests import guard_read
 from morrow.engine.plan.metadata import TableMetadata
@@ -269,6 +270,8 @@ def _find_wrong_counts(facts: FileFacts, contents: Contents) -> Iterator[str]:
         return
     if file.delete_rows is not None and contents.retractions != file.delete_rows:
         yield f"has {contents.retractions} retractions where metadata says {file.delete_rows}"
+    if file.snapshot_id is not None and Options(facts.schema.options).get(SEQUENCE_SNAPSHOT_ORDERING):
+        return  # the numbers in the file do not count
     sequence, said = contents.sequence, (file.min_sequence, file.max_sequence)
     # pypaimon before 1.4 records a least number that is one too low, which changes no read.
     if sequence is not None and not (said[0] <= sequence[0] and sequence[1] == said[1]):

@@ -31,6 +31,7 @@ from morrow.engine.format.row_kinds import INSERT, NAMES, build_rowkind
 from morrow.engine.format.schema import (
     ROW_ID_FIELD,
     ROWKIND_FIELD,
+    SEQUENCE_NUMBER_FIELD,
     STORED_TRACKED,
     SYSTEM_FIELD_ID_START,
     TRACKED,
@@ -298,7 +299,10 @@ def _project_column(
 
 def list_virtual_columns(plan: ScanPlan, fields: Sequence[DataField]) -> tuple[DataField, ...]:
     """Return the columns that must be computed."""
-    known = (ROWKIND_FIELD,) if plan.schema.primary_keys else (ROWKIND_FIELD, *TRACKED)
+    known: tuple[DataField, ...] = (ROWKIND_FIELD, *TRACKED)
+    if plan.schema.primary_keys:
+        by_snapshot = plan.merge is not None and plan.merge.by_snapshot
+        known = (ROWKIND_FIELD, SEQUENCE_NUMBER_FIELD) if by_snapshot else (ROWKIND_FIELD,)
     return tuple(field for field in fields if field in known)
 
 
@@ -315,7 +319,7 @@ def need_positions(plan: ScanPlan, fields: Sequence[DataField]) -> bool:
 def list_inputs(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> tuple[DataField, ...]:
     """Return the columns to read from the file for these columns: stored columns, and inputs of virtual columns."""
     made = list_virtual_columns(plan, fields)
-    carried = [field for field in made if field in TRACKED and _is_carried(file, field)]
+    carried = [field for field in made if field in TRACKED and _is_carried(plan, file, field)]
     kinds = [VALUE_KIND_FIELD] if ROWKIND_FIELD in made and plan.schema.primary_keys else []
     return tuple(dict.fromkeys((*(field for field in fields if field not in made), *carried, *kinds)))
 
@@ -332,11 +336,13 @@ def make(plan: ScanPlan, file: DataFile, field: DataField, position: pl.Expr) ->
         assigned = position.cast(pl.Int64) + pl.lit(file.first_row_id, dtype=pl.Int64)
     else:
         assigned = pl.lit(file.max_sequence, dtype=pl.Int64)
-    value = pl.coalesce(col(field.name), assigned) if _is_carried(file, field) else assigned
+    value = pl.coalesce(col(field.name), assigned) if _is_carried(plan, file, field) else assigned
     return value.alias(field.name)
 
 
-def _is_carried(file: DataFile, field: DataField) -> bool:
+def _is_carried(plan: ScanPlan, file: DataFile, field: DataField) -> bool:
+    if plan.schema.primary_keys:
+        return file.snapshot_id is None
     return file.write_columns is not None and field.name in file.write_columns
 
 

@@ -213,11 +213,16 @@ def order_by_age(section: Section) -> list[int]:
 
     Rows of older files come first, so that row positions decide.
     """
-    return sorted(range(len(section.files)), key=lambda i: _get_age(section.files[i]))
+    ages = [(file.min_sequence, file.max_sequence) for file in section.files]
+    if len(set(ages)) == len(ages):
+        return sorted(range(len(ages)), key=ages.__getitem__)
+    return sorted(range(len(ages)), key=lambda i: (ages[i], _count_written(section.files[i])))
 
 
-def _get_age(file: DataFile) -> tuple[int, int]:
-    return file.min_sequence, file.max_sequence
+def _count_written(file: DataFile) -> int:
+    """Return the number in a file's name, by which a writer counts its files."""
+    count = file.path.rpartition("-")[2].partition(".")[0]
+    return int(count) if count.isascii() and count.isdigit() else 0
 
 
 class SectionKeys(msgspec.Struct, frozen=True, dict=True):

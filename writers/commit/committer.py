@@ -130,7 +130,7 @@ class _Tries:
                 changes.ahead(log.latest() if self._looks_back else log.known())
         elif isinstance(changes, Changes) and self._delta is None and self._is_settled:
             self.discard()
-            self._delta = preparer.delta(changes, None, self._lasting)
+            self._delta = preparer.delta(changes, None, self._lasting, kind=self._request.kind)
             self._committer.manifests.sync_files()
 
     @property
@@ -184,10 +184,10 @@ class _Tries:
         preparer = self._committer.preparer
         preparer.check(self._request, known, latest)
         if not preparer.lasting:
-            return preparer.delta(known, latest, written)
+            return preparer.delta(known, latest, written, kind=self._request.kind)
         if self._delta is None or self._delta.changes is not known:
             self.discard()
-            self._delta = preparer.delta(known, latest, self._lasting)
+            self._delta = preparer.delta(known, latest, self._lasting, kind=self._request.kind)
         return self._delta
 
     def _added(self, snapshot: Snapshot, written: list[str]) -> bool:

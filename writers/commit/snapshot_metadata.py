@@ -140,7 +140,7 @@ class SequenceNumbering:
         check_buckets(self.target, there, self._changes.entries)
         newest = there.group_by(BUCKET).agg(pl.col("_MAX_SEQUENCE_NUMBER", "_CREATION_TIME").max())
         moved = self._moved({Placement(*row[:2]): row[2:] for row in newest.rows()}, min(gap, MAX_NUMBER_GAP))
-        if not moved:
+        if not moved or self.target.options.orders_by_snapshot:
             return
         self._rounds += 1
         for number, message in enumerate(self.messages):
@@ -347,7 +347,7 @@ class Preparer:
     @property
     def lasting(self) -> bool:
         """Whether the delta is independent of the newest snapshot."""
-        return not self._target.options.row_tracking
+        return not (self._target.options.row_tracking or self._target.options.orders_by_snapshot)
 
     def check(self, request: SnapshotRequest, changes: Changes, latest: Snapshot | None) -> None:
         """Raise `CommitConflict` if the changes cannot follow `latest`."""
@@ -381,12 +381,14 @@ class Preparer:
         if new := [file.file_name for file in stale if file.file_name not in dropped]:
             raise CommitConflict(f"{self._target.where}: another commit built the global index {new[0]}; retry")
 
-    def delta(self, changes: Changes, latest: Snapshot | None, written: list[str]) -> Delta:
-        """Write the manifests and manifest lists of the changes."""
+    def delta(self, changes: Changes, latest: Snapshot | None, written: list[str], *, kind: str) -> Delta:
+        """Write the manifests and manifest lists of the changes, of a snapshot of this kind."""
         entries, next_row_id = changes.entries, _read_next_row_id(latest)
+        snapshot_id = latest.id + 1 if latest else FIRST_SNAPSHOT_ID
+        if self._target.keyed and self._target.options.orders_by_snapshot and kind != COMPACT:
+            entries = to_entry_frame(_number_by_snapshot(changes.files, snapshot_id))
         if self._target.options.row_tracking:
             next_row_id = max(next_row_id, self._find_used_row_ids(latest))
-            snapshot_id = latest.id + 1 if latest else FIRST_SNAPSHOT_ID
             files = changes.files
             if self._target.write.groups_row_ids:
                 files = tuple(sorted(files, key=lambda entry: entry.partition))
@@ -497,6 +499,20 @@ def _make_empty_manifest_list() -> pl.DataFrame:
 def _count_added_rows(entries: pl.DataFrame) -> int:
     added = entries["_KIND"] == ADD
     return int(entries["_ROW_COUNT"].filter(added).sum()) - int(entries["_ROW_COUNT"].filter(~added).sum())
+
+
+def _number_by_snapshot(entries: Sequence[ManifestEntry], snapshot_id: int) -> tuple[ManifestEntry, ...]:
+    """Return the entries with the snapshot as the sequence number of added files, for ``sequence.snapshot-ordering``.
+
+    Compactions keep the numbers: they have read the rows with the snapshots that brought them.
+    """
+    number = {"min_sequence_number": snapshot_id, "max_sequence_number": snapshot_id}
+    return tuple(
+        entry
+        if entry.kind == EntryKind.DELETE
+        else msgspec.structs.replace(entry, file=msgspec.structs.replace(entry.file, **number))
+        for entry in entries
+    )
 
 
 def _find_operation(request: SnapshotRequest) -> Tally | None:

@@ -16,7 +16,6 @@ from morrow.engine.options.declarations import (
     MERGE_ENGINE_NAME,
     NAMES,
     NOT_WRITTEN,
-    OTHER_ROWS,
     REAL,
     TEXT,
     TUNING,
@@ -46,12 +45,11 @@ SEQUENCE_FIELD_SORT_ORDER = declare_honoured(
     "Which end of that order is the newest",
     rows=True,
 )
-SEQUENCE_SNAPSHOT_ORDERING = declare_refused(
-    refuse_unless(OTHER_ROWS, ("false",), Stage.READING, Stage.WRITING),
+SEQUENCE_SNAPSHOT_ORDERING = declare_honoured(
     "sequence.snapshot-ordering",
     BOOL,
     False,
-    "Orders versions by the snapshot that brought them",
+    "Orders versions of a key by the snapshot that brought them; needs 'write-only'",
     immutable=True,
     rows=True,
 )

@@ -80,8 +80,7 @@ def test_what_changes_the_rows_of_a_read() -> None:
     keys = """batch-scan-mode chain-table.enabled
         incremental-between incremental-between-timestamp incremental-to-auto-tag
         pk-clustering-override postpone.merge-on-read primary-key.nullable query-auth.enabled scan.bucket
-        scan.creation-time-millis scan.file-creation-time-millis scan.mode
-        sequence.snapshot-ordering type"""
+        scan.creation-time-millis scan.file-creation-time-millis scan.mode type"""
     assert set(keys.split()) == REFUSED.keys()
 
 

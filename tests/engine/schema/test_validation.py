@@ -73,6 +73,14 @@ def test_what_keeps_the_rules(table: dict[str, Any], options: str) -> None:
         (KEYED, "bucket=4 bucket-key=a", "the bucket key a is not in the primary key"),
         (PARTITIONED, "bucket=4 bucket-key=dt", "the bucket key dt is a partition key"),
         (PARTITIONED | {"primary_keys": ["id", "b", "dt"]}, "bucket=4 bucket-function.type=mod", "one INT or BIGINT"),
+        # Versions ordered by snapshot
+        (APPEND, "sequence.snapshot-ordering=true write-only=true", "needs a table with a primary key"),
+        (KEYED, "sequence.snapshot-ordering=true", "needs 'write-only' = true"),
+        (
+            KEYED,
+            "sequence.snapshot-ordering=true write-only=true sequence.field=a",
+            "does not go with 'sequence.field'",
+        ),
         # Where reads start
         (
             APPEND,

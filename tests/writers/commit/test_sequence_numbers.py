@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -11,20 +12,24 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import morrow
-from morrow.engine.errors import FileMissing, InvalidArgument, StorageError, UnclearOutcome
-from morrow.engine.io.local import LocalStore
-from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.errors import FileMissing, InvalidArgument, StorageError, UnclearOutcome, Unsupported
+from morrow.engine.io.local import LocalStore, disable_fsync
+from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.writers.commit import snapshot_metadata
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.operations.write_session import commit_once
 from morrow.writers.target import WriteTarget
+from tests.oracle import MERGE_ENGINES, Record, Rules
 
 SCHEMA = {"id": pl.Int32, "v": pl.String}
 VECTORS = {"deletion-vectors.enabled": "true"}
+BY_SNAPSHOT = {"sequence.snapshot-ordering": "true", "write-only": "true"}
 KINDS: dict[str, dict[str, str]] = {
     "parquet": {},
     "orc": {"file.format": "orc"},
@@ -40,6 +45,8 @@ KINDS: dict[str, dict[str, str]] = {
     "aggregation": {"merge-engine": "aggregation", "fields.v.aggregate-function": "last_value"},
     "spilled": {"write-buffer-size": "1 kb", "write-buffer-spillable": "false"},
     "two files": {"target-file-size": "2 kb"},
+    "by snapshot": BY_SNAPSHOT,
+    "by snapshot, spilled": {**BY_SNAPSHOT, "write-buffer-size": "1 kb", "write-buffer-spillable": "false"},
 }
 
 
@@ -342,3 +349,75 @@ def test_what_is_not_contended_is_not_looked_at(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("morrow.writers.commit.manifests.BaseEntries.at", None)
     t.committer("w").commit(waiting)
     assert rows_of(t) == dict.fromkeys(range(10), "new")
+
+
+# --- versions in the order of their snapshots ---
+
+ORDERED_ENGINES: dict[str, dict[str, str]] = {
+    "deduplicate": {},
+    "partial-update": {"merge-engine": "partial-update"},
+    "aggregation": {"merge-engine": "aggregation", "fields.v.aggregate-function": "last_value"},
+    "first-row": {"merge-engine": "first-row"},
+    "vectors": {**VECTORS, "deletion-vectors.merge-on-read": "true"},
+    "lookup": {"changelog-producer": "lookup"},
+}
+
+
+@pytest.mark.parametrize("engine", ORDERED_ENGINES)
+@settings(max_examples=max(settings.default.max_examples // 20, 2))
+@given(data=st.data())
+def test_snapshots_order_versions_whenever_they_were_written(
+    tmp_path_factory: pytest.TempPathFactory, engine: str, data: st.DataObject
+) -> None:
+    """Writers prepare batches without knowing of each other, and commit them in any order."""
+    row = st.tuples(st.integers(0, 5), st.none() | st.sampled_from("abc"))
+    batch = st.lists(row, min_size=1, max_size=4, unique_by=lambda each: each[0])
+    with disable_fsync():
+        table = keyed(tmp_path_factory.mktemp("t"), {**BY_SNAPSHOT, **ORDERED_ENGINES[engine]}, rows=0)
+        records: dict[int, list[Record]] = defaultdict(list)
+        for turn in data.draw(st.lists(st.lists(batch, min_size=1, max_size=3), min_size=1, max_size=3)):
+            written = []
+            for number, rows in enumerate(turn):
+                with table.writer(f"w{number}") as writer:
+                    writer.write(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
+                    written.append((rows, writer.prepare()))
+            for rows, messages in data.draw(st.permutations(written)):
+                table.committer("c").commit(messages)
+                for id, v in rows:
+                    records[id].append(Record((id,), sum(map(len, records.values())), "+I", (id, v)))
+            if engine == "first-row" or data.draw(st.booleans()):
+                table.compact(full=engine == "first-row" or data.draw(st.booleans()))
+            rules = Rules.of(table.options, table.schemas()[-1].fields, ["id"])
+            merge = MERGE_ENGINES[rules.merge_engine]
+            expected = {id: merge(versions, ["id", "v"], rules) for id, versions in records.items()}
+            assert rows_of(table) == {id: row[1] for id, row in expected.items() if row is not None}
+        table.scan().verify()
+
+
+def test_files_have_the_snapshot_as_their_number(tmp_path: Path) -> None:
+    table = keyed(tmp_path, BY_SNAPSHOT, rows=0)
+    for number in range(3):
+        table.upsert(frame([1, 2, 3 + number], str(number)))
+    files = table.system("files").to_polars().sort("min_sequence_number")
+    assert files["min_sequence_number"].to_list() == files["max_sequence_number"].to_list() == [1, 2, 3]
+
+    table.compact(full=True)
+
+    (file,) = table.system("files").to_polars().to_dicts()
+    assert (file["min_sequence_number"], file["max_sequence_number"]) == (1, 3)
+    assert rows_of(table) == {1: "2", 2: "2", 3: "0", 4: "1", 5: "2"}
+
+
+def test_a_file_of_a_writer_without_snapshot_numbers_is_refused(tmp_path: Path) -> None:
+    table = keyed(tmp_path, {"write-only": "true"})
+    schema = Path(table.path) / "schema/schema-0"
+    schema.write_text(schema.read_text().replace('"write-only"', '"sequence.snapshot-ordering": "true", "write-only"'))
+    METADATA_CACHE.clear()
+    with pytest.raises(Unsupported, match="without its snapshot's number"):
+        rows_of(morrow.open(table.path))
+
+
+def test_writers_that_compact_cannot_order_by_snapshot(tmp_path: Path) -> None:
+    table = keyed(tmp_path, BY_SNAPSHOT, rows=0)
+    with pytest.raises(Unsupported, match=r"Table\.compact compacts such tables, too"):
+        table.with_options({"write-only": False})

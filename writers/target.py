@@ -26,7 +26,7 @@ from morrow.engine.merge.engines import describe_merge
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions, WriteOptions, parse_write_options
 from morrow.engine.options.declared import connectors, files, maintenance, merging, scans, table
-from morrow.engine.options.declared.features import BLOB_AS_DESCRIPTOR, BLOB_VIEW_RESOLVE_ENABLED
+from morrow.engine.options.declared.features import BLOB_AS_DESCRIPTOR, BLOB_VIEW_RESOLVE_ENABLED, GLOBAL_INDEX_ENABLED
 from morrow.engine.options.table_options import OPTIONS, find_present_key, list_options
 from morrow.engine.plan.data_files import choose_partition_folder
 from morrow.engine.plan.manifests import list_manifests, load_newest_schema
@@ -201,7 +201,8 @@ WRITE_OPTION_KEYS = frozenset(
 READ_OPTION_KEYS = frozenset(
     (
         *(option.key for option in list_options(scans) if not option.idle),
-        *(BLOB_AS_DESCRIPTOR.key, BLOB_VIEW_RESOLVE_ENABLED.key, merging.DELETION_VECTORS_MERGE_ON_READ.key),
+        *(BLOB_AS_DESCRIPTOR.key, BLOB_VIEW_RESOLVE_ENABLED.key),
+        *(GLOBAL_INDEX_ENABLED.key, merging.DELETION_VECTORS_MERGE_ON_READ.key),
     )
 )
 """Options that choose what a single read or stream reads."""

@@ -386,6 +386,7 @@ INDEX_MANIFEST = StoredSchema(
                         "_INDEX_FIELD_ID": "int",
                         "_EXTRA_FIELD_IDS": Nullable(Items("int")),
                         "_INDEX_META": Nullable("bytes"),
+                        "_SOURCE_META": Nullable("bytes"),
                     }
                 )
             ),

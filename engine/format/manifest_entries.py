@@ -289,6 +289,22 @@ class DeletionRange(msgspec.Struct, frozen=True):
     cardinality: int | None = None
 
 
+class GlobalIndexMeta(msgspec.Struct, frozen=True):
+    """The row ids (both included) and columns of a file of a global index; both metadata are its builder's."""
+
+    row_range_start: int
+    row_range_end: int
+    index_field_id: int
+    extra_field_ids: tuple[int, ...] | None = None
+    index_meta: bytes | None = None
+    source_meta: bytes | None = None
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids of all columns of the index."""
+        return [self.index_field_id, *(self.extra_field_ids or ())]
+
+
 class IndexFileMeta(msgspec.Struct, frozen=True, kw_only=True):
     """An index file as described by its index manifest entry; `row_count` counts vectors (DV) or hashes (HASH)."""
 
@@ -298,6 +314,7 @@ class IndexFileMeta(msgspec.Struct, frozen=True, kw_only=True):
     row_count: int
     deletion_ranges: tuple[DeletionRange, ...] | None = None
     external_path: str | None = None
+    global_index: GlobalIndexMeta | None = None
 
 
 class IndexEntry(msgspec.Struct, frozen=True):
@@ -396,6 +413,7 @@ INDEX_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
             "_INDEX_FIELD_ID": pl.Int32,
             "_EXTRA_FIELD_IDS": pl.List(pl.Int32),
             "_INDEX_META": pl.Binary,
+            "_SOURCE_META": pl.Binary,
         }
     ),
 }
@@ -411,6 +429,7 @@ OPTIONAL_COLUMNS = frozenset(
             "_DELETIONS_VECTORS_RANGES",
             "_CARDINALITY",
             "_GLOBAL_INDEX",
+            "_SOURCE_META",
         ),
     }
 )
@@ -485,15 +504,17 @@ def index_frame(entries: Sequence[IndexEntry]) -> pl.DataFrame:
         "_ROW_COUNT": [file.row_count for file in files],
         "_DELETIONS_VECTORS_RANGES": [_to_range_members(file.deletion_ranges) for file in files],
         "_EXTERNAL_PATH": [file.external_path for file in files],
-        "_GLOBAL_INDEX": [None] * len(files),
+        "_GLOBAL_INDEX": [_to_index_members(file.global_index) for file in files],
     }
     return pl.DataFrame([pl.Series(name, columns[name], dtype=dtype) for name, dtype in INDEX_COLUMNS.items()])
 
 
 def index_entries_of(frame: pl.DataFrame) -> list[IndexEntry]:
-    """Return the entries in a frame from `decode_index_manifest`, without the members of global indexes."""
+    """Return the entries in a frame from `decode_index_manifest`."""
     names = ("_PARTITION", "_BUCKET", "_INDEX_TYPE", "_FILE_NAME", "_FILE_SIZE", "_ROW_COUNT")
-    columns = [frame[name].to_list() for name in (*names, "_EXTERNAL_PATH", "_DELETIONS_VECTORS_RANGES")]
+    columns = [
+        frame[name].to_list() for name in (*names, "_EXTERNAL_PATH", "_DELETIONS_VECTORS_RANGES", "_GLOBAL_INDEX")
+    ]
     return [
         IndexEntry(
             EntryKind(kind),
@@ -506,9 +527,10 @@ def index_entries_of(frame: pl.DataFrame) -> list[IndexEntry]:
                 row_count=rows,
                 deletion_ranges=_to_ranges(ranges),
                 external_path=external,
+                global_index=_to_global_index(about),
             ),
         )
-        for kind, partition, bucket, index_type, name, size, rows, external, ranges in zip(
+        for kind, partition, bucket, index_type, name, size, rows, external, ranges, about in zip(
             frame["_KIND"].to_list(), *columns, strict=True
         )
     ]
@@ -528,6 +550,26 @@ def _to_data_file(members: dict[str, Any]) -> DataFileMeta:
     for name in ("value_stats_cols", "write_cols"):
         members[name] = None if members[name] is None else tuple(members[name])
     return DataFileMeta(**members)
+
+
+def _to_index_members(about: GlobalIndexMeta | None) -> dict[str, Any] | None:
+    if about is None:
+        return None
+    extra = None if about.extra_field_ids is None else list(about.extra_field_ids)
+    values = (about.row_range_start, about.row_range_end, about.index_field_id, extra)
+    return dict(zip(_GLOBAL_MEMBERS, (*values, about.index_meta, about.source_meta), strict=True))
+
+
+def _to_global_index(members: Mapping[str, Any] | None) -> GlobalIndexMeta | None:
+    if members is None:
+        return None
+    first, last, field, extra, meta, source = (members[name] for name in _GLOBAL_MEMBERS)
+    return GlobalIndexMeta(first, last, field, None if extra is None else tuple(extra), meta, source)
+
+
+_GLOBAL_MEMBERS = (
+    *("_ROW_RANGE_START", "_ROW_RANGE_END", "_INDEX_FIELD_ID", "_EXTRA_FIELD_IDS", "_INDEX_META", "_SOURCE_META"),
+)
 
 
 def _to_range_members(ranges: Sequence[DeletionRange] | None) -> list[dict[str, Any]] | None:

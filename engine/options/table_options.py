@@ -39,6 +39,7 @@ from morrow.engine.options.declarations import (
     read_values,
 )
 from morrow.engine.options.declared import connectors, features, files, maintenance, merging, scans, table
+from morrow.engine.options.declared.features import GLOBAL_INDEX_ENABLED
 from morrow.engine.options.declared.files import DATA_FILE_THIN_MODE, FILE_FORMAT, FILE_INDEX_READ_ENABLED
 from morrow.engine.options.declared.merging import (
     CHANGELOG_PRODUCER,
@@ -273,6 +274,7 @@ class TableOptions(msgspec.Struct, frozen=True):
     external_roots: tuple[str, ...] = bind_option(DATA_FILE_EXTERNAL_PATHS)
     index_in_data_dir: bool = bind_option(INDEX_FILE_IN_DATA_FILE_DIR)
     file_index_enabled: bool = bind_option(FILE_INDEX_READ_ENABLED)
+    global_index_enabled: bool = bind_option(GLOBAL_INDEX_ENABLED)
     row_tracking: bool = bind_option(ROW_TRACKING_ENABLED)
     data_evolution: bool = bind_option(DATA_EVOLUTION_ENABLED)
     fallback_branch: str | None = bind_option(SCAN_FALLBACK_BRANCH)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 import numpy as np
@@ -87,6 +87,7 @@ from morrow.engine.plan.sections import (
     divide_entries,
     find_schema_ids,
     group_by_section,
+    mask_holders,
 )
 from morrow.engine.plan.time_travel import (
     OtherBranch,
@@ -96,6 +97,9 @@ from morrow.engine.plan.time_travel import (
 )
 from morrow.engine.polars_threads import filter_rows, select_columns
 from morrow.engine.structs import replace
+
+if TYPE_CHECKING:
+    from morrow.engine.plan.global_indexes import IndexSearch
 
 STORED = ("_PARTITION", "_BUCKET", "_FILE_NAME", "_EXTERNAL_PATH", *DESCRIBED)
 NEEDED = (*STORED, *KEY_BOUNDS)
@@ -177,11 +181,34 @@ def _plan_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan, o
         entries = select_columns(entries, (*ASSEMBLED, *KEY_BOUNDS))
     divided = divide_entries(metadata, request, plan.merge, entries)
     # Statistics, keys and indexes of all files are most of the metadata, and are no longer needed.
+    divided, search = _search_indexes(metadata, request, divided, steps)
     divided = msgspec.structs.replace(
         divided, frame=select_columns(_prune_raw(metadata, request, divided, steps), ASSEMBLED)
     )
     del entries
-    return _build_plan(metadata, request, plan, divided, vectors, steps)
+    plan = _build_plan(metadata, request, plan, divided, vectors, steps)
+    return plan if search is None else search.narrow_plan(plan)
+
+
+def _search_indexes(
+    metadata: TableMetadata, request: ScanRequest, divided: Sectioned, steps: list[PruneStep]
+) -> tuple[Sectioned, IndexSearch | None]:
+    """Drop files whose rows do not match according to global indexes; return the matching row ids, too."""
+    frame, snapshot = divided.frame, request.snapshot
+    has_indexes = request.options.row_tracking and snapshot is not None and snapshot.index_manifest is not None
+    if not request.searches_indexes or not has_indexes or request.filter.predicate == ALWAYS or not frame.height:
+        return divided, None
+    from morrow.engine.plan.global_indexes import search_indexes  # few tables have an index
+
+    assert snapshot is not None
+    search = search_indexes(metadata, request.schema, request.options, snapshot, request.filter.predicate, frame)
+    if search is None:
+        return divided, None
+    keep = search.mask_files(frame)
+    if SectionKind.STITCH in divided.kinds.values():
+        keep = frame[SECTION].is_in(frame[SECTION].filter(keep).unique().implode())
+    steps.append(PruneStep(f"files by global index ({', '.join(search.used)})", int(keep.sum()), frame.height))
+    return msgspec.structs.replace(divided, frame=frame.filter(keep)), search
 
 
 def read_visible_entries(
@@ -314,21 +341,12 @@ def _find_newest_holders(
     whole = pl.Series([not is_dedicated_file(name) for name in frame["_FILE_NAME"]], dtype=pl.Boolean)
     found: pl.DataFrame | None = None
     for name in columns:
-        held = numbered.filter(_holds_column(metadata, schema.by_name[name].id, frame))
+        held = numbered.filter(mask_holders(metadata, schema.by_name[name].id, frame))
         newest = held.filter(pl.col("_MAX_SEQUENCE_NUMBER") == pl.col("_MAX_SEQUENCE_NUMBER").max().over(SECTION))
         single = newest.filter(~newest[SECTION].is_duplicated()).select(SECTION, ROW)
         found = single if found is None else found.join(single, on=[SECTION, ROW], how="semi")
     assert found is not None
     return numbered.filter(whole).join(found, on=[SECTION, ROW], how="semi", maintain_order="left").drop(ROW)
-
-
-def _holds_column(metadata: TableMetadata, field_id: int, frame: pl.DataFrame) -> pl.Series:
-    """Return for each file whether it holds the column with this id."""
-    names = pl.Series("schema", find_schema_ids(frame), dtype=pl.Int64)
-    of_schema = [next((f.name for f in metadata.schema(i).fields if f.id == field_id), None) for i in names]
-    name = frame["_SCHEMA_ID"].cast(pl.Int64).replace_strict(names, pl.Series(of_schema), return_dtype=pl.String)
-    written = frame["_WRITE_COLS"]
-    return name.is_not_null() & (written.is_null() | written.list.contains(name).fill_null(False))
 
 
 def _build_plan(

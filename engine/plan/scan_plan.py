@@ -163,6 +163,28 @@ class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
         return sum(file.size for file in files) if isinstance(files, tuple) else files.size
 
     @property
+    def read_rows(self) -> tuple[int, int]:
+        """The first position that is read of one file or of stitched files, and the position after the last one."""
+        file = self.files[self.marked_file]
+        return (file.deletion and file.deletion.rows) or (0, file.row_count)
+
+    def with_rows(self, first: int, last: int) -> Section:
+        """Return the section of one file or of stitched files, with all other rows marked as dead."""
+        if self.read_rows == (first, last):
+            return self
+        files, number = list(self.files), self.marked_file
+        file = files[number]
+        ref = DeletionRef("", 0, 0) if file.deletion is None else file.deletion
+        dead = None if ref.path else file.row_count - (last - first)
+        files[number] = replace(file, deletion=replace(ref, cardinality=dead, rows=(first, last)))
+        return msgspec.structs.replace(self, files=tuple(files))
+
+    @property
+    def marked_file(self) -> int:
+        """The number of the file whose deletion vector stands for all rows of the section."""
+        return max(range(len(self.files)), key=lambda n: (self.files[n].row_count, self.files[n].deletion is not None))
+
+    @property
     def newest_file(self) -> str:
         """The name of the file with the newest rows, which compactions remove first."""
         return max(self.files, key=lambda file: file.max_sequence).path.rpartition("/")[2]
@@ -283,7 +305,8 @@ class ScanRequest(msgspec.Struct, frozen=True, dict=True):
     `travel` is how the caller selected this snapshot, if that matters later. `merge` overrides the table's own merge.
     Partitions `left_out` (in stored form) are not read, nor are files of keyed tables below `least_level`. `extra` are
     columns in addition to the schema, which readers compute (`morrow.readers.files.file_frames`). `keeps_retractions`
-    returns deleted keys as rows, too.
+    returns deleted keys as rows, too. With `searches_indexes`, sections may have only some rows of their files, those
+    that match according to global indexes.
     """
 
     schema: TableSchema
@@ -298,6 +321,7 @@ class ScanRequest(msgspec.Struct, frozen=True, dict=True):
     extra: tuple[DataField, ...] = ()
     keeps_retractions: bool = False
     merge: MergeSpec | None = None
+    searches_indexes: bool = False
 
     @cached_property
     def read_schema(self) -> TableSchema:
@@ -432,7 +456,7 @@ def _format_lines(plan: ScanPlan) -> Iterator[str]:
     yield f"  merge      {merge}".replace("\n", "\n" + " " * 11)
     for step in plan.steps:
         yield f"  pruned     {step.name}: kept {step.kept:,} of {step.of:,}"
-    files = plan.files
+    files = list({file.path: file for file in plan.files}.values())  # sections may have ranges of one file
     size, rows = sum(f.size for f in files), sum(f.row_count for f in files)
     yield f"  files      {format_count(len(files), 'file')}, {format_size(size)}, {format_count(rows, 'row')} stored"
     yield f"  masks      {_describe_masks(plan)}"
@@ -476,4 +500,7 @@ def _describe_section(plan: ScanPlan, section: Section) -> str:
     levels = ",".join(map(str, sorted({file.level for file in section.files})))
     formats = ",".join(sorted({file.format for file in section.files}))
     files, rows = format_count(len(section.files), f"{formats} file"), format_count(section.row_count, "row")
+    if any(file.deletion is not None and file.deletion.rows is not None for file in section.files):
+        first, last = section.read_rows
+        rows += f" ({first:,} to {last - 1:,} are read)"
     return f"{section.kind.value:6} {where}: {files} at level {levels}, {rows}, {format_size(section.size)}"

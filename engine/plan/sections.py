@@ -94,6 +94,15 @@ def _order_frame(
     )
 
 
+def mask_holders(metadata: TableMetadata, field_id: int, frame: pl.DataFrame) -> pl.Series:
+    """Return for each file whether it holds the column with this id."""
+    names = pl.Series("schema", find_schema_ids(frame), dtype=pl.Int64)
+    of_schema = [next((f.name for f in metadata.schema(i).fields if f.id == field_id), None) for i in names]
+    name = frame["_SCHEMA_ID"].cast(pl.Int64).replace_strict(names, pl.Series(of_schema), return_dtype=pl.String)
+    written = frame["_WRITE_COLS"]
+    return name.is_not_null() & (written.is_null() | written.list.contains(name).fill_null(False))
+
+
 def find_schema_ids(frame: pl.DataFrame) -> list[int]:
     return find_distinct(frame["_SCHEMA_ID"].to_numpy())
 

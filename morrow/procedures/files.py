@@ -214,6 +214,23 @@ def _rewrite_file_index(call: Call, where: str | None, partitions: str | None) -
     return [(done.partitions, done.files)]
 
 
+def _create_global_index(
+    call: Call, index_column: str, index_type: str, partitions: str | None, options: str | None
+) -> Rows:
+    partition = None if partitions is None else parse_partitions(partitions)
+    given = parse_pairs(options, "options")
+    call.table.create_global_index(index_column, index_type, partition=partition, options=given)
+    return DONE
+
+
+def _drop_global_index(
+    call: Call, index_column: str, index_type: str, partitions: str | None, dry_run: bool | None
+) -> Rows:
+    partition = None if partitions is None else parse_partitions(partitions)
+    done = call.table.drop_global_index(index_column, index_type, partition=partition, dry_run=bool(dry_run))
+    return [(True, done.files)]
+
+
 def _mark_partition_done(call: Call, partitions: str) -> Rows:
     call.table.mark_partition_done(*parse_partitions(partitions))
     return DONE
@@ -226,12 +243,20 @@ _RESCALE = (
 _RESCALE_OF_FLINK = ("bucket_num", "partitions", "scan_parallelism", "sink_parallelism")
 _REWRITE = (Parameter("where", pattern=f"(?!{_UNQUOTED_SPEC}$).*"), Parameter("partitions", pattern=_UNQUOTED_SPEC))
 _PARTITIONS = (Parameter("partitions", pattern=_PAIRS, others=("partition",)), Parameter("where"))
+_INDEX = (make_required("index_column"), make_required("index_type"), Parameter("partitions"))
 _WRITTEN = "written_partitions INT NOT NULL, written_indexes INT NOT NULL"
 
 LAYOUT_PROCEDURES = (
     Procedure("rescale", _RESCALE, RESULT, _rescale, flink=(_RESCALE_OF_FLINK,)),
     Procedure("materialize_deletion_vectors", _PARTITIONS, RESULT, _materialize_vectors),
     Procedure("rewrite_file_index", _REWRITE, _WRITTEN, _rewrite_file_index, flink=(("partitions",),)),
+    Procedure("create_global_index", (*_INDEX, Parameter("options")), RESULT, _create_global_index),
+    Procedure(
+        "drop_global_index",
+        (*_INDEX, Parameter("dry_run", Kind.BOOLEAN)),
+        f"{RESULT}, dropped_file_count BIGINT",
+        _drop_global_index,
+    ),
     Procedure("mark_partition_done", (make_required("partitions"),), RESULT, _mark_partition_done),
 )
 

@@ -377,7 +377,9 @@ def make_scan(
     hidden = list_tracked_fields(schema, options)
     parsed = parse_filter(filter, (*schema.fields, *hidden))
     extra = hidden if any(field.name in names or field.name in parsed.columns for field in hidden) else ()
-    request = ScanRequest(schema, options, found, names, parsed, limit, travel=asked, extra=extra)
+    request = ScanRequest(
+        schema, options, found, names, parsed, limit, travel=asked, extra=extra, searches_indexes=True
+    )
     known = request.read_schema
     if nested and not known.by_name.keys() >= set(names):
         paths = split_nested_columns(names, known)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from morrow.engine.arguments import check_instance
+from morrow.engine.arguments import check_instance, check_mapping
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from morrow.writers.ingest.conversion import Missing
     from morrow.writers.ingest.validation import Kinds
     from morrow.writers.operations.append import SchemaMode
+    from morrow.writers.operations.global_indexes import ChangedIndex
     from morrow.writers.operations.merge import Merge
     from morrow.writers.operations.partition_filters import AnyOf
     from morrow.writers.operations.table_maintenance import RewrittenIndexes
@@ -144,6 +145,71 @@ class Rewriting:
         from morrow.writers.operations.table_maintenance import rewrite_file_index
 
         return rewrite_file_index(self._target(properties), partition, where)
+
+    @track_calls("indexing")
+    def create_global_index(
+        self,
+        column: str,
+        index_type: str = "btree",
+        *,
+        partition: AnyOf = None,
+        where: FilterLike | None = None,
+        options: Mapping[str, object] | None = None,
+        properties: Properties = None,
+    ) -> ChangedIndex:
+        """Build a global index of a column of a table with row ids, in one commit. Reads with a filter use it.
+
+        A repeated call indexes the rows that were added or changed since. Reads always return rows without an index.
+
+        Args:
+            column: a column of numbers, text, booleans, dates or times.
+            index_type: ``btree``, or ``bitmap`` for columns of few values.
+            partition, where: as for `rescale`.
+            options: ``sorted-index.records-per-range``, ``btree-index.block-size`` and the like; they override those of
+                the table.
+            properties: stored in the snapshots of the commit.
+
+        Returns: the number of new index files, and the snapshot; None if all rows are indexed.
+
+        Raises:
+            ColumnNotFound, InvalidArgument: a wrong name or option. Unsupported: another type of index or column, or a
+                table without row ids.
+            CommitConflict: others changed the rows on every attempt; nothing was changed.
+        """
+        from morrow.writers.operations.global_indexes import create_global_index
+
+        given = {key: str(value) for key, value in check_mapping(options or {}, "options").items()}
+        return create_global_index(self._target(properties), column, index_type, partition, where, given)
+
+    @track_calls("indexing")
+    def drop_global_index(
+        self,
+        column: str,
+        index_type: str = "btree",
+        *,
+        partition: AnyOf = None,
+        where: FilterLike | None = None,
+        dry_run: bool = False,
+        properties: Properties = None,
+    ) -> ChangedIndex:
+        """Drop the global index of a column, in one commit. Expiry of older snapshots removes the files.
+
+        Args:
+            column: the column, or all columns of the index with commas in between.
+            index_type: the type, also one that Morrow does not build.
+            partition, where: as for `rescale`.
+            dry_run: change nothing.
+            properties: stored in the snapshots of the commit.
+
+        Returns: the number of files dropped (with `dry_run`: to drop), and the snapshot.
+
+        Raises:
+            ColumnNotFound: there is no such column. CommitConflict: others were faster each time.
+        """
+        from morrow.writers.operations.global_indexes import drop_global_index
+
+        check_instance(dry_run, bool, "dry_run")
+        return drop_global_index(self._target(properties), column, index_type, partition, where, dry_run=dry_run)
 
     def compact_manifests(self, *, properties: Properties = None) -> Snapshot | None:
         """Merge small manifests and manifests with deletions, in one commit. Changes no rows.

@@ -57,7 +57,9 @@ def scan_section(plan: ScanPlan, section: Section, masks: Sequence[Mask], store:
     """Return the live rows of `section` that satisfy the pushable part of the filter, columns `plan.read_columns`."""
     fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     if section.kind is SectionKind.STITCH:
-        part = _find_matching_part(plan, section, store)
+        first, last = section.read_rows
+        _, rows = find_row_range(section)
+        part = (first, last - first) if last - first < rows else _find_matching_part(plan, section, store)
         return filter_frame(plan, stitch_columns(plan, section, fields, masks, store, part))
     retractions = section.kind is SectionKind.RAW and plan.drops_retractions
     complete = plan.filter.predicate == ALWAYS and plan.limit is None

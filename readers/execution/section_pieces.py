@@ -24,7 +24,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import get_series
 from morrow.engine.plan.filter import Filter, combine_filters
 from morrow.engine.plan.predicate import Leaf, Op, combine_predicates, find_columns
-from morrow.engine.plan.scan_plan import DataFile, DeletionRef, KeyCut, ScanPlan, Section, SectionKind
+from morrow.engine.plan.scan_plan import DataFile, KeyCut, ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
 from morrow.readers.files.file_frames import scan_files, translate_file_errors
 from morrow.readers.masks.live_rows import compute_live_masks
@@ -221,8 +221,8 @@ class Piece(msgspec.Struct, frozen=True):
     @property
     def size(self) -> int:
         """The bytes of the piece's share of the files."""
-        stored = _count_stored(self.section)
-        return self.section.size if self.rows == stored else self.section.size * self.rows // stored
+        first, last = _find_read_rows(self.section)
+        return self.section.size if self.rows == last - first else self.section.size * self.rows // (last - first)
 
     @property
     def divisible(self) -> bool:
@@ -232,30 +232,11 @@ class Piece(msgspec.Struct, frozen=True):
     @property
     def cut_section(self) -> Section:
         """The section, with all rows outside of the piece marked as dead."""
-        if self.rows == _count_stored(self.section):
-            return self.section
-        files = list(self.section.files)
-        number = _find_marked(self.section)
-        files[number] = _mark_rows(files[number], self.first, self.last)
-        return msgspec.structs.replace(self.section, files=tuple(files))
+        return self.section.with_rows(self.first, self.last) if self.divisible else self.section
 
 
-def _count_stored(section: Section) -> int:
-    return section.files[_find_marked(section)].row_count if section.kind is SectionKind.STITCH else section.row_count
-
-
-def _find_marked(section: Section) -> int:
-    """Return the number of the file whose deletion vector stands for all rows of the section."""
-    return max(
-        range(len(section.files)),
-        key=lambda number: (section.files[number].row_count, section.files[number].deletion is not None),
-    )
-
-
-def _mark_rows(file: DataFile, first: int, last: int) -> DataFile:
-    if file.deletion is None:
-        return replace(file, deletion=DeletionRef("", 0, 0, file.row_count - (last - first), (first, last)))
-    return replace(file, deletion=replace(file.deletion, cardinality=None, rows=(first, last)))
+def _find_read_rows(section: Section) -> tuple[int, int]:
+    return (0, section.row_count) if section.kind is SectionKind.MERGE else section.read_rows
 
 
 def list_pieces(
@@ -267,7 +248,7 @@ def list_pieces(
         bytes_each, rows_each: approximate bytes or stored rows of such pieces; without both, sections are not cut.
     """
     return [
-        Piece(template, piece, 0, _count_stored(piece))
+        Piece(template, piece, *_find_read_rows(piece))
         for part in plan.parts
         for template in (replace(part, sections=(), steps=(), fallback=None, limit=None),)
         for section in part.sections

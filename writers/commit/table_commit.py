@@ -456,7 +456,11 @@ class MessageFiles:
         return [path for file in files for path in find_paths(self._target, place, file)]
 
     def _index_paths(self, message: CommitMessage, files: Sequence[IndexFileMeta]) -> list[str]:
-        if self._target.options.index_in_data_dir:
-            folder = self._target.bucket_folder(message.partition, message.bucket)
-            return [f"{folder}/{check_segment(f.file_name, folder)}" for f in files]
-        return [self._target.metadata.paths.index(f.file_name) for f in files]
+        in_bucket = self._target.options.index_in_data_dir
+        folder = self._target.bucket_folder(message.partition, message.bucket) if in_bucket else ""
+        return [
+            f"{folder}/{check_segment(f.file_name, folder)}"
+            if in_bucket and f.global_index is None
+            else self._target.metadata.paths.index(f.file_name)
+            for f in files
+        ]

@@ -13,6 +13,7 @@ from morrow.engine.options.declarations import (
     NO_INDEXES,
     NOT_WRITTEN,
     ONE_INFERENCE,
+    READS_ALL_ROWS,
     REAL,
     TEXT,
     TUNING,
@@ -211,18 +212,37 @@ VECTOR_SEARCH_DISTRIBUTE_ENABLED = declare_idle(
 VECTOR_SEARCH_LATERAL_JOIN_BATCH_SIZE = declare_idle(
     ENGINES, "vector-search.lateral-join.batch-size", INT, 256, "Rows of a join that searches vectors"
 )
-GLOBAL_INDEX_ENABLED = declare_idle(
-    NO_INDEXES, "global-index.enabled", BOOL, True, "Leaves rows out of reads by global indexes"
+GLOBAL_INDEX_ENABLED = declare_honoured(
+    "global-index.enabled", BOOL, True, "Reads only the rows that match according to global indexes"
+)
+SORTED_INDEX_RECORDS_PER_RANGE = declare_honoured(
+    "sorted-index.records-per-range",
+    LONG,
+    10_000_000,
+    "Rows of a file of a btree or bitmap index",
+    former=("btree-index.records-per-range",),
+)
+BTREE_INDEX_BLOCK_SIZE = declare_honoured(
+    "btree-index.block-size", MEMORY, 64 << 10, "Size of a block of a btree index"
+)
+BTREE_INDEX_COMPRESSION = declare_honoured(
+    "btree-index.compression", TEXT, "none", "Compression of btree indexes; Morrow builds none but uncompressed ones"
+)
+BITMAP_INDEX_DICTIONARY_BLOCK_SIZE = declare_honoured(
+    "bitmap-index.dictionary-block-size", MEMORY, 16 << 10, "Size of a block of keys of a bitmap index"
+)
+BITMAP_INDEX_COMPRESSION = declare_honoured(
+    "bitmap-index.compression", TEXT, "none", "Compression of bitmap indexes; Morrow builds none but uncompressed ones"
 )
 GLOBAL_INDEX_SEARCH_MODE = declare_idle(
-    NO_INDEXES,
+    READS_ALL_ROWS,
     "global-index.search-mode",
     make_choice("fast", "full", "detail"),
     None,
     "How global indexes are searched",
 )
 SCALAR_INDEX_SEARCH_MODE = declare_idle(
-    NO_INDEXES,
+    READS_ALL_ROWS,
     "scalar-index.search-mode",
     make_choice("fast", "full", "detail"),
     "fast",

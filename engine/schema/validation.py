@@ -271,7 +271,10 @@ def _check_vector_files(proposal: Proposal, name: str) -> None:
             proposal.options.row_tracking and proposal.options.data_evolution,
             f"{VECTOR_FILE_FORMAT} needs {ROW_TRACKING_ENABLED} and {DATA_EVOLUTION_ENABLED}",
         )
-        proposal.require(len(vectors) < len(proposal.schema.fields), "a table has a column that is no VECTOR")
+        inline = (*proposal.given.get(BLOB_DESCRIPTOR_FIELD), *proposal.given.get(BLOB_VIEW_FIELD))
+        others = (f for f in proposal.schema.fields if not is_blob_type(f.type) or f.name in inline)
+        problem = "a table has a column that is no VECTOR, and no BLOB with files of its own"
+        proposal.require(any(field not in vectors for field in others), problem)
 
 
 COLUMN_RULES = (

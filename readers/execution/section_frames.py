@@ -289,17 +289,24 @@ def find_anchor(section: Section) -> DataFile:
 
 
 def _find_covering(holding: Sequence[DataFile], first: int, rows: int) -> tuple[DataFile, ...]:
-    """Return the newest file when it spans the range, else dedicated files one after another."""
+    """Return the newest file when it spans the range, else dedicated files one after another.
+
+    As in Java, older files that begin inside a newer one are left out.
+    """
     newest = holding[0]
     if (newest.first_row_id or 0, newest.row_count) == (first, rows):
         return (newest,)
-    pieces = sorted(holding, key=lambda file: file.first_row_id or 0)
+    pieces: list[DataFile] = []
     reached = first
-    for piece in pieces:
-        if piece.first_row_id != reached:
-            if is_dedicated(piece) and len({p.max_sequence for p in pieces}) > 1:
-                raise Unsupported("a column with files of its own that were rewritten in parts", where=piece.path)
+    for piece in sorted(holding, key=lambda file: (file.first_row_id or 0, -file.max_sequence)):
+        start = piece.first_row_id or 0
+        if start > reached:
             break
+        if start < reached:
+            if pieces and piece.max_sequence >= pieces[-1].max_sequence:
+                raise Unsupported("a column with files of its own that were rewritten in parts", where=piece.path)
+            continue
+        pieces.append(piece)
         reached += piece.row_count
     if reached != first + rows:
         raise Unsupported(

@@ -30,9 +30,10 @@ from morrow.engine.names import get_series
 from morrow.engine.options import WriteOptions
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
+from morrow.readers.execution.blob_columns import is_dedicated
 from morrow.readers.execution.section_frames import stitch_columns
 from morrow.readers.files.file_frames import collect_batches, list_written_fields, translate_file_errors
-from morrow.writers.files.blob_files import write_blob_update
+from morrow.writers.files.blob_files import list_filed_vectors, write_blob_update, write_vectors
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
@@ -64,22 +65,31 @@ class GroupUpdate:
 def write_updated_columns(target: WriteTarget, group: GroupUpdate, plan: ScanPlan) -> list[DataFileMeta]:
     """Write the updated columns of a group to one file, and BLOB columns to blob files with placeholders.
 
-    `plan` is a plan that has the section of the group.
+    VECTOR columns with files of their own get a new one, since readers of Paimon prefer vectors in other files to it.
+    Therefore they stay in such files if they are there. `plan` is a plan that has the section of the group.
 
     Raises: as reading and writing files.
     """
     blobs = [each for each in target.filed_blobs if each.name in group.columns]
     fields = tuple(each for each in target.schema.fields if each.name in group.columns and each not in blobs)
-    written = _write_plain_columns(target, group, plan, fields) if fields else []
+    held = {
+        each.id for file in group.section.files if not is_dedicated(file) for each in list_written_fields(plan, file)
+    }
+    vectors = tuple(each for each in list_filed_vectors(target, fields) if each.id not in held)
+    written: list[DataFileMeta] = []
+    for columns in (tuple(each for each in fields if each not in vectors), vectors):
+        if columns:
+            written += _write_whole_columns(target, group, plan, columns, filed=columns is vectors)
     for each in blobs:
         parts = [(positions, rows[each.name]) for positions, rows in group.parts if each.name in rows.columns]
         written += write_blob_update(target, group.place, each, parts, group.file.first_row_id or 0)
     return written
 
 
-def _write_plain_columns(
-    target: WriteTarget, group: GroupUpdate, plan: ScanPlan, fields: tuple[DataField, ...]
+def _write_whole_columns(
+    target: WriteTarget, group: GroupUpdate, plan: ScanPlan, fields: tuple[DataField, ...], *, filed: bool
 ) -> list[DataFileMeta]:
+    """Write the columns of all rows of a group to one file, or to one file of vectors if they are `filed`."""
     with translate_file_errors(plan, [group.section], fields, target.store):
         old = stitch_columns(plan, group.section, fields, (), target.store).collect()
     if old.height != group.file.row_count:
@@ -87,7 +97,10 @@ def _write_plain_columns(
         raise CorruptFile(group.section.files[0].path, problem)
     new = pl.DataFrame([_set_values(old, each.name, group) for each in fields])
     source, first = FileSource.APPEND, group.file.first_row_id
-    files = write_files(write_whole(target), group.place, [new], level=0, source=source, columns=fields)
+    if filed:
+        files = write_vectors(target, group.place, iter([new]), fields, WHOLE_FILE)
+    else:
+        files = write_files(write_whole(target), group.place, [new], level=0, source=source, columns=fields)
     return [msgspec.structs.replace(file, first_row_id=first) for file in files]
 
 

@@ -18,7 +18,7 @@ import polars as pl
 
 from morrow.engine.errors import FileMissing, Unsupported
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import DataField, VectorType
 from morrow.engine.io.store import translate_system_errors
 from morrow.engine.redaction import get_logger
 from morrow.writers.append.bucket_compaction import BucketCompaction, CompactionResult
@@ -277,20 +277,17 @@ class RowBuffer:
             self._folder = None
 
     def _write(self, frames: Iterator[pl.DataFrame]) -> list[DataFileMeta]:
-        if self._has_blobs and self._has_vectors:
-            raise Unsupported(
-                "blob files and files of vectors in one table",
-                where=self._target.where,
-                hint="unset vector.file.format",
-            )
-        if self._has_blobs:
-            return write_with_blobs(self._target, self._place, frames)
-        if not self._has_vectors:
-            return self._write_rows(frames, self._columns)
         columns = self._columns or self._target.schema.fields
+        if not self._has_vectors:
+            return self._write_rows(frames, columns if self._has_blobs else self._columns)
+        if all(field in self._target.filed_blobs or isinstance(field.type, VectorType) for field in columns):
+            hint = "unset vector.file.format, or add another column"
+            raise Unsupported("a table of BLOB and VECTOR columns alone", where=self._target.where, hint=hint)
         return write_with_vectors(self._target, self._place, frames, columns, self._write_rows)
 
     def _write_rows(self, frames: Iterator[pl.DataFrame], columns: tuple[DataField, ...] | None) -> list[DataFileMeta]:
+        if self._has_blobs and columns is not None:
+            return write_with_blobs(self._target, self._place, frames, columns)
         return write_files(
             self._target,
             self._place,

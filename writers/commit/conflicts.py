@@ -391,19 +391,23 @@ def _add_kept_vectors(base: pl.DataFrame, delta: pl.DataFrame, own: pl.DataFrame
 
 
 def _find_changed_vectors(target: WriteTarget, base: pl.DataFrame, vectors: pl.DataFrame) -> pl.DataFrame:
-    """Return the entries for files that stay and whose vectors change."""
+    """Return the entries for files that stay and whose vectors change.
+
+    pypaimon's overwrites leave vectors of removed files in the table. Such vectors may be dropped, or written again
+    beside others.
+    """
     changes = vectors.select(
         pl.col("data_file").alias("_FILE_NAME"),
         pl.col("index_file").alias(CHANGED),
         pl.col("kind").alias(KIND),
         (pl.len().over("data_file") == 1).alias(ALONE),
     )
-    gone = changes.join(base.select("_FILE_NAME"), on="_FILE_NAME", how="anti")
+    gone = changes.filter(pl.col(ALONE) & (pl.col(KIND) == ADD)).join(base, on="_FILE_NAME", how="anti")
     if gone.height:
         raise CommitConflict(
             f"{target.where}: the file {gone['_FILE_NAME'][0]}, whose rows are to be deleted, is not there; {ADVICE}"
         )
-    joined = changes.join(base, on="_FILE_NAME", how="left", maintain_order="left")
+    joined = changes.join(base, on="_FILE_NAME", how="inner", maintain_order="left")
     columns = base.columns
     changed = joined.with_columns(pl.col(KIND).alias("_KIND"), pl.col(CHANGED).alias(VECTOR)).select(columns)
     first = joined.filter(pl.col(ALONE) & (pl.col(KIND) == ADD)).with_columns(

@@ -67,6 +67,7 @@ from morrow.writers.files.data_files import (
 from morrow.writers.files.encoders import MAX_BLOCK_ROWS, MIN_BLOCK_ROWS, cut_blocks, encode_in_threads
 from morrow.writers.target import WriteTarget
 
+Fields = tuple[DataField, ...]
 BLOB_SUFFIX = ".blob"
 MAX_PIECE_ROWS = 1 << 14
 """Maximum rows whose blobs are written before the other columns of these rows are encoded."""
@@ -361,13 +362,15 @@ class ColumnWriter:
         self._records.abort()
 
 
-def write_with_blobs(target: WriteTarget, place: Placement, frames: Iterable[pl.DataFrame]) -> list[DataFileMeta]:
-    """Write rows to data files, each followed by its blob files, as `write_files`.
+def write_with_blobs(
+    target: WriteTarget, place: Placement, frames: Iterable[pl.DataFrame], columns: Fields
+) -> list[DataFileMeta]:
+    """Write rows of these columns to data files, each followed by its blob files, as `write_files`.
 
     Memory holds one frame and one block of the other columns, not the values that descriptors name.
     """
     blobs = target.filed_blobs
-    others = tuple(field for field in target.schema.fields if field not in blobs)
+    others = tuple(field for field in columns if field not in blobs)
     kind = FileKind.of(target, 0, changelog=False, columns=others)
     unique, numbers = uuid.uuid4(), count()
     rows = _Pieces(frames, [field.name for field in others], kind.block_bytes)
@@ -517,16 +520,20 @@ _ENCODERS: dict[Any, Callable[[Any], bytes]] = {
     t.TimeType: _encode_time,
 }
 
-Fields = tuple[DataField, ...]
 WriteFiles = Callable[[Iterator[pl.DataFrame], Fields], list[DataFileMeta]]
 """Writes rows of these columns to data files."""
 
 
-def select_filed_vectors(target: WriteTarget, columns: Fields) -> Fields:
-    """Return the VECTOR columns that have files of their own; none if there are no other columns beside them."""
+def list_filed_vectors(target: WriteTarget, columns: Fields) -> Fields:
+    """Return the VECTOR columns that have files of their own."""
     if not target.options.data_evolution or target.write.given.get(VECTOR_FILE_FORMAT) is None:
         return ()
-    found = tuple(field for field in columns if isinstance(field.type, VectorType))
+    return tuple(field for field in columns if isinstance(field.type, VectorType))
+
+
+def select_filed_vectors(target: WriteTarget, columns: Fields) -> Fields:
+    """Return the VECTOR columns that have files of their own; none if there are no other columns beside them."""
+    found = list_filed_vectors(target, columns)
     return found if len(found) < len(columns) else ()
 
 
@@ -563,7 +570,7 @@ def write_with_vectors(
                 ends = number + 1 == len(written) or not is_dedicated_file(written[number + 1].file_name)
                 if ends:
                     owner = next(each for each in reversed(files) if not is_dedicated_file(each.file_name))
-                    files += _write_vectors(target, place, rows.take(owner.row_count), vectors)
+                    files += write_vectors(target, place, rows.take(owner.row_count), vectors)
         except BaseException:
             with suppress(StorageError):
                 delete_files(target, place, [*files, *(file for file in written if file not in files)])
@@ -587,11 +594,15 @@ class _Rows:
             count -= min(frame.height, count)
 
 
-def _write_vectors(
-    target: WriteTarget, place: Placement, frames: Iterator[pl.DataFrame], vectors: Fields
+def write_vectors(
+    target: WriteTarget, place: Placement, frames: Iterator[pl.DataFrame], vectors: Fields, size: int | None = None
 ) -> list[DataFileMeta]:
+    """Write rows of VECTOR columns to files of vectors, rolled at `size` (None: as the options say).
+
+    Raises: as `write_files`.
+    """
     given, write = target.write.given, target.write
-    size = given.get(VECTOR_TARGET_FILE_SIZE) or write.target_file_size
+    size = size or given.get(VECTOR_TARGET_FILE_SIZE) or write.target_file_size
     name = str(given.get(VECTOR_FILE_FORMAT)).lower()
     chosen = replace(target, write=replace(write, file_format=name, format_per_level={}, target_file_size=size))
     kind = FileKind.of(chosen, 0, changelog=False, columns=vectors)

@@ -72,11 +72,11 @@ def start_peer(python: str, folder: str) -> Iterator[Any]:
             process.wait()
 
 
-def play(seed: int, warehouse: str, steps: int, ask: Any, *, show: bool = False) -> History:
+def play(seed: int, warehouse: str, steps: int, ask: Any, *, show: bool = False, peer: str = PEER) -> History:
     """Play a history; print its steps if it went wrong."""
     Path(warehouse).mkdir()
     ask("begin", warehouse)
-    history = History(seed, warehouse, ask)
+    history = History(seed, warehouse, ask, peer)
     try:
         history.create()
         for _ in range(steps):

@@ -8,10 +8,12 @@ import pytest
 
 from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.manifest_entries import IndexFileMeta
+from morrow.engine.format.snapshot import OVERWRITE
 from morrow.engine.plan.manifests import read_index_entries
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.writers.commit.conflicts import AlreadyCommitted
-from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.commit.messages import CommitMessage, make_append_changes
+from morrow.writers.commit.snapshot_metadata import SnapshotRequest
 from tests.support.commits import committer, data_file, live, message, names, partition, table, vectors
 from tests.support.recording_store import RecordingStore
 
@@ -156,6 +158,21 @@ def test_a_vector_needs_its_file(tmp_path: Path) -> None:
 
     why = refused(metadata, message(total=-1, new_index_files=(vectors("index-0", "a"),)))
     assert why == "the file a, whose rows are to be deleted, is not there"
+
+
+def test_vectors_of_files_that_are_gone(tmp_path: Path) -> None:
+    """pypaimon's overwrites leave them."""
+    metadata = table(tmp_path, options=VECTORS)
+    left, kept = vectors("index-0", "a", "b"), vectors("index-1", "a", "b")
+    committer(metadata).commit([message(A, B, total=-1)])
+    committer(metadata).commit([message(total=-1, new_index_files=(left,))])
+    changes = make_append_changes([message(total=-1, deleted_files=(A,))])
+    committer(metadata)._committer.create(SnapshotRequest(OVERWRITE, 1, changes, check=False))
+
+    _replace_vectors(metadata, left, kept)
+    assert _index_names(metadata) == ["index-1"]
+    committer(metadata).commit([message(total=-1, deleted_files=(B,), deleted_index_files=(kept,))])
+    assert (live(metadata), _index_names(metadata)) == ([], [])
 
 
 def test_two_deletes_of_the_same_file_meet(tmp_path: Path) -> None:

@@ -538,7 +538,7 @@ def summarize_manifest(
 def _summarize_partitions(entries: pl.DataFrame, schema: TableSchema) -> list[dict[str, Any]]:
     summaries = []
     for name in schema.partition_keys:
-        kind, values = schema.by_name[name].type, entries["partition"].struct.field(name)
+        kind, values = schema.by_name[name].type, entries["partition"].struct.unnest()[name]
         has_nan = bool(values.is_nan().any()) if values.dtype.is_float() else False
         known = values.fill_nan(None) if has_nan else values
         bounds = encode_bounds(pl.Series([known.min(), known.max()], dtype=known.dtype), kind).to_list()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.format.blobs import is_blob_type
+from morrow.engine.format.file_formats import PARQUET
 from morrow.engine.format.file_index.builder import PREFIX as INDEXES
 from morrow.engine.format.file_index.builder import find_requested_indexes
 from morrow.engine.format.iceberg_files import ROW_IDS_VERSION, can_promote, check_partition_types, to_iceberg_schema
@@ -204,7 +205,7 @@ def check_iceberg(proposal: Proposal) -> None:
     to_iceberg_schema(proposal.schema, version, proposal.where)
     check_partition_types(proposal.schema, proposal.where)
     formats = {proposal.options.file_format, *given.get(FILE_FORMAT_PER_LEVEL).values()}
-    proposal.require(formats == {"parquet"}, f"{beside} does not go with {', '.join(sorted(formats))}; write parquet")
+    proposal.require(formats == {PARQUET}, f"{beside} does not go with {', '.join(sorted(formats))}; write parquet")
     proposal.require(
         not proposal.options.deletion_vectors or (version == ROW_IDS_VERSION and given.get(DELETION_VECTORS_BITMAP64)),
         f"{beside} with {DELETION_VECTORS_ENABLED} needs {METADATA_ICEBERG_FORMAT_VERSION} = 3 and "

@@ -26,6 +26,7 @@ from morrow.engine.format.snapshot import COMPACT, Snapshot
 from morrow.engine.format.types import NESTED_TYPES, DataField
 from morrow.engine.io.resolve import confine
 from morrow.engine.io.store import FileStore
+from morrow.engine.names import INDEX, PATH
 from morrow.engine.options import Options, TableOptions, parse_write_options
 from morrow.engine.options.declared import features
 from morrow.engine.options.declared.maintenance import MANIFEST_TARGET_FILE_SIZE
@@ -40,7 +41,6 @@ Document: TypeAlias = dict[str, Any]
 
 IDENTITY = "paimon-commit-identity"
 """The member of a snapshot's summary that names its commit: ids are used again after a rollback."""
-PATH = "__path"
 
 
 def find_identity(snapshot: Snapshot) -> str:
@@ -269,8 +269,8 @@ class IcebergTable:
         if not index.height:
             return []
         paths = build_index_paths(self.metadata, self.schema, self.options, index)
-        located = index.with_columns(pl.Series("__index", [self.store.url(path) for path in paths], dtype=pl.String))
-        ranges = located.select("_PARTITION", "_BUCKET", "__index", "_FILE_SIZE", "_DELETIONS_VECTORS_RANGES")
+        located = index.with_columns(pl.Series(INDEX, [self.store.url(path) for path in paths], dtype=pl.String))
+        ranges = located.select("_PARTITION", "_BUCKET", INDEX, "_FILE_SIZE", "_DELETIONS_VECTORS_RANGES")
         ranges = ranges.explode("_DELETIONS_VECTORS_RANGES", empty_as_null=False).unnest("_DELETIONS_VECTORS_RANGES")
         live = read_live_entries(self.metadata, files.snapshot, self.schema).frame
         shown = self.locate(live.filter(self.mask_shown(live))).select("_PARTITION", "_BUCKET", "_FILE_NAME", PATH)
@@ -287,7 +287,7 @@ class IcebergTable:
             "status": ADDED,
             "content": DELETES,
             "file_format": "puffin",
-            "file_path": found["__index"],
+            "file_path": found[INDEX],
             "record_count": found["_CARDINALITY"],
             "file_size_in_bytes": found["_FILE_SIZE"],
             "referenced_data_file": found[PATH],

@@ -34,7 +34,8 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import parse_travel_options
 from morrow.engine.schema.creation import format_options
 from morrow.engine.schema.evolution import check_set_option
-from morrow.engine.schema.validation import Proposal, check_iceberg
+from morrow.engine.schema.feature_rules import check_iceberg
+from morrow.engine.schema.proposal import Proposal
 from morrow.engine.structs import replace
 
 NO_PROGRAM = ("", "-", "-c", "-m")

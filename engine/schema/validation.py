@@ -7,15 +7,11 @@ cheapest first. The rules about features of other writers apply to tables that M
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from morrow.engine.arguments import check_text
-from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError, Unsupported
+from morrow.engine.errors import MorrowError, Unsupported
 from morrow.engine.format.blobs import is_blob_type
 from morrow.engine.format.file_formats import PARQUET, get_written_format
-from morrow.engine.format.file_index.builder import PREFIX as INDEXES
-from morrow.engine.format.file_index.builder import find_requested_indexes
-from morrow.engine.format.iceberg_files import ROW_IDS_VERSION, can_promote, check_partition_types, to_iceberg_schema
 from morrow.engine.format.map_shredding import LAYOUT_SUFFIX, is_shareable
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.schema import SYSTEM_NAMES, TableSchema
@@ -28,32 +24,26 @@ from morrow.engine.format.types import (
     BlobType,
     CharType,
     IntType,
-    LocalZonedTimestampType,
     MapType,
     MultisetType,
     RowType,
     SmallIntType,
-    TimestampType,
     TinyIntType,
     VarBinaryType,
     VarCharType,
     VariantType,
     VectorType,
-    has_type,
 )
 from morrow.engine.format.variant_shredding import parse_shredding_types
 from morrow.engine.merge.engines import check_merge
 from morrow.engine.merge.spec import check_new_field_names, split_names
 from morrow.engine.names import KEY_PREFIX
-from morrow.engine.options import Options, TableOptions, parse_options
-from morrow.engine.options.declarations import BLOB_ENGINES, FIELDS, AnyOption, ChangelogProducer, parse_names
+from morrow.engine.options import Options
+from morrow.engine.options.declarations import FIELDS, AnyOption, ChangelogProducer
 from morrow.engine.options.declared import scans
 from morrow.engine.options.declared.features import (
     BLOB_DESCRIPTOR_FIELD,
-    BLOB_FIELD,
     BLOB_VIEW_FIELD,
-    METADATA_ICEBERG_FORMAT_VERSION,
-    METADATA_ICEBERG_STORAGE,
     VARIANT_SHREDDING_SCHEMA,
     VECTOR_FIELD,
     VECTOR_FILE_FORMAT,
@@ -65,8 +55,6 @@ from morrow.engine.options.declared.files import (
     FILE_FORMAT_PER_LEVEL,
 )
 from morrow.engine.options.declared.maintenance import (
-    CLUSTERING_COLUMNS,
-    CLUSTERING_INCREMENTAL,
     FULL_COMPACTION_DELTA_COMMITS,
     PARTITION_EXPIRATION_TIME,
     WRITE_ONLY,
@@ -74,71 +62,26 @@ from morrow.engine.options.declared.maintenance import (
 from morrow.engine.options.declared.merging import (
     AGGREGATE_FUNCTION,
     CHANGELOG_PRODUCER,
-    DELETION_VECTORS_BITMAP64,
     DELETION_VECTORS_ENABLED,
     LOOKUP_WAIT,
     MAP_STORAGE_LAYOUT,
-    MERGE_ENGINE,
-    RECORD_LEVEL_EXPIRE_TIME,
-    RECORD_LEVEL_TIME_FIELD,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
     SEQUENCE_SNAPSHOT_ORDERING,
-    TABLE_READ_SEQUENCE_NUMBER_ENABLED,
 )
 from morrow.engine.options.declared.table import (
     BUCKET,
-    BUCKET_APPEND_ORDERED,
     BUCKET_FUNCTION_TYPE,
     BUCKET_KEY,
     DATA_EVOLUTION_ENABLED,
     ROW_TRACKING_ENABLED,
-    UPSERT_KEY,
 )
 from morrow.engine.options.retention import parse_expire_options, parse_partition_expiry
 from morrow.engine.options.table_options import check_new_options
 from morrow.engine.plan.time_travel import EVERY_START, IMPLIED, SNAPSHOT, START_MODES, TAG, Start
-from morrow.engine.redaction import format_columns
 from morrow.engine.schema.columns import check_cases, iterate_types
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A proposed schema; `options` are the options that reads depend on."""
-
-    schema: TableSchema
-    options: TableOptions
-    where: str
-
-    @classmethod
-    def of(cls, schema: TableSchema, where: str) -> Proposal:
-        """Parse the options of a schema. Raises `InvalidArgument`, `Unsupported` for options that do not parse."""
-        return cls(schema, parse_options(schema.options, where=where), where)
-
-    @property
-    def keyed(self) -> bool:
-        return bool(self.schema.primary_keys)
-
-    @property
-    def given(self) -> Options:
-        """All options as the user gave them."""
-        return self.options.given
-
-    def refused(self, problem: str) -> InvalidArgument:
-        return InvalidArgument(f"{self.where}: {problem}")
-
-    def require(self, holds: bool, problem: str) -> None:
-        """Raise `InvalidArgument` unless `holds`."""
-        if not holds:
-            raise self.refused(problem)
-
-    def require_columns(self, names: Sequence[str], what: str) -> None:
-        """Raise `ColumnNotFound` for names that are not columns."""
-        for name in names:
-            if name not in self.schema.by_name:
-                known = format_columns(self.schema.by_name)
-                raise ColumnNotFound(f"{self.where}: the {what} {name!r} is no column; {known}")
-
+from morrow.engine.schema.feature_rules import FEATURE_RULES, check_iceberg_change, check_indexes
+from morrow.engine.schema.proposal import Proposal
 
 WITHOUT_KEYS = (ArrayType, MapType, MultisetType, RowType, VectorType, VariantType, BlobType)
 SIZED = (CharType, VarCharType, BinaryType, VarBinaryType)
@@ -502,210 +445,6 @@ MERGE_RULES = (
     check_deletion_vectors,
     check_snapshot_ordering,
     check_row_kind,
-)
-
-TIME_TYPES = (IntType, BigIntType, TimestampType, LocalZonedTimestampType)
-
-
-def check_record_expiration(proposal: Proposal) -> None:
-    """Check that the time of a record is a number or a timestamp."""
-    name = proposal.given.get(RECORD_LEVEL_TIME_FIELD)
-    proposal.require(
-        name is not None or proposal.given.get(RECORD_LEVEL_EXPIRE_TIME) is None,
-        f"{RECORD_LEVEL_EXPIRE_TIME} needs {RECORD_LEVEL_TIME_FIELD}, the column with the time of a row",
-    )
-    if name is not None:
-        proposal.require_columns([name], f"time field of {RECORD_LEVEL_TIME_FIELD}")
-        kind = proposal.schema.by_name[name].type
-        proposal.require(
-            isinstance(kind, TIME_TYPES), f"{RECORD_LEVEL_TIME_FIELD} {name!r} is {kind}, no INT, BIGINT or TIMESTAMP"
-        )
-
-
-def check_row_tracking(proposal: Proposal) -> None:
-    """Check row tracking.
-
-    Only append tables without buckets support it. Data evolution requires row tracking.
-    """
-    tracking, evolution = proposal.options.row_tracking, proposal.options.data_evolution
-    if tracking:
-        proposal.require(proposal.options.bucket == -1, f"{ROW_TRACKING_ENABLED} goes with {BUCKET} = -1 only")
-        proposal.require(not proposal.keyed, f"{ROW_TRACKING_ENABLED} does not go with a primary key")
-    if evolution:
-        proposal.require(tracking, f"{DATA_EVOLUTION_ENABLED} needs {ROW_TRACKING_ENABLED}")
-        clustered = proposal.given.get(CLUSTERING_INCREMENTAL)
-        proposal.require(not clustered, f"{DATA_EVOLUTION_ENABLED} does not go with {CLUSTERING_INCREMENTAL}")
-
-
-def check_blob_columns(proposal: Proposal) -> None:
-    """Check BLOB columns.
-
-    They are columns, or the members of an ARRAY or MAP that is a column. Append tables need data evolution for them.
-    Tables with a primary key need a merge engine that aggregates nothing, and no changelogs.
-    """
-    schema, given = proposal.schema, proposal.given
-    blobs = [field.name for field in schema.fields if is_blob_type(field.type)]
-    single = [field.name for field in schema.fields if isinstance(field.type, BlobType)]
-    for field in schema.fields:
-        nested = field.name not in blobs and has_type(field.type, BlobType)
-        proposal.require(not nested, f"the column {field.name!r} is {field.type}; only BLOB, ARRAY<BLOB>, MAP<K, BLOB>")
-    inline = [*given.get(BLOB_DESCRIPTOR_FIELD), *given.get(BLOB_VIEW_FIELD)]
-    for option, allowed in ((BLOB_FIELD, blobs), (BLOB_DESCRIPTOR_FIELD, single), (BLOB_VIEW_FIELD, single)):
-        for name in given.get(option):
-            what = "which is no BLOB column" if name not in blobs else f"which is {schema.by_name[name].type}, no BLOB"
-            proposal.require(name in allowed, f"{option} names {name!r}, {what}")
-    distinct = len({*inline}) == len(inline)
-    proposal.require(distinct, f"{BLOB_DESCRIPTOR_FIELD} and {BLOB_VIEW_FIELD} name a column twice")
-    if not blobs:
-        return
-    needs = f"the BLOB column {blobs[0]!r} needs {DATA_EVOLUTION_ENABLED}; use BYTES instead"
-    proposal.require(proposal.keyed or proposal.options.data_evolution, needs)
-    proposal.require(not set(blobs) & set(schema.partition_keys), "a BLOB column is no partition key")
-    proposal.require(len(blobs) < len(schema.fields), "a table has a column that is no BLOB")
-    if not proposal.keyed:
-        return
-    managed = [name for name in blobs if name not in inline]
-    if managed:
-        engine, producer = given.get(MERGE_ENGINE), given.get(CHANGELOG_PRODUCER)
-        proposal.require(
-            engine in BLOB_ENGINES, f"the BLOB column {managed[0]!r} does not go with {MERGE_ENGINE} = {engine}"
-        )
-        proposal.require(
-            producer is ChangelogProducer.NONE,
-            f"the BLOB column {managed[0]!r} does not go with {CHANGELOG_PRODUCER} = {producer}",
-        )
-        proposal.require(
-            proposal.options.bucket != POSTPONE_BUCKET,
-            f"the BLOB column {managed[0]!r} does not go with {BUCKET} = {POSTPONE_BUCKET}",
-        )
-        proposal.require(
-            not proposal.options.external_roots, f"the BLOB column {managed[0]!r} does not go with external paths"
-        )
-
-
-def check_clustering(proposal: Proposal) -> None:
-    """Check the columns that order the rows of an append table. Compactions do not cluster by them.
-
-    With incremental clustering, buckets are possible if arrival order and deletion vectors are disabled.
-    """
-    columns = proposal.given.get(CLUSTERING_COLUMNS)
-    if not proposal.keyed:
-        proposal.require_columns(columns, "clustering column")
-    if not proposal.given.get(CLUSTERING_INCREMENTAL):
-        return
-    if columns:
-        raise Unsupported(
-            f"{CLUSTERING_INCREMENTAL} = true beside {CLUSTERING_COLUMNS}",
-            where=proposal.where,
-            hint=f"unset {CLUSTERING_INCREMENTAL}: writes then sort their rows, and Table.compact(order_by=...) sorts "
-            "the files of all of them",
-        )
-    proposal.require(not proposal.keyed, f"{CLUSTERING_INCREMENTAL} does not go with a primary key")
-    if proposal.options.bucket != -1:
-        proposal.require(
-            not proposal.given.get(BUCKET_APPEND_ORDERED),
-            f"{CLUSTERING_INCREMENTAL} with buckets needs {BUCKET_APPEND_ORDERED} = false",
-        )
-        proposal.require(
-            not proposal.options.deletion_vectors,
-            f"{CLUSTERING_INCREMENTAL} with buckets does not go with {DELETION_VECTORS_ENABLED}",
-        )
-
-
-def check_sequence_numbers(proposal: Proposal) -> None:
-    """Check that only tables with a primary key have sequence numbers."""
-    proposal.require(
-        proposal.keyed or not proposal.given.get(TABLE_READ_SEQUENCE_NUMBER_ENABLED),
-        f"{TABLE_READ_SEQUENCE_NUMBER_ENABLED} needs a primary key",
-    )
-
-
-def check_upsert_key(proposal: Proposal) -> None:
-    """Check that ``upsert-key`` is set only in tables without a primary key."""
-    found = parse_names(proposal.given.get(UPSERT_KEY))
-    proposal.require_columns(found, "upsert key")
-    proposal.require(not (found and proposal.keyed), f"{UPSERT_KEY} does not go with a primary key")
-
-
-def check_indexes(schema: TableSchema, where: str, before: TableSchema | None = None) -> None:
-    """Check that the indexes requested by options can be built; otherwise every write would be refused.
-
-    A table whose schema `before` requested such indexes may still be changed.
-
-    Raises:
-        InvalidArgument: an index of a missing column, or of a column whose type does not support it.
-    """
-    if not any(key.startswith(INDEXES) for key in schema.options):
-        return
-    try:
-        find_requested_indexes(schema.options, schema.fields)
-    except MorrowError as error:
-        if before is None or _has_indexes(before):
-            raise InvalidArgument(f"{where}: {error}; change or unset its {INDEXES}* options, too") from error
-
-
-def _has_indexes(schema: TableSchema) -> bool:
-    try:
-        find_requested_indexes(schema.options, schema.fields)
-    except MorrowError:
-        return False
-    return True
-
-
-def check_iceberg(proposal: Proposal) -> None:
-    """Refuse Iceberg metadata of rows that Iceberg's readers would not read, or would read otherwise.
-
-    Morrow writes field ids for Iceberg in Parquet files only, as Java does.
-
-    Raises:
-        InvalidArgument: an option that contradicts it. Unsupported: a column of a type that Iceberg lacks.
-    """
-    if proposal.given.get(METADATA_ICEBERG_STORAGE) == "disabled":
-        return
-    version, given = proposal.given.get(METADATA_ICEBERG_FORMAT_VERSION), proposal.given
-    beside = f"{METADATA_ICEBERG_STORAGE} = {given.get(METADATA_ICEBERG_STORAGE)}"
-    proposal.require(version in (2, ROW_IDS_VERSION), f"{METADATA_ICEBERG_FORMAT_VERSION} is {version}; set 2 or 3")
-    to_iceberg_schema(proposal.schema, version, proposal.where)
-    check_partition_types(proposal.schema, proposal.where)
-    formats = {proposal.options.file_format, *given.get(FILE_FORMAT_PER_LEVEL).values()}
-    proposal.require(formats == {PARQUET}, f"{beside} does not go with {', '.join(sorted(formats))}; write parquet")
-    proposal.require(
-        not proposal.options.deletion_vectors or (version == ROW_IDS_VERSION and given.get(DELETION_VECTORS_BITMAP64)),
-        f"{beside} with {DELETION_VECTORS_ENABLED} needs {METADATA_ICEBERG_FORMAT_VERSION} = 3 and "
-        f"{DELETION_VECTORS_BITMAP64} = true; otherwise Iceberg's readers would return deleted rows",
-    )
-    proposal.require(
-        not given.get(DATA_EVOLUTION_ENABLED),
-        f"{beside} does not go with {DATA_EVOLUTION_ENABLED}: Iceberg's files hold all columns of their rows",
-    )
-
-
-def check_iceberg_change(schema: TableSchema, where: str, before: TableSchema | None) -> None:
-    """Refuse a new type of a column in which Iceberg's readers would not read the files written before.
-
-    Raises:
-        InvalidArgument: such a change of a table with Iceberg metadata.
-    """
-    if before is None or Options(schema.options, where).get(METADATA_ICEBERG_STORAGE) == "disabled":
-        return
-    old = {field.id: field.type for field in before.fields}
-    for field in schema.fields:
-        if field.id in old and not can_promote(old[field.id], field.type):
-            raise InvalidArgument(
-                f"{where}: column {field.name!r} cannot change from {old[field.id]} to {field.type} beside Iceberg "
-                f"metadata, which knows wider types of numbers only; add a column, or set {METADATA_ICEBERG_STORAGE} = "
-                "disabled"
-            )
-
-
-FEATURE_RULES = (
-    check_iceberg,
-    check_record_expiration,
-    check_row_tracking,
-    check_blob_columns,
-    check_clustering,
-    check_sequence_numbers,
-    check_upsert_key,
 )
 
 RULES: tuple[Callable[[Proposal], None], ...] = (

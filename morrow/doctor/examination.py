@@ -42,7 +42,8 @@ from morrow.engine.plan.pruning import has_misplaced_keys
 from morrow.engine.plan.references import KEY, StateWalk, list_changelog_files, list_extra_files, read_states_ahead
 from morrow.engine.plan.roots import Line, Root, RootKind
 from morrow.engine.redaction import clean_text, escape_to_line
-from morrow.engine.schema.validation import RULES, Proposal
+from morrow.engine.schema.proposal import Proposal
+from morrow.engine.schema.validation import RULES
 from morrow.engine.units import MILLIS_PER_SECOND, format_count, format_size
 from morrow.readers.execution.type_changes import find_unreadable
 from morrow.readers.masks.live_rows import read_deletion

@@ -109,7 +109,7 @@ def test_a_slip_of_the_pen_is_refused(slip: str, meant: str) -> None:
             "my.option",
             "fields.a.aggregate-function",
             "parquet.page.row.count.limit",
-            "btree-index.block-size",
+            "lance.write-batch",
         ),
         *("tag.callback.org.x.Told.param", "tag.callback.a.param", "commit.callback.org.x.Told.param"),
     ],

@@ -269,10 +269,22 @@ def _find_sources(
 def _find_blob_files(
     plan: ScanPlan, section: Section, fields: Sequence[DataField]
 ) -> list[tuple[DataField, list[DataFile]]]:
-    """Return the columns with blob files in this section, and these files."""
-    blobs = [file for file in section.files if file.format == BLOB]
-    found = ((f, [file for file in blobs if f.id in _list_field_ids(plan, file)]) for f in fields)
-    return [(field, files) for field, files in found if files and is_in_blob_files(plan, field)]
+    """Return the columns with blob files in this section, and these files.
+
+    Raises `Unsupported` if a file of another format holds blobs, as pypaimon's update of a shard writes them.
+    """
+    found = []
+    for field in fields:
+        holding = [file for file in section.files if field.id in _list_field_ids(plan, file)]
+        if not holding or not is_in_blob_files(plan, field):
+            continue
+        for file in holding:
+            if file.format != BLOB and file.write_columns is not None:
+                hint = "roll the table back to the snapshot before, and update the column by row ids"
+                raise Unsupported(f"blobs of {field.name!r} in a file of other values", where=file.path, hint=hint)
+        if files := [file for file in holding if file.format == BLOB]:
+            found.append((field, files))
+    return found
 
 
 def _find_holders(plan: ScanPlan, newest_first: Sequence[DataFile], field: DataField) -> list[DataFile]:

@@ -18,10 +18,11 @@ import polars as pl
 import pytest
 
 import morrow
-from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, UnsafePath
+from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, UnsafePath, Unsupported
 from morrow.engine.format.blob_values import BlobPlaces
 from morrow.engine.io.local import LocalStore
-from morrow.readers.execution import blob_columns
+from morrow.engine.structs import replace
+from morrow.readers.execution import blob_columns, execute
 
 MAPS = ("b", "bin", "d38", "d5", "dt", "i16", "i32", "i64", "i8", "s")
 TABLES = ("arr", "roll", "view", *(f"map_{key}" for key in MAPS))
@@ -172,3 +173,18 @@ def test_descriptors_outside_of_the_roots(tmp_path: Path) -> None:
         places.locate(f"{folder}/link")
     allowed = BlobPlaces(LocalStore(), str(folder), "t", (str(folder), str(tmp_path)), {})
     assert allowed.find(morrow.Blob.from_path(secret, 1, 3).descriptor).read() == b"ecr"
+
+
+def test_blobs_in_files_of_other_values_are_refused(tmp_path: Path) -> None:
+    options = {"row-tracking.enabled": True, "data-evolution.enabled": True}
+    table = morrow.Catalog(tmp_path).create_table("db.t", "id INT, image BLOB", options=options)
+    table.append({"id": [1], "image": [b"a"]})
+    scan = table.scan()
+    (section,) = scan.plan.sections
+    # pypaimon's update of a shard writes such a file beside the file of blobs.
+    files = [f if f.format == "blob" else replace(f, write_columns=("id", "image")) for f in section.files]
+    plan = replace(scan.plan, sections=(replace(section, files=tuple(files)),))
+
+    assert execute.to_polars(plan.with_columns(("id",)), scan.store)["id"].to_list() == [1]
+    with pytest.raises(Unsupported, match="blobs of 'image' in a file of other values"):
+        execute.to_polars(plan, scan.store)

@@ -143,5 +143,5 @@ def _encode_varint(value: int) -> bytes:
 
 
 def count_bitmap_bytes(count: Numbers) -> Numbers:
-    """Return the bytes of the null bits of so many values."""
+    """Return the size in bytes of the null bits of a number of values."""
     return (count + 7) >> 3

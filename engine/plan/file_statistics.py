@@ -167,8 +167,8 @@ def _get_count(counts: pl.Series | None, row: int) -> int | None:
 class PlainFiles:
     """Live entries of manifests, and the rows that each one's deletion vector removes (Int64, 0 without one).
 
-    `merged`: whether versions of a key lie in several files. Row counts are then those of all versions, but the keys
-    are those of the table.
+    `merged`: whether versions of a key lie in several files. Row counts then include
+    every version, and the keys are exact.
     """
 
     entries: pl.DataFrame

@@ -359,7 +359,7 @@ def find_iceberg_folder(metadata: TableMetadata, given: Options) -> str:
 
 @dataclass
 class FileChanges:
-    """What a snapshot changes in the data files that Iceberg readers see."""
+    """The changes of a snapshot to the data files that Iceberg readers see."""
 
     operation: str
     added: int = 0

@@ -353,7 +353,7 @@ class IcebergVersions:
 
 @dataclass(frozen=True)
 class _Floor:
-    """What the table has had before, and its metadata must not use again."""
+    """Values of earlier metadata that later metadata must not use again."""
 
     table_uuid: str
     last_column: int = 0

@@ -155,7 +155,7 @@ class TableWrite:
 
 
 class WrittenFile:
-    """A file of some columns. Its attributes are those of its metadata; `first_row_id` may be set."""
+    """A file of some columns, with the attributes of its metadata; `first_row_id` may be set."""
 
     def __init__(self, file: DataFileMeta) -> None:
         self._file, self.first_row_id = file, file.first_row_id
@@ -167,7 +167,7 @@ class WrittenFile:
 
 
 class ColumnsMessage:
-    """A message of files of some columns. Its attributes are those of `CommitMessage`."""
+    """A message of files of some columns, with the attributes of `CommitMessage`."""
 
     def __init__(self, message: CommitMessage) -> None:
         self._message = message

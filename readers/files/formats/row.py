@@ -343,7 +343,7 @@ def find_width(kind: DataType) -> int:
 
 
 def list_elements(kind: DataType) -> tuple[DataType, ...]:
-    """Return the types of the elements of the arrays of which a value consists."""
+    """Return the types of the elements of the arrays in a value."""
     if isinstance(kind, t.ArrayType):
         return (kind.element,)
     if isinstance(kind, t.MapType):
@@ -352,7 +352,7 @@ def list_elements(kind: DataType) -> tuple[DataType, ...]:
 
 
 def count_strings(kind: DataType) -> int:
-    """Return the number of byte strings of which a value consists."""
+    """Return the number of byte strings in a value."""
     if list_elements(kind):
         return 0
     return 2 if isinstance(kind, t.VariantType) else 1

@@ -20,7 +20,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 class Player:
-    """A player that opens the table anew for each step, and holds the messages of one prepared step."""
+    """A player that opens the table again for each step, and holds the messages of one prepared step."""
 
     def __init__(self, module: str, warehouse: str) -> None:
         self.module, self.warehouse = module, warehouse

@@ -35,9 +35,12 @@ from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
 from morrow.engine.format.paths import MAIN_BRANCH, POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import ROW
+from morrow.engine.options import Options
+from morrow.engine.options.declared.features import METADATA_ICEBERG_STORAGE
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.data_files import has_single_runs
 from morrow.engine.plan.filter import Filter, FilterLike, parse_filter
+from morrow.engine.plan.manifests import read_index_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.redaction import clean_text, escape_to_line
 from morrow.engine.units import format_count
@@ -171,6 +174,7 @@ def erase_rows(
     tables = list_all_branches(metadata)
     for table in tables.values():
         _check_rewritable(table)
+        _check_copied_values(table)
     targets = [WriteTarget.of(table, properties=properties) for table in tables.values()]
     searches = [RowSearch(target, _parse_condition(target, condition)) for target in targets]
     text = searches[0].filter.text
@@ -247,6 +251,24 @@ def _parse_condition(target: WriteTarget, condition: FilterLike) -> Filter:
             f"{target.where}: branch {target.metadata.branch!r}: {error}; "
             "give columns that all branches have, or delete the branch"
         ) from error
+
+
+def _check_copied_values(metadata: TableMetadata) -> None:
+    """Raise `Unsupported` if files that no erasure rewrites hold values: of global indexes and for Iceberg."""
+    if Options(metadata.latest_schema().options).get(METADATA_ICEBERG_STORAGE) != "disabled":
+        raise Unsupported(
+            "erasing rows of a table with Iceberg metadata, which has bounds of columns,",
+            where=metadata.where,
+            hint=f"unset {METADATA_ICEBERG_STORAGE} and remove its folder",
+        )
+    newest = metadata.latest_snapshot()
+    entries = None if newest is None else read_index_entries(metadata, newest)
+    if entries is not None and entries["_GLOBAL_INDEX"].is_not_null().any():
+        raise Unsupported(
+            "erasing rows of a table with a global index, which has the values of a column,",
+            where=metadata.where,
+            hint="drop the index: Table.drop_global_index",
+        )
 
 
 def _check_rewritable(metadata: TableMetadata) -> None:

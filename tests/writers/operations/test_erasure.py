@@ -257,6 +257,21 @@ def test_refusals(tmp_path: Path) -> None:
     assert table.erase(Leaf("id", Op.EQ, (7,)), history=True, older_than=NOW).complete
 
 
+def test_files_with_copied_values_are_refused(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id BIGINT, name STRING")
+    table.alter.set_options({"metadata.iceberg.storage": "table-location"})
+    with pytest.raises(Unsupported, match="Iceberg metadata, which has bounds of columns"):
+        table.erase("id = 7")
+
+    table = morrow.Catalog(tmp_path).create_table("db.w", "id BIGINT", options={"row-tracking.enabled": True})
+    table.append([{"id": 7}, {"id": 8}])
+    table.create_global_index("id", "btree")
+    with pytest.raises(Unsupported, match="a global index, which has the values of a column"):
+        table.erase("id = 7")
+    table.drop_global_index("id", "btree")
+    assert table.erase("id = 7", history=True, older_than=NOW).complete
+
+
 def test_the_receipt_is_written_nowhere(tmp_path: Path) -> None:
     """The condition identifies a person: neither snapshots nor tags record it."""
     table = make("keyed", tmp_path)

@@ -2,11 +2,13 @@ package morrow.spark.jvm;
 
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.plans.logical.Assignment;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
@@ -18,6 +20,7 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.SessionState;
+import org.apache.spark.sql.types.DataType;
 import scala.collection.immutable.Seq;
 import scala.collection.mutable.ArrayBuffer;
 
@@ -30,6 +33,7 @@ public class Casts extends Rule {
     private static final String MARK = "__morrow_uncast";
     private static final int CONDITION = 2; // part of UPDATE and MERGE
     private static final int ACTIONS = 3; // the first of the three kinds of clauses of MERGE
+    private static final int INSERTS = ACTIONS + 1; // the clauses of MERGE that insert rows
     private final SessionState state;
 
     Casts(SessionState state) {
@@ -121,6 +125,7 @@ public class Casts extends Rule {
                 noteClauses(set, (Seq) parts[i]);
                 parts[i] = clauses((Seq) parts[i], values, kept, i == ACTIONS ? mark.nameParts().last() + "," : "");
             }
+            parts[INSERTS] = completed((Seq) parts[INSERTS], hidden(plan, (LogicalPlan) parts[0]));
         }
         scala.collection.Iterator leaves = ((LogicalPlan) parts[0]).collectLeaves().iterator();
         while (leaves.hasNext()) {
@@ -182,6 +187,43 @@ public class Casts extends Rule {
             made.$plus$eq(value == assignment.value() ? assignment : new Assignment(key, value));
         }
         return (Seq) made.toSeq();
+    }
+
+    /** The hidden columns that Spark adds to the target if the statement names one of them. */
+    private static List hidden(LogicalPlan plan, LogicalPlan target) {
+        List all = new ArrayList();
+        boolean isNamed = false;
+        scala.collection.Iterator columns = target.metadataOutput().iterator();
+        while (columns.hasNext()) {
+            Attribute column = (Attribute) columns.next();
+            isNamed |= plan.references().contains(column);
+            all.add(column);
+        }
+        return isNamed ? all : new ArrayList();
+    }
+
+    /** Clauses that insert rows, with any value for hidden columns: Spark requires one, and no write reads it. */
+    private static Seq completed(Seq clauses, List hidden) {
+        ArrayBuffer made = new ArrayBuffer(4);
+        for (int i = 0; i < clauses.size(); i++) {
+            TreeNode clause = (TreeNode) clauses.apply(i);
+            Object[] parts = Plans.parts(clause);
+            for (int c = 0; c < hidden.size(); c++) {
+                Attribute column = (Attribute) hidden.get(c);
+                parts[1] = ((Seq) parts[1]).appended(new Assignment(column, any(column.dataType())));
+            }
+            made.$plus$eq(clause.makeCopy(parts));
+        }
+        return (Seq) made.toSeq();
+    }
+
+    /** Spark's own value for a type; in Java, the name of the method is a keyword. */
+    private static Expression any(DataType type) {
+        try {
+            return (Expression) Literal.class.getMethod("default", new Class[] {DataType.class}).invoke(null, new Object[] {type});
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     /** The write with cast columns, of a table that again accepts only its own, unless columns are added to it. */

@@ -16,7 +16,7 @@ from morrow.engine.format.paths import DATABASE_SUFFIX
 from morrow.engine.options import table_settings
 from morrow.engine.options.declarations import TUNING
 from morrow.engine.options.declared import connectors as connector
-from morrow.engine.options.declared import scans
+from morrow.engine.options.declared import features, scans
 from morrow.engine.options.table_options import OPTIONS
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ HARMLESS = frozenset(
         connector.WRITE_USE_V2_WRITE,
         connector.READ_ALLOW_FULL_SCAN,
         connector.SOURCE_SPLIT_TARGET_SIZE_WITH_COLUMN_PRUNING,
+        connector.WRITE_DATA_EVOLUTION_UPDATE_CONFLICT_RETRY_MAX_ATTEMPTS,
+        connector.WRITE_DATA_EVOLUTION_UPDATE_CONFLICT_RETRY_WAIT_MS,
+        features.DATA_EVOLUTION_MERGE_INTO_FILE_PRUNING,
+        features.DATA_EVOLUTION_MERGE_INTO_SOURCE_PERSIST,
         *(option for option in OPTIONS.values() if option.idle == TUNING),
     )
 )

@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.errors import InvalidArgument, UnsafePath, Unsupported
 from morrow.engine.format.binary_row_encoder import hash_rows
 from morrow.engine.format.schema import ROW_ID
 from morrow.engine.format.snapshot import Snapshot
@@ -149,10 +149,14 @@ class NumberJob:
     tasks: int
 
 
+FINAL = (InvalidArgument, Unsupported, UnsafePath)
+"""The errors that a task returns as its result: another attempt would raise them again."""
+
+
 def write(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write rows and yield the result as one row of `morrow.spark.job.wire`. Without rows, yield nothing.
 
-    Errors of rejected rows are returned as results.
+    The errors of `FINAL` are returned as results.
     """
     rows = (batch.rename_columns(list(job.columns)) for batch in batches)
     first = next(rows, None)
@@ -162,7 +166,7 @@ def write(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
     counted = map(partial(_count_rows, job), chain([first], rows))  # counts while `build_result` runs
     reader = pa.RecordBatchReader.from_batches(first.schema, counted)
     target = job.table.attempt(attempt)
-    yield build_result(attempt, partial(_write_files, job, target, reader), final=(InvalidArgument, Unsupported))
+    yield build_result(attempt, partial(_write_files, job, target, reader), final=FINAL)
 
 
 def _count_rows(job: WriteJob, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -251,7 +255,7 @@ def update(job: UpdateJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
     if rows:
         attempt = get_attempt_name()
         made = partial(_write_versions, job, job.table.attempt(attempt), pa.Table.from_batches(rows))
-        yield build_result(attempt, made, final=(InvalidArgument, Unsupported))
+        yield build_result(attempt, made, final=FINAL)
 
 
 def _write_versions(job: UpdateJob, target: WriteTarget, rows: pa.Table) -> list[CommitMessage]:

@@ -622,7 +622,11 @@ def test_tracked_rows_keep_their_ids(
         + "WHEN MATCHED AND t.id = 3 THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.v "
         "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (id, v) WHEN NOT MATCHED BY SOURCE AND t.id = 5 THEN DELETE"
     )
-    sql("MERGE INTO pm.db.t USING pm.db.t x ON t._ROW_ID = x._ROW_ID AND x.id = 9 WHEN MATCHED THEN UPDATE SET s = 'z'")
+    with settings(spark, {"spark.paimon.data-evolution.merge-into.file-pruning": "false"}):
+        sql(
+            "MERGE INTO pm.db.t USING pm.db.t x ON t._ROW_ID = x._ROW_ID AND x.id = 9 "
+            "WHEN MATCHED THEN UPDATE SET s = 'z' WHEN NOT MATCHED AND x.id = 100 THEN INSERT *"
+        )
     rows = sql(TRACKED_ROWS)
     assert [row[:4] for row in rows] == [(1, 7, "a", 0), (2, 20, "a", 1), (4, 40, "a", 3), (9, 90, "z", 5)]
     assert [row[4] for row in rows] == ([3, 3, 3, 4] if evolving == "true" else [3, 2, 3, 4])
@@ -631,6 +635,13 @@ def test_tracked_rows_keep_their_ids(
     if evolving == "true":
         written = {tuple(file.write_columns or ("id", "v", "s")) for file in table.scan().plan.files}
         assert written == {("id", "v", "s"), ("v",), ("s",)}
+
+    sql(
+        "MERGE INTO pm.db.t USING (SELECT 7 AS v, 80L AS k) s ON t._ROW_ID = s.k "
+        "WHEN MATCHED THEN UPDATE SET v = 0 WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.k, s.v)"
+    )
+    assert [row[:4] for row in sql(TRACKED_ROWS)] == [*(row[:4] for row in rows), (80, 7, None, 6)]
+    sql("DELETE FROM pm.db.t WHERE id = 80")
 
     changed = spark.createDataFrame([(3, "b"), (5, "c")], "_ROW_ID BIGINT, s STRING")
     morrow.spark.merge(changed, table, on="_ROW_ID").when_matched_update().execute()

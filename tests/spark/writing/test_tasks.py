@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,6 +39,22 @@ def test_of_two_attempts_that_both_end_one_is_committed(
     TableCommit(target).commit(results[taken])
     assert rows_of(table) == [(1, 1), (2, 2), (3, 3)]
     assert len(list(Path(table.path).rglob("data-*"))) == 2
+
+
+def test_folders_outside_of_the_table_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is the task's result, so that Spark does not try again and the driver raises it unchanged."""
+    outside = {
+        "data-file.external-paths": (tmp_path / "other").as_uri(),
+        "data-file.external-paths.strategy": "round-robin",
+    }
+    table = new_table(tmp_path / "t", "id BIGINT", options=outside)
+    target = WriteTarget.of(table._metadata)
+    attempt_log = AttemptLog(target.store, target.metadata.root)
+    attempt_log.begin()
+    monkeypatch.setattr(tasks, "get_attempt_name", lambda: "first")
+    job = WriteJob(TableAccess.of(target, attempt_log.folder), ("id",))
+    [batch] = tasks.write(job, [pa.record_batch({"c0": [1]})])
+    assert "allowed_roots" in str(pickle.loads(batch.column("error")[0].as_py()))
 
 
 def test_tasks_write_to_object_stores(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,6 +155,7 @@ def given_to_writer(table: RandomTable, records: Sequence[Record]) -> list[Recor
 @FEWER
 @given(TABLES, st.data())
 def test_what_is_written_at_once_reads_as_the_oracle_says(table: RandomTable, data: st.DataObject) -> None:
+    assume(merely_merges(table) or not has_lone_retractions(table))
     try:
         expected = one_by_one(table)
     except (RetractionError, NullError):
@@ -170,6 +171,16 @@ def test_what_is_written_at_once_reads_as_the_oracle_says(table: RandomTable, da
                     bucket.spill()
         TableCommit(target).commit([bucket.prepare_commit() for bucket in writers.values()])
         assert_reads(target, table, expected)
+
+
+def has_lone_retractions(table: RandomTable) -> bool:
+    """Return whether a key has only retractions.
+
+    Lookups merge them to a row of nulls, as in Java. Reads drop them.
+    ."""
+    records = [(file.partition, record) for file in table.files for record in file.records]
+    added = {(partition, record.key) for partition, record in records if not record.retracts}
+    return any((partition, record.key) not in added for partition, record in records)
 
 
 def merely_merges(table: RandomTable) -> bool:

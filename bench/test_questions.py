@@ -110,7 +110,7 @@ def files(table: morrow.Table) -> str:
 
 
 def list_files(table: morrow.Table) -> list[str]:
-    return [f"{table.path}/{name}" for name in table.system("files").to_polars()["file_path"]]
+    return table.system("files").to_polars()["file_path"].to_list()
 
 
 COLUMNS = ", ".join(SCHEMA)

@@ -8,6 +8,7 @@ file, the measured sections replace the previous ones in RESULTS.md.
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -43,7 +44,7 @@ def main(arguments: list[str]) -> int:
     if not JSON.exists() or JSON.stat().st_size == 0:
         print("nothing was measured", file=sys.stderr)
         return code or 1
-    by_hand = " ".join(["python -m bench.run --update", *arguments])
+    by_hand = f"python -m bench.run --update {shlex.join(arguments)}"
     measured = report.Report.read(JSON, "make bench-quick" if quick else by_hand if updating else "make bench")
     if updating and not quick and not code:
         report.update(measured, HERE)

@@ -180,11 +180,15 @@ def prepare_query(
         answer = _summarize(table, found)
         if answer is not None:
             put_aggregates(table)
-        variables[name] = answer or make_variable(
-            found,
-            connection,
-            partial(find_condition, table, parameters=given, connection=connection),
-            suits_masks=partial(suits_masks, table),
+        variables[name] = (
+            answer
+            if answer is not None
+            else make_variable(
+                found,
+                connection,
+                partial(find_condition, table, parameters=given, connection=connection),
+                suits_masks=partial(suits_masks, table),
+            )
         )
         named.add((*catalog, (table.db or database or "").lower(), table.name.lower()))
         _hide_columns(table, tracked, found)

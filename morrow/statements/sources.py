@@ -51,6 +51,8 @@ class CatalogSources:
         self, name: str, travel: Travel, tracked: Sequence[str] = (), options: Mapping[str, str] = MappingProxyType({})
     ) -> PaimonDataset:
         table = parse_object_name(name).table
+        if options:
+            self.catalog.table(table)  # refuses folders of files, which have no options of reads
         settings = {} if self.session is None else self.session.select_options(self.catalog, table)
         return self.open_dataset(name, travel, {**settings, **options}, tracked)
 

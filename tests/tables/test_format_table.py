@@ -209,6 +209,12 @@ def test_what_a_format_table_does_not_have(make: Make, catalog: morrow.Catalog) 
         catalog.format_table("db.own")
 
 
+def test_a_hint_with_an_option_of_reads_is_refused(make: Make, catalog: morrow.Catalog) -> None:
+    make()
+    with pytest.raises(Unsupported, match=r"Catalog\.format_table and object_table open some"):
+        catalog.sql("SELECT * FROM db.t /*+ OPTIONS('scan.ignore-lost-files' = 'true') */")
+
+
 def test_catalogs_that_have_none(tmp_path: Path) -> None:
     folders = morrow.Catalog(tmp_path / "lake")
     folders.create_table("db.t", schema="id INT")

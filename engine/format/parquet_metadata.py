@@ -17,6 +17,7 @@ from morrow.engine.errors import CorruptFile
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET = range(1, 11)
 STRUCT = 12
+END = 0
 LONG_LIST = 15
 DOUBLE_BYTES = 8
 MAX_SHIFT_BITS = 63
@@ -57,9 +58,16 @@ def decode_thrift_from(data: bytes, start: int, levels: int = MAX_NESTING) -> tu
 
 
 def encode_thrift(node: Struct) -> bytes:
-    """Encode a struct, the reverse of `decode_thrift`."""
+    """Encode a struct, the reverse of `decode_thrift`. Structs within it may be encoded already."""
     out = bytearray()
     _put_struct(out, node)
+    return bytes(out)
+
+
+def encode_members(node: Struct, after: int = 0) -> bytes:
+    """Encode members of a struct that follow the member `after`, without the end of the struct."""
+    out = bytearray()
+    _put_members(out, node, after)
     return bytes(out)
 
 
@@ -171,8 +179,15 @@ def _decode_zigzag(data: bytes, at: int) -> tuple[int, int]:
 # --- encoding ---
 
 
-def _put_struct(out: bytearray, node: Struct) -> None:
-    last = 0
+def _put_struct(out: bytearray, node: Struct | bytes) -> None:
+    if isinstance(node, bytes):
+        out += node
+        return
+    _put_members(out, node, 0)
+    out.append(END)
+
+
+def _put_members(out: bytearray, node: Struct, last: int) -> None:
     for field in sorted(node):
         kind, value = node[field]
         if kind in (TRUE, FALSE):
@@ -186,7 +201,6 @@ def _put_struct(out: bytearray, node: Struct) -> None:
         if kind not in (TRUE, FALSE):
             _put(out, kind, value)
         last = field
-    out.append(0)
 
 
 def _put_varint(out: bytearray, number: int) -> None:

@@ -355,14 +355,11 @@ class _Cut(msgspec.Struct, frozen=True):
         spans: dict[int, list[Span]] = {}
         for ranges, names in shared.values():
             spans |= {leaf: tables[leaf].list_spans(ranges) for name in names for leaf in footer.leaves[name]}
-        ahead = (
-            {}
-            if self.source.store.is_local
-            else {leaf: [table.dictionary] for leaf, table in tables.items() if table.dictionary[1]}
-        )
-        if sum(length for each in (*spans.values(), *ahead.values()) for _, length in each) > left:
+        wanted = [span for each in spans.values() for span in each]
+        if not self.source.store.is_local:  # all in one round of requests
+            wanted += [table.dictionary for table in tables.values() if table.dictionary[1]]
+        if sum(length for _, length in wanted) > left:
             return None
-        wanted = [span for each in (*spans.values(), *ahead.values()) for span in each]
         fetched = dict(zip(wanted, self._fetch(wanted)))
 
         def build(ranges: Places, names: Sequence[str]) -> Excerpt:

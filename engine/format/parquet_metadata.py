@@ -10,8 +10,8 @@ for its pages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from morrow.engine.errors import CorruptFile
 
@@ -241,6 +241,7 @@ _PUT: dict[int, Callable[[bytearray, Any], None]] = {
     DOUBLE: bytearray.extend,
 }
 
+MAGIC = b"PAR1"
 TAIL_BYTES = 8
 """The end of a file: the length of the footer, and the magic."""
 ROWS, ROW_GROUPS = 3, 4
@@ -292,3 +293,123 @@ def _iterate_page_sizes(data: bytes, footer: Struct) -> Iterator[int]:
                     raise ThriftError("a page of less than no bytes")
                 yield unpacked
                 at += stored
+
+
+# --- merged footers ---
+#
+# A footer is the struct FileMetaData of the Parquet format in Thrift's compact protocol. It is decoded without its
+# schema, changed in a few places, and encoded again, so that everything else from the writer is kept:
+#
+#     FileMetaData    2 schema: list<SchemaElement>   3 num_rows: i64   4 row_groups: list<RowGroup>
+#     SchemaElement   1 type: i32   2 type_length: i32   6 converted_type   10 logicalType
+#     RowGroup        1 columns: list<ColumnChunk>   5 file_offset: i64   7 ordinal: i16
+#     ColumnChunk     2 file_offset: i64   3 meta_data: ColumnMetaData   4, 5 offset and length of the offset index
+#                     6, 7 offset and length of the column index
+#     OffsetIndex     1 page_locations: list<PageLocation>
+#     PageLocation    1 offset: i64
+#     ColumnMetaData  1 type: i32   9 data_page_offset   10 index_page_offset   11 dictionary_page_offset: i64
+
+FIXED_LEN_BYTE_ARRAY, INT96 = 7, 3
+INT96_WIDTH = 12
+"""Bytes of an INT96: nanoseconds of the day (8 bytes) and Julian day (4 bytes)."""
+
+SCHEMA, PROPERTIES = 2, 5
+ELEMENT_TYPE, ELEMENT_LENGTH, ELEMENT_CONVERTED, ELEMENT_LOGICAL = 1, 2, 6, 10
+GROUP_OFFSET, GROUP_ORDINAL = 5, 7
+CHUNK_OFFSET = 2
+OFFSET_INDEX, COLUMN_INDEX = (4, 5), (6, 7)
+PAGE_LOCATIONS, PAGE_OFFSET = 1, 1
+METADATA_TYPE, METADATA_OFFSETS = 1, (9, 10, 11, 14)
+
+
+class Part(NamedTuple):
+    """A file with row groups: the size of their pages, the page indexes behind them, and the footer."""
+
+    size: int
+    indexes: bytes
+    footer: bytes
+
+
+def merge_footers(parts: Sequence[Part], *, int96: bool, arrow: bytes | None = None) -> tuple[bytes, bytes]:
+    """Return the page indexes and the footer of a file with the concatenated pages of several files.
+
+    Args:
+        parts: the files.
+        int96: columns of 12 fixed bytes, other than decimals, become INT96.
+        arrow: Arrow's schema in base 64, to store beside Parquet's own.
+    """
+    if len(parts) == 1 and not int96 and arrow is None:
+        return parts[0].indexes, parts[0].footer
+    footers = [decode_thrift(part.footer) for part in parts]
+    merged, rows, shift = footers[0], 0, 0
+    groups: list[Struct] = []
+    indexes, start = bytearray(), len(MAGIC) + sum(part.size for part in parts)
+    for footer, part in zip(footers, parts, strict=True):
+        for group in footer[ROW_GROUPS][1]:
+            _move_indexes(group, part, indexes, start, shift)
+            _move(group, shift, len(groups))
+            groups.append(group)
+        rows += footer[ROWS][1]
+        shift += part.size
+    merged[ROWS] = (I64, rows)
+    merged[ROW_GROUPS] = (LIST, Items(STRUCT, groups))
+    if int96:
+        _relabel(merged)
+    if arrow is not None:
+        entry: Struct = {1: (BINARY, b"ARROW:schema"), 2: (BINARY, arrow)}
+        merged[PROPERTIES] = (LIST, Items(STRUCT, [entry]))
+    return bytes(indexes), encode_thrift(merged)
+
+
+def _move_indexes(group: Struct, part: Part, indexes: bytearray, start: int, shift: int) -> None:
+    """Append the page indexes of a row group to `indexes`, which begin at `start` in the merged file.
+
+    Offset indexes name positions of pages, which `shift` moves.
+    """
+    for chunk in group[COLUMNS][1]:
+        for offset, length in (COLUMN_INDEX, OFFSET_INDEX):
+            if offset not in chunk:
+                continue
+            first = chunk[offset][1] - len(MAGIC) - part.size
+            data = part.indexes[first : first + chunk[length][1]]
+            if shift and (offset, length) == OFFSET_INDEX:
+                index = decode_thrift(data)
+                for location in index[PAGE_LOCATIONS][1]:
+                    _add(location, (PAGE_OFFSET,), shift)
+                data = encode_thrift(index)
+            chunk[offset], chunk[length] = (I64, start + len(indexes)), (I32, len(data))
+            indexes += data
+
+
+def _move(group: Struct, shift: int, ordinal: int) -> None:
+    _add(group, (GROUP_OFFSET,), shift)
+    group[GROUP_ORDINAL] = (I16, ordinal)
+    for chunk in group[COLUMNS][1]:
+        _add(chunk, (CHUNK_OFFSET,), shift)
+        _add(chunk[METADATA][1], METADATA_OFFSETS, shift)
+
+
+def _add(node: Struct, fields: Sequence[int], shift: int) -> None:
+    """Add `shift` to offsets, except 0, with which writers fill a required but unknown offset."""
+    for each in fields:
+        if each in node and node[each][1]:
+            node[each] = (I64, node[each][1] + shift)
+
+
+def _relabel(footer: Struct) -> None:
+    leaves = [node for node in footer[SCHEMA][1] if ELEMENT_TYPE in node]
+    nanos = [
+        leaf[ELEMENT_TYPE][1] == FIXED_LEN_BYTE_ARRAY
+        and leaf[ELEMENT_LENGTH][1] == INT96_WIDTH
+        and ELEMENT_LOGICAL not in leaf
+        and ELEMENT_CONVERTED not in leaf
+        for leaf in leaves
+    ]
+    for leaf, is_nanos in zip(leaves, nanos, strict=True):
+        if is_nanos:
+            leaf[ELEMENT_TYPE] = (I32, INT96)
+            del leaf[ELEMENT_LENGTH]
+    for group in footer[ROW_GROUPS][1]:
+        for chunk, is_nanos in zip(group[COLUMNS][1], nanos, strict=True):
+            if is_nanos:
+                chunk[METADATA][1][METADATA_TYPE] = (I32, INT96)

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from morrow.engine.errors import CorruptFile
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET = range(1, 11)
@@ -251,8 +253,31 @@ COLUMNS, GROUP_ROWS = 1, 3
 DATA_OFFSET, DICTIONARY_OFFSET, STORED = 9, 11, 7
 """ColumnMetaData, which is member 3 of ColumnChunk."""
 METADATA = 3
+LEVELS_PER_GROUP = 8
+"""Levels of a group of packed levels, which takes as many bytes as a level has bits."""
 PAGE_UNCOMPRESSED, PAGE_STORED = 2, 3
 """PageHeader."""
+
+
+def count_rows(levels: bytes | memoryview, width: int, values: int) -> int:
+    """Count the rows that begin among `values` values, by their repetition levels of `width` bits (RLE or packed).
+
+    Raises ThriftError, IndexError, ValueError: the levels are damaged.
+    """
+    data, at, left, rows = bytes(levels), 0, values, 0
+    while left > 0:
+        head, at = _decode_varint(data, at)
+        count = min((head >> 1) * (LEVELS_PER_GROUP if head & 1 else 1), left)
+        length = (head >> 1) * width if head & 1 else -(-width // 8)
+        if not count or at + length > len(data):
+            raise ThriftError("repetition levels that end too early")
+        if head & 1:
+            bits = np.unpackbits(np.frombuffer(data, np.uint8, length, at), bitorder="little")
+            rows += count - int(bits[: count * width].reshape(count, width).any(1).sum())
+        elif not any(data[at : at + length]):
+            rows += count
+        at, left = at + length, left - count
+    return rows
 
 
 def check_page_sizes(data: bytes, where: str, most_rows: int, most_bytes: int) -> None:

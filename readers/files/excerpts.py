@@ -55,6 +55,7 @@ from morrow.engine.format.parquet_metadata import (
     Items,
     Struct,
     ThriftError,
+    count_rows,
     decode_thrift,
     decode_thrift_from,
     encode_members,
@@ -109,7 +110,7 @@ CODECS = {0: None, 1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
 PAGE_CRC, V2_DEFINITION_BYTES, V2_REPETITION_BYTES, V2_COMPRESSED = 4, 5, 6, 7
 """PageHeader, and DataPageHeaderV2."""
 LENGTH_BYTES = 4
-"""Bytes of the length of a footer."""
+"""Bytes of the length of a footer, and of the levels of a page."""
 
 DAMAGE = (ThriftError, KeyError, TypeError, ValueError, IndexError, AttributeError)
 """Errors of decoding unexpected bytes."""
@@ -165,7 +166,8 @@ def cut_excerpts(
 
 
 class _Footer(msgspec.Struct, frozen=True):
-    """A decoded footer. `leaves` shows for each leaf of a top-level column whether a row may have several values.
+    """A decoded footer. `leaves` has for each leaf of a top-level column the greatest repetition level: 0 if a row has
+    one value.
 
     `common` are members that an excerpt has, too; `schema` has the encoded elements of each top-level column.
     """
@@ -173,7 +175,7 @@ class _Footer(msgspec.Struct, frozen=True):
     common: Struct
     root: Struct
     schema: Mapping[str, list[bytes]]
-    leaves: Mapping[str, dict[int, bool]]
+    leaves: Mapping[str, dict[int, int]]
     groups: Sequence[Sequence[Struct]]
     starts: Sequence[int]
 
@@ -181,16 +183,16 @@ class _Footer(msgspec.Struct, frozen=True):
     def of(cls, footer: Struct) -> _Footer:
         elements: Sequence[Struct] = footer[SCHEMA][1]
         schema: dict[str, list[bytes]] = {}
-        leaves: dict[str, dict[int, bool]] = {}
+        leaves: dict[str, dict[int, int]] = {}
         at, leaf = 1, 0
         while at < len(elements):
-            repeats = list(_list_leaves(elements, at))
+            levels = list(_list_leaves(elements, at))
             name, end = elements[at][NAME][1].decode(), _skip_element(elements, at)
             if name in schema:
                 raise ThriftError("two columns with one name")
             schema[name] = list(map(encode_thrift, elements[at:end]))
-            leaves[name] = dict(enumerate(repeats, leaf))
-            at, leaf = end, leaf + len(repeats)
+            leaves[name] = dict(enumerate(levels, leaf))
+            at, leaf = end, leaf + len(levels)
         groups = [group[COLUMNS][1] for group in footer[ROW_GROUPS][1]]
         if ENCRYPTION in footer or len(schema) != elements[0][CHILDREN][1] or any(len(g) != leaf for g in groups):
             raise ThriftError("columns that the schema lacks")
@@ -207,15 +209,15 @@ def _skip_element(elements: Sequence[Struct], at: int) -> int:
     return end
 
 
-def _list_leaves(elements: Sequence[Struct], at: int, repeats: bool = False) -> Iterator[bool]:
-    """Yield for each leaf of an element whether a row may have several values of it."""
-    repeats = repeats or elements[at][REPETITION][1] == REPEATED
+def _list_leaves(elements: Sequence[Struct], at: int, level: int = 0) -> Iterator[int]:
+    """Yield the greatest repetition level of each leaf of an element."""
+    level += elements[at][REPETITION][1] == REPEATED
     children = elements[at][CHILDREN][1] if CHILDREN in elements[at] else 0
     if not children:
-        yield repeats
+        yield level
     end = at + 1
     for _ in range(children):
-        yield from _list_leaves(elements, end, repeats)
+        yield from _list_leaves(elements, end, level)
         end = _skip_element(elements, end)
 
 
@@ -224,12 +226,13 @@ class _PageTable(msgspec.Struct, frozen=True):
 
     `dictionary` holds the dictionary page; its length is 0 without one.
     `kind` has the encoded members of the chunk's metadata that every excerpt repeats. `unpacked` is the size of all
-    pages when decompressed.
+    pages when decompressed, and `level` the greatest repetition level.
     """
 
     kind: bytes
     codec: str | None
     unpacked: int
+    level: int
     dictionary: Span
     spans: Sequence[Span]
     rows: Places
@@ -254,19 +257,20 @@ class _PageTable(msgspec.Struct, frozen=True):
             at = body + header.stored
             if not (0 <= header.stored <= len(data) - body and 0 <= header.uncompressed <= self.unpacked):
                 raise ThriftError("a page header that contradicts its column")
-            yield _Page.of(node, header, memoryview(data)[body:at], self.codec)
+            yield _Page.of(node, header, memoryview(data)[body:at], self.codec, self.level)
 
 
 class _Page(msgspec.Struct, frozen=True):
-    """A decompressed page with its encoded header; `values` is 0 for a dictionary."""
+    """A decompressed page with its encoded header; `values` and `rows` are 0 for a dictionary."""
 
     header: bytes
     body: bytes | memoryview
     values: int
+    rows: int
     encoding: int
 
     @classmethod
-    def of(cls, node: Struct, header: PageHeader, stored: memoryview, codec: str | None) -> _Page:
+    def of(cls, node: Struct, header: PageHeader, stored: memoryview, codec: str | None, level: int) -> _Page:
         """Decompress a page; the levels of version 2 are not compressed."""
         body: bytes | memoryview = stored
         if header.kind == DATA_PAGE_V2:
@@ -282,8 +286,14 @@ class _Page(msgspec.Struct, frozen=True):
             body = _decompress(stored, header.uncompressed, codec)
         node.pop(PAGE_CRC, None)
         node[PAGE_STORED] = node[PAGE_UNCOMPRESSED] = (I32, len(body))
-        values_found = 0 if header.kind == DICTIONARY_PAGE else header.values
-        return cls(encode_thrift(node), body, values_found, header.encoding)
+        encoded = encode_thrift(node)
+        if header.kind == DICTIONARY_PAGE:
+            return cls(encoded, body, 0, 0, header.encoding)
+        rows = header.values if header.rows is None else header.rows
+        if level and header.rows is None:
+            length = int.from_bytes(body[:LENGTH_BYTES], "little")
+            rows = count_rows(body[LENGTH_BYTES : LENGTH_BYTES + length], level.bit_length(), header.values)
+        return cls(encoded, body, header.values, rows, header.encoding)
 
     @property
     def size(self) -> int:
@@ -363,7 +373,7 @@ class _Cut(msgspec.Struct, frozen=True):
         fetched = dict(zip(wanted, self._fetch(wanted)))
 
         def build(ranges: Places, names: Sequence[str]) -> Excerpt:
-            chunks = []
+            chunks, rows = [], np.concatenate([np.arange(low, high) for low, high in ranges.T])
             for leaf in (leaf for name in names for leaf in footer.leaves[name]):
                 table = tables[leaf]
                 pages = [page for span in spans[leaf] for page in table.unpack(fetched[span])]
@@ -372,7 +382,8 @@ class _Cut(msgspec.Struct, frozen=True):
                     make = partial(self._load_dictionary, table, fetched)
                     dictionary = self.remember((number, leaf, "dictionary"), make)
                 chunks.append(_Chunk(table.kind, dictionary, pages))
-            rows = np.concatenate([np.arange(low, high) for low, high in ranges.T])
+                if sum(page.rows for page in pages) != len(rows):
+                    raise ThriftError("pages with other rows than their index says")
             data = _encode_file(footer, names, chunks, len(rows))
             return Excerpt(frozenset(names), data, rows + footer.starts[number])
 
@@ -407,7 +418,7 @@ class _Cut(msgspec.Struct, frozen=True):
         else:
             return False, PAGE_ENTRY_BYTES
         kind = encode_members({**{member: column[member] for member in (TYPE, ENCODINGS, PATH)}, CODEC: (I32, 0)})
-        table = _PageTable(kind, CODECS[column[CODEC][1]], column[UNPACKED][1], *found)
+        table = _PageTable(kind, CODECS[column[CODEC][1]], column[UNPACKED][1], footer.leaves[name][leaf], *found)
         return table, PAGE_ENTRY_BYTES * (2 + len(table.spans))
 
     def _load_index(self, chunk: Struct, start: int, end: int, rows: int) -> tuple[Span, list[Span], Places]:
@@ -426,7 +437,7 @@ class _Cut(msgspec.Struct, frozen=True):
             raise ThriftError("rows of an offset index that descend")
         return (start, int(at[0]) - start), list(zip(at.tolist(), sizes.tolist())), edges
 
-    def _walk(self, column: Struct, start: int, end: int, rows: int, repeats: bool) -> tuple[Span, list[Span], Places]:
+    def _walk(self, column: Struct, start: int, end: int, rows: int, level: int) -> tuple[Span, list[Span], Places]:
         """Return the pages by their headers."""
         dictionary, spans, first, values, unpacked = (start, 0), list[Span](), [0], 0, 0
         at = start
@@ -438,7 +449,7 @@ class _Cut(msgspec.Struct, frozen=True):
                 dictionary = (start, size)
             elif header.kind not in (DATA_PAGE, DATA_PAGE_V2):
                 raise ThriftError(f"a page of type {header.kind}")
-            elif repeats and header.rows is None:
+            elif level and header.rows is None:
                 raise ThriftError("a page with an unknown number of rows")
             else:
                 spans.append((at, size))

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from morrow.engine.format.parquet_metadata import I64, decode_thrift, encode_thrift
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStore
 from morrow.readers.files import excerpts
@@ -106,8 +107,10 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 CODECS = ("none", "snappy", "gzip", "brotli", "zstd", "lz4")
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("layout", LAYOUTS)
+CASES = [*zip(LAYOUTS, (*CODECS, *CODECS)), *(("pages of version 2", codec) for codec in CODECS)]
+
+
+@pytest.mark.parametrize(("layout", "codec"), CASES)
 def test_rows_of_pages_are_those_of_the_file(tmp_path: Path, layout: str, codec: str) -> None:
     path, table = tmp_path / "f.parquet", make_rows()
     pq.write_table(
@@ -206,6 +209,25 @@ def test_a_damaged_file_is_left_to_others(tmp_path: Path, part: str) -> None:
     source = FileSource(LocalStore(), str(path), length, ROWS, "parquet")
 
     assert cut_excerpts(source, ["x"], np.array([7]), Remembered()) is None
+
+
+@pytest.mark.parametrize("column", ["k", "l"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_an_index_with_other_rows_than_its_pages_is_not_used(tmp_path: Path, column: str, version: str) -> None:
+    """The first row of the third page is one too high. The rows of lists are counted by their repetition levels."""
+    path, table = tmp_path / "f.parquet", make_rows()
+    form = {"write_page_index": True, "data_page_version": version}
+    pq.write_table(table.select([column]), path, max_rows_per_page=20, write_batch_size=20, **form)
+    data = bytearray(path.read_bytes())
+    footer = decode_thrift(bytes(data[-8 - int.from_bytes(data[-8:-4], "little") : -8]))
+    chunk = footer[4][1][0][1][1][0]
+    start, length = chunk[4][1], chunk[5][1]
+    index = decode_thrift(bytes(data[start : start + length]))
+    index[1][1][2][3] = (I64, 41)
+    data[start : start + length] = encode_thrift(index)
+    path.write_bytes(data)
+
+    assert [cut(path, [column], [place]) is None for place in (5, 25, 45, 65)] == [False, True, True, False]
 
 
 def test_files_that_are_not_suited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -38,7 +38,6 @@ from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.execution.strategy import WantedKeys
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.files.excerpts import Excerpt, ExcerptStore, cut_excerpts
 from morrow.readers.files.file_frames import (
     collect_frames,
     list_stored_columns,
@@ -48,12 +47,14 @@ from morrow.readers.files.file_frames import (
     scan_files,
     translate_file_errors,
 )
-from morrow.readers.files.page_checksums import check_pages
 from morrow.readers.files.registry import is_scanned
 from morrow.readers.masks.live_rows import compute_live_masks, find_winners, read_deletion
 from morrow.readers.masks.ordering import is_number
 from morrow.readers.masks.section_cache import SECTIONS, make_cache_key
 from morrow.readers.masks.section_keys import RANGED_TYPES, SectionKeys, read_row_groups
+
+if TYPE_CHECKING:
+    from morrow.readers.files.excerpts import Excerpt
 
 MAX_FOUND_ROWS = 1 << 17
 """Maximum stored rows that a look-up returns; sections beyond it are scanned, which holds fewer rows at once."""
@@ -218,6 +219,10 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         self, file: DataFile, places: Places, fields: tuple[DataField, ...], live: pl.Series | None
     ) -> pl.DataFrame | None:
         """Return rows from the pages that hold them; None if pages cannot be read alone."""
+        # Imported here: reads of all rows do not need them.
+        from morrow.readers.files.excerpts import cut_excerpts
+        from morrow.readers.files.page_checksums import check_pages
+
         stored = list_stored_columns(self.plan, self.section, file, fields)
         if file.format != PARQUET or not stored or need_positions(self.plan, fields):
             return None
@@ -254,6 +259,8 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         self, file: DataFile, excerpt: Excerpt, places: Places, fields: tuple[DataField, ...], live: pl.Series | None
     ) -> pl.LazyFrame:
         """Return rows of an excerpt; `places` are positions in the file."""
+        from morrow.readers.files.excerpts import ExcerptStore
+
         cut = replace(file, size=len(excerpt.data), row_count=len(excerpt.rows))
         alive = None if live is None else live.gather(excerpt.rows)
         store = ExcerptStore(self.store, excerpt.data)

@@ -56,7 +56,12 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MIN_PIECEWISE_ROWS": (0,),
         "MAX_STREAM_BYTES": (0,),
     },
-    "readers.execution.lookups": {"MAX_FOUND_ROWS": (0, 2), "MAX_SLICES": (0, 1)},
+    "readers.execution.lookups": {
+        "MAX_FOUND_ROWS": (0, 2),
+        "MAX_SLICES": (0, 1),
+        "PAGE_ROWS": (1, 2),
+        "MIN_ROWS_PER_PAGE_ROW": (0, 1),
+    },
     "readers.execution.plain_sql": {"MAX_LISTED_POSITIONS": (0,), "MAX_FILTERED_BATCH_ROWS": (1, 2)},
     "readers.execution.section_frames": {"MAX_POSITIONED_ROWS": (1, 3), "MIN_SEARCHED_ROWS": (0, 1)},
     "readers.execution.section_pieces": {"MIN_CUT_ROWS": (1, 2), "MAX_PIECES_PER_KEY": (1, 4), "OPENING_BYTES": (1,)},

@@ -152,7 +152,7 @@ def test_keys_of_several_partitions_are_refused(tmp_path: Path, kind: str, one: 
     assert table.get(one) == {"p": 1, "id": one, "v": "a"}
     assert table.get_many({"id": [one, one]})["v"].to_list() == ["a", "a"]
     for look_up in (lambda: table.get(other), lambda: table.get_many({"id": [one, other]})):
-        with pytest.raises(InvalidArgument, match="several partitions have a row with the key {'id': "):
+        with pytest.raises(InvalidArgument, match="several partitions have a row with the key"):
             look_up()
 
 

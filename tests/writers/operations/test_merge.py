@@ -163,5 +163,5 @@ def test_dates_of_the_source_that_no_calendar_has_are_refused(tmp_path: Path) ->
     table = new_table(tmp_path, "day DATE, v INT")
     table.append({"day": [date(2024, 1, 1)], "v": [1]})
     source = pl.DataFrame({"day": pl.Series([2**31 - 1], dtype=pl.Int32).cast(pl.Date), "v": [2]})
-    with pytest.raises(InvalidArgument, match="column 'day', row 0: .* is outside of the years 1 to 9999"):
+    with pytest.raises(InvalidArgument, match="is outside of the years 1 to 9999"):
         table.merge(source, on="day").when_matched_delete().execute()

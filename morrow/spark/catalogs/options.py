@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.options.declared import connectors as connector
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.queries.incremental import has_change_options
 from morrow.spark.catalogs import descriptions
@@ -89,6 +90,13 @@ def check_unset(what: str, state: Any, where: str | None = None) -> None:
         raise make_refusal(what, by, where)
 
 
+INSTEAD = {
+    connector.WRITE_HIVE_STYLE_DYNAMIC_PARTITION_ENABLED.key: "name the columns: INSERT INTO t (a, b, day) ..., or "
+    "INSERT INTO t BY NAME ...; then their order does not matter",
+    connector.LEGACY_TIMESTAMP_MAPPING_ENABLED.key: "TIMESTAMP columns are TIMESTAMP_NTZ in Spark: cast them "
+    "in the query, CAST(at AS TIMESTAMP)",
+}
+"""What to do without a setting of Paimon's connector."""
 TRAVELS = ("as-of", "snapshot", "tag", "timestamp", "watermark", "version")
 
 
@@ -104,7 +112,8 @@ def parse_travel(
     """
     other = next((key for key in given if ALIASES.get(key.lower(), key.lower()) not in (*TRAVELS, *SKIPPING)), None)
     if other is not None:
-        raise Unsupported(what.format(other), hint="set options of a table by ALTER TABLE")
+        hint = INSTEAD.get(other.lower(), "set options of a table by ALTER TABLE")
+        raise Unsupported(what.format(other), hint=hint)
     return Options(given, clock).read().travel
 
 

@@ -40,6 +40,12 @@ HARMLESS = frozenset(
 )
 """Options of Paimon's connector, Java threads and memory. They affect how Paimon works, but not the results."""
 
+MEANING = (
+    connector.WRITE_HIVE_STYLE_DYNAMIC_PARTITION_ENABLED.key,
+    connector.LEGACY_TIMESTAMP_MAPPING_ENABLED.key,
+)
+"""Options of Paimon's connector that change what statements mean. Morrow takes them only as false, their default."""
+
 
 def find_source_options(settings: Mapping[str, str], catalog: str, database: str, table: str) -> dict[str, str]:
     """Return the options that the settings, without their prefix, give for a table. Raises as `match_settings`."""
@@ -70,7 +76,11 @@ def match_settings(settings: Mapping[str, str], catalog: str, database: str, tab
     Raises as `morrow.engine.options.table_settings.match_settings`.
     """
     found = table_settings.match_settings(settings, (catalog, database, table), prefix=PREFIX)
-    return {option: key for option, key in found.items() if option not in HARMLESS}
+    return {option: key for option, key in found.items() if not _is_harmless(option, settings[key])}
+
+
+def _is_harmless(option: str, value: str) -> bool:
+    return option in HARMLESS or (option in MEANING and value.strip().lower() == "false")
 
 
 STORAGE_PREFIX = "storage."

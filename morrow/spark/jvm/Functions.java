@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.UnresolvedNamedLambdaVariable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
@@ -104,14 +105,22 @@ final class Functions extends scala.runtime.AbstractPartialFunction {
         }
 
         public boolean isDefinedAt(Object node) {
-            return node instanceof UnresolvedAttribute && ((UnresolvedAttribute) node).nameParts().head().equals(NAME);
+            return !names(node).isEmpty() && names(node).head().equals(NAME);
         }
 
         public Object applyOrElse(Object node, Function1 otherwise) {
             if (!isDefinedAt(node)) {
                 return otherwise.apply(node);
             }
-            return given.apply(Integer.parseInt(((String) ((UnresolvedAttribute) node).nameParts().last()).substring(1)));
+            return given.apply(Integer.parseInt(((String) names(node).last()).substring(1)));
+        }
+
+        /** The parts of a name; in a lambda, all names are variables until they are resolved. */
+        private static scala.collection.Seq names(Object node) {
+            if (node instanceof UnresolvedNamedLambdaVariable) {
+                return ((UnresolvedNamedLambdaVariable) node).nameParts();
+            }
+            return node instanceof UnresolvedAttribute ? ((UnresolvedAttribute) node).nameParts() : Alignment.seq(new Object[0]);
         }
     }
 }

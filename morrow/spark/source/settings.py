@@ -16,7 +16,7 @@ from morrow.engine.format.paths import DATABASE_SUFFIX
 from morrow.engine.options import table_settings
 from morrow.engine.options.declarations import TUNING
 from morrow.engine.options.declared import connectors as connector
-from morrow.engine.options.declared import features, scans
+from morrow.engine.options.declared import features, merging, scans
 from morrow.engine.options.table_options import OPTIONS
 
 if TYPE_CHECKING:
@@ -162,7 +162,16 @@ OF_CHANGES = (
     scans.INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT.key,
 )
 """Options of a batch read that request the changes between two states. The first ones choose the states."""
-SKIPPING = (scans.SCAN_IGNORE_CORRUPT_FILES.key, scans.SCAN_IGNORE_LOST_FILES.key)
+OF_TABLE_READS = tuple(
+    option.key
+    for option in (
+        scans.SCAN_IGNORE_CORRUPT_FILES,
+        scans.SCAN_IGNORE_LOST_FILES,
+        merging.DELETION_VECTORS_MERGE_ON_READ,
+        features.BLOB_AS_DESCRIPTOR,
+        features.BLOB_VIEW_RESOLVE_ENABLED,
+    )
+)
 """Options of a table that its reads and streams accept, too."""
 ELSEWHERE = {
     **dict.fromkeys(

@@ -13,6 +13,7 @@ import pytest
 import morrow
 from morrow.engine.format.blobs import BlobDescriptor
 from tests.spark.catalogs.conftest import Sql
+from tests.spark.conftest import settings
 from tests.support.rest_server import RestServer, rest_server
 from tests.test_docs import ROOT, SPARK_SQL
 
@@ -124,6 +125,9 @@ def test_functions_of_blobs(sql: Sql, spark: SparkSession, tmp_path: Path) -> No
     sql("INSERT INTO seen SELECT id, pm.sys.blob_view('db.images', 'picture', _ROW_ID) FROM images")
     sql("INSERT INTO seen SELECT id, sys.blob_view('pm.db.images', 'picture', _ROW_ID) FROM `images$row_tracking`")
     assert [(row, bytes(picture)) for row, picture in sql("SELECT * FROM seen")] == [(1, b"Hello")] * 2
+    with settings(spark, {"spark.paimon.*.db.seen.blob-view.resolve.enabled": "false"}):
+        views = {bytes(picture) for _, picture in sql("SELECT * FROM seen")}
+    assert views == {bytes(sql("SELECT sys.blob_view('db.images', 'picture', 0)")[0][0])}
     with pytest.raises(Exception, match=r"ColumnNotFound: blob_view: .* has no column 'nope'"):
         sql("SELECT sys.blob_view('images', 'nope', 1)")
     with pytest.raises(Exception, match="blob_view takes the names of a table and of a column as literals"):
@@ -140,5 +144,5 @@ def test_arrays_that_options_make_vectors(sql: Sql, tmp_path: Path) -> None:
     sql("INSERT INTO pm.db.v VALUES (1, array(1, 2))")
     assert sql("SELECT * FROM pm.db.v") == [(1, [1.0, 2.0])]
     assert str(morrow.Catalog(tmp_path).table("db.v")._newest.column("embed")) == "`embed` VECTOR<FLOAT, 2> NOT NULL"
-    with pytest.raises(Exception, match="it has 1 elements, not 2"):
+    with pytest.raises(Exception, match="it has 1 element, not 2"):
         sql("INSERT INTO pm.db.v VALUES (2, array(1))")

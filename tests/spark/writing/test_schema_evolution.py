@@ -9,7 +9,7 @@ import pytest
 
 import morrow
 import morrow.spark
-from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.io.resolve import resolve

@@ -14,7 +14,10 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.internal.SessionState;
+import org.apache.spark.sql.types.StructType;
 import scala.Function1;
 import scala.collection.mutable.ArrayBuffer;
 
@@ -93,6 +96,27 @@ final class Functions extends scala.runtime.AbstractPartialFunction {
 
     private static MorrowCatalog ours(CatalogPlugin catalog) {
         return catalog instanceof MorrowCatalog ? (MorrowCatalog) catalog : null;
+    }
+
+    /** A function whose calls become expressions, as catalogs list it. */
+    static final class Replaced implements UnboundFunction {
+        private final String name;
+
+        Replaced(String name) {
+            this.name = name;
+        }
+
+        public String name() {
+            return name;
+        }
+
+        public String description() {
+            return "sys." + name;
+        }
+
+        public BoundFunction bind(StructType given) {
+            throw new UnsupportedOperationException("sys." + name + " is called in SQL: spark.sql, expr or selectExpr");
+        }
     }
 
     /** Puts the arguments of a call into the expression that Python describes. */

@@ -212,6 +212,21 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
         }
     }
 
+    /** Whether there is a table, also one that cannot be read: DROP TABLE removes it. */
+    public boolean tableExists(Identifier table) {
+        try {
+            loadTable(table);
+            return true;
+        } catch (NoSuchTableException error) {
+            return false;
+        } catch (RuntimeException error) {
+            if (Boolean.TRUE.equals(ask(named("has table", table)))) {
+                return true;
+            }
+            throw error;
+        }
+    }
+
     public boolean dropTable(Identifier table) {
         return ((Boolean) ask(named("drop table", table))).booleanValue();
     }
@@ -278,7 +293,10 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
         if (namespace.length == 1 && namespace[0].equals(PROCEDURES) && function.name().equalsIgnoreCase(MaxPartition.NAME)) {
             return new MaxPartition(id);
         }
-        Map found = namespace.length == 1 && !namespace[0].equals(PROCEDURES) ? function(namespace[0], function.name(), null) : null;
+        if (namespace.length == 1 && namespace[0].equals(PROCEDURES) && functionExists(function)) {
+            return new Functions.Replaced(function.name());
+        }
+        Map found = namespace.length == 1 ? function(namespace[0], function.name(), null) : null;
         if (!JavaLambda.is(found)) {
             throw new NoSuchFunctionException(function);
         }

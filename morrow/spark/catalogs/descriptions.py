@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from morrow.engine.format import types as t
 from morrow.engine.options.declared.files import FILE_FORMAT
-from morrow.engine.options.declared.table import PATH, PRIMARY_KEY, TYPE
+from morrow.engine.options.declared.table import PRIMARY_KEY, TYPE
 from morrow.engine.redaction import hide_secrets
 from morrow.scans.table_scan import Scan
 from morrow.spark.catalogs.questions import Place, Question
@@ -132,8 +132,8 @@ def collect_properties(table: Table) -> dict[str, str]:
     if table.primary_keys:
         own[PRIMARY_KEY.key] = ",".join(table.primary_keys)
     comment = {} if table.comment is None else {"comment": table.comment}
-    place = {"external": "true"} if PATH.key in own else {"is_managed_location": "true"}
-    return {**own, **comment, "provider": PROVIDER, "location": table.path, **place}
+    # Without `is_managed_location`, SHOW CREATE TABLE would print the location and so define an external table.
+    return {**own, **comment, "provider": PROVIDER, "location": table.path, "is_managed_location": "true"}
 
 
 def _to_shown_type(field: t.DataField) -> SparkType:
@@ -158,7 +158,7 @@ def _build_metadata(field: t.DataField) -> dict[str, str]:
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 BARE = (t.BooleanType, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.DecimalType)
 """Types whose values are valid SQL literals without quotes."""
-NOT_SHOWN = ("provider", "location", "is_managed_location", "external", "comment")
+NOT_SHOWN = ("provider", "location", "is_managed_location", "comment")
 
 
 def format_create_table(name: Sequence[str], table: Table | FormatTable) -> str:

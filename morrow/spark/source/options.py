@@ -264,6 +264,10 @@ class Options:
         Refuses options that choose a state: the stream would continue past it.
         """
         self._refuse_states()
+        bounds = next((name for name in self._given if name in SOURCES_OF_CHANGES), None)
+        if bounds is not None:
+            hint = "choose where a stream begins by 'scan.snapshot-id'; it has no end"
+            raise InvalidArgument(f"{bounds!r} reads changes in batches, not in streams: {hint}")
         self._only("columns", "filter", *SNAPSHOTS, *TIMESTAMPS, *OF_STREAMS, *OF_TABLE_READS)
         begin = [name for name in (*SNAPSHOTS, *TIMESTAMPS) if name in self._given]
         _check_at_most_one("where a stream begins", begin)

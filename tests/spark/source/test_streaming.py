@@ -198,6 +198,7 @@ def test_beginnings_by_paimons_names(options: dict[str, object], begin: dict[str
         ({"starting-snapshot": 1, "starting-timestamp": 1}, "both say where a stream begins"),
         ({"read.stream.maxFilesPerTrigger": 1, "read.stream.maxRowsPerTrigger": 1}, "both say what a batch takes"),
         ({"read.stream.minRowsPerTrigger": 1}, "are given together or not at all"),
+        ({"incremental-between": "3,5"}, "choose where a stream begins by 'scan.snapshot-id'"),
         ({"read.stream.maxFilesPerTrigger": 0}, "it is 1 at least"),
         ({"tag": "a"}, "the option 'tag' of a stream, .* is not supported; say where it begins"),
     ],

@@ -96,7 +96,7 @@ INSTEAD = {
     connector.LEGACY_TIMESTAMP_MAPPING_ENABLED.key: "TIMESTAMP columns are TIMESTAMP_NTZ in Spark: cast them "
     "in the query, CAST(at AS TIMESTAMP)",
 }
-"""What to do without a setting of Paimon's connector."""
+"""Settings of the Paimon connector that Morrow refuses -> the alternative."""
 TRAVELS = ("as-of", "snapshot", "tag", "timestamp", "watermark", "version")
 
 

@@ -44,7 +44,7 @@ MEANING = (
     connector.WRITE_HIVE_STYLE_DYNAMIC_PARTITION_ENABLED.key,
     connector.LEGACY_TIMESTAMP_MAPPING_ENABLED.key,
 )
-"""Options of Paimon's connector that change what statements mean. Morrow takes them only as false, their default."""
+"""Options of the Paimon connector that change the meaning of statements. Morrow takes only false, their default."""
 
 
 def find_source_options(settings: Mapping[str, str], catalog: str, database: str, table: str) -> dict[str, str]:

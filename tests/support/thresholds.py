@@ -79,6 +79,7 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
     "readers.execution.type_changes": {"BATCH_ROWS": (1, 2)},
     "readers.execution.verification": {"BATCH_ROWS": (1, 2)},
     "readers.expressions.polars": {"MAX_CONDITIONS_AT_ONCE": (1, 2), "MAX_PUSHED_CONDITIONS": (0, 1)},
+    "readers.files.excerpts": {"MAX_FOOTER_BYTES": (0,), "MAX_EXCERPT_BYTES": (0, 1000), "HEADER_BYTES": (1, 20)},
     "readers.files.file_frames": {"MAX_FRAMES_AT_ONCE": (1, 2)},
     "readers.files.formats.avro": {"BATCH_BYTES": (1, 100)},
     "readers.files.formats.orc": {"MAX_FREE_RUNS": (0, 1)},
@@ -236,6 +237,7 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
         "writers.ingest.text_files": "BLOCK_BYTES READ_ROWS",
     },
     "limits of others": {
+        "readers.files.excerpts": "MAX_HEADER_BYTES",
         "engine.plan.filter.sql_parsing": "MAX_RECURSION STACK_BYTES",
         "readers.merges.functions.sketches": "BITMAP_BYTES",
         "writers.buckets.dynamic": "MAX_BUCKET_NUMBER",

@@ -188,3 +188,18 @@ def test_blobs_in_files_of_other_values_are_refused(tmp_path: Path) -> None:
     assert execute.to_polars(plan.with_columns(("id",)), scan.store)["id"].to_list() == [1]
     with pytest.raises(Unsupported, match="blobs of 'image' in a file of other values"):
         execute.to_polars(plan, scan.store)
+
+
+@pytest.mark.parametrize("kind", ["BLOB", "ARRAY<BLOB>", "MAP<STRING, BLOB>"])
+def test_columns_without_any_file_of_blobs_are_null(tmp_path: Path, kind: str) -> None:
+    options = {"row-tracking.enabled": True, "data-evolution.enabled": True}
+    table = morrow.Catalog(tmp_path).create_table("db.t", f"id INT, image {kind}", options=options)
+    table.append({"id": [1], "image": [None]})
+    scan = table.scan()
+    (section,) = scan.plan.sections
+    # pypaimon's write of some columns leaves out the file of blobs.
+    files = tuple(f for f in section.files if f.format != "blob")
+    plan = replace(scan.plan, sections=(replace(section, files=files),))
+    assert plan.blob_files == ()
+
+    assert execute.to_polars(plan, scan.store).rows() == [(1, None)]

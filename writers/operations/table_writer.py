@@ -329,7 +329,7 @@ _WRITERS: dict[BucketMode, _MakesWriter] = {
     BucketMode.PARTITION_BUCKETS: MergeTreeWriter,
 }
 
-MIN_PARALLEL_BUCKETS, FLUSHES = 8, 8
+MIN_PARALLEL_BUCKETS, FLUSHES = 2, 8
 """Minimum buckets (small ones if keyed) to finish files in parallel, and the number finished at once."""
 MAX_WRITERS = 512
 """Maximum writers whose files are described together, and maximum described writers that wait to be finished.

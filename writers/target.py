@@ -74,8 +74,9 @@ class WriteTarget:
         schema, begun = load_newest_schema(metadata, list_manifests)
         refuse_unreadable(schema, metadata.where)
         options = metadata.options(schema)
-        check_iceberg(Proposal(schema, options, metadata.where))
         write = parse_write_options(schema.options, keyed=bool(schema.primary_keys), where=metadata.where)
+        if write.publishes_iceberg:
+            check_iceberg(Proposal(schema, options, metadata.where))
         made = cls(metadata, schema, options, write, commit_user or "", begun, named)
         made = override_options(made, dict(metadata.dynamic))
         if commit_user:

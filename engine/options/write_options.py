@@ -141,6 +141,11 @@ class WriteOptions(msgspec.Struct, frozen=True):
         return self.given.raw
 
     @property
+    def publishes_iceberg(self) -> bool:
+        """Whether commits write metadata for readers of Iceberg."""
+        return self.given.get(features.METADATA_ICEBERG_STORAGE) != "disabled"
+
+    @property
     def max_level(self) -> int:
         """The bottom level of the merge tree."""
         return self.levels - 1

@@ -255,8 +255,6 @@ class PackWriter:
 
         Raises: as `ValueCopier.open`.
         """
-        if not self._fields:
-            return rows
         added = (rows[VALUE_KIND] & RETRACT_BIT) == 0
         columns = []
         for field in self._fields:

@@ -223,8 +223,10 @@ class StoredFiles:
         """Masks of the newest versions, by file; empty if all versions are read."""
         names = [file.file_name for file in self.files if file.level < self.merged_below]
         files, spec = tuple(self._by_name[name] for name in names), self.plan.merge
+        if spec is None or {file.schema_id for file in files} <= {self.plan.schema.id}:
+            return {}
         section = msgspec.structs.replace(self.section, kind=SectionKind.MERGE, files=files)
-        if not files or spec is None or not may_fail_by_replaced_rows(self.plan, section):
+        if not may_fail_by_replaced_rows(self.plan, section):
             return {}
         if self.vectors is not None and any(self.vectors.vector(name) is not None for name in names):
             return {}  # a dead row may have the greatest number in its sequence field

@@ -28,7 +28,6 @@ from morrow.engine.options.declared.connectors import (
     PARTITION_MARK_DONE_ACTION_HTTP_PARAMS,
     PARTITION_MARK_DONE_ACTION_HTTP_URL,
 )
-from morrow.engine.options.declared.features import METADATA_ICEBERG_STORAGE
 from morrow.engine.options.declared.maintenance import CONSUMER_EXPIRATION_TIME
 from morrow.engine.options.retention import Retention, parse_expire_options
 from morrow.engine.plan.changelogs import list_living_changelog_ids, read_changelog_or_none
@@ -87,7 +86,7 @@ class AutomaticMaintenance:
         """Publish Iceberg metadata (``write-only`` or not), run the actions in their order, then mark the partitions
         that a batch has written (``write-only`` or not).
         """
-        if self._target.write.given.get(METADATA_ICEBERG_STORAGE) != "disabled":
+        if self._target.write.publishes_iceberg:
             publish_quietly(self._target.metadata)
         for action in self.actions:
             action(snapshot)
@@ -115,7 +114,7 @@ def _find_actions(find: Callable[[WriteTarget], Iterable[Action]], target: Write
 
 
 def _find_partition_actions(target: WriteTarget) -> Iterator[Action]:
-    expiry = PartitionExpiry.of(target)
+    expiry = PartitionExpiry.of(target) if target.partition_fields else None
     if expiry is not None:
         yield _Partitions(expiry).run
 

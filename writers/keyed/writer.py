@@ -72,9 +72,12 @@ class MergeTreeWriter:
         self._total_buckets = target.options.bucket if state.total_buckets is None else state.total_buckets
         self._buffer = SortBuffer(target, previous.max_sequence_number + 1)
         self._prepared: PreparedRows | None = None
-        self._packs = PackWriter(target, place)
-        vectors = DeletionMaintainer(target, place.partition, place.bucket, previous.index_files)
-        self._vectors = vectors if target.write.deletion_vectors else None
+        self._packs = PackWriter(target, place) if target.managed_blobs else None
+        self._vectors = (
+            DeletionMaintainer(target, place.partition, place.bucket, previous.index_files)
+            if target.write.deletion_vectors
+            else None
+        )
         self._compactor = None if target.write.write_only else self._new_compactor(previous.files)
         self._done = _Done()
         self._seen = self._looked_at()
@@ -122,7 +125,8 @@ class MergeTreeWriter:
     def write(self, rows: pl.DataFrame) -> None:
         """Take rows in their order: the table's columns and ``_VALUE_KIND``."""
         self._prepared = None
-        self._buffer.add(self._packs.externalize(drop_ignored_kinds(self._target, rows)))
+        kept = drop_ignored_kinds(self._target, rows)
+        self._buffer.add(kept if self._packs is None else self._packs.externalize(kept))
         if self._buffer.bytes > self._target.write.write_buffer:
             self.spill()
 
@@ -154,7 +158,8 @@ class MergeTreeWriter:
         Args:
             wait_compaction: False postpones compaction, unless there are too many sorted runs.
         """
-        self._packs.finish()
+        if self._packs is not None:
+            self._packs.finish()
         self._flush()
         if wait_compaction or self._never_waits or self._is_crowded:
             self._compact(full=False)
@@ -181,7 +186,8 @@ class MergeTreeWriter:
     def close(self) -> None:
         """Drop the buffer, and delete the files that were not handed over."""
         self._buffer.clear()
-        self._packs.abort()
+        if self._packs is not None:
+            self._packs.abort()
         done, self._done = self._done, _Done()
         delete_files(self._target, self._place, done.own)
 

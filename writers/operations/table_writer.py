@@ -72,7 +72,7 @@ class TableWriter:
         self._reading: Callable[[], object] | None = None
         self._overwrite = overwrite
         self._mode = determine_bucket_mode(target)
-        self._check_partition = make_partition_check(target)
+        self._check_partition = make_partition_check(target) if target.partition_fields else None
         self._base: _Base | None = None
         self._continued: Snapshot | None = None
         self._writers: dict[Placement, BucketWriter] = {}
@@ -208,7 +208,8 @@ class TableWriter:
         if not new:
             return
         for partition in {place.partition for place in new}:
-            self._check_partition(partition)
+            if self._check_partition is not None:
+                self._check_partition(partition)
         # Overwritten files are ignored, and so are all existing files in a table without buckets.
         alone = self._overwrite or self._mode is BucketMode.UNAWARE
         # After its own commit, a writer may open buckets that were changed since. Its base may even have expired.
@@ -328,7 +329,7 @@ _WRITERS: dict[BucketMode, _MakesWriter] = {
     BucketMode.PARTITION_BUCKETS: MergeTreeWriter,
 }
 
-MIN_PARALLEL_BUCKETS, FLUSHES = 8, 8
+MIN_PARALLEL_BUCKETS, FLUSHES = 2, 8
 """Minimum buckets (small ones if keyed) to finish files in parallel, and the number finished at once."""
 MAX_WRITERS = 512
 """Maximum writers whose files are described together, and maximum described writers that wait to be finished.

@@ -71,6 +71,23 @@ class Rewriting:
         )
 
     @track_calls("compacting")
+    def compact_chain(self, partition: Mapping[str, object], *, overwrite: bool = False) -> bool:
+        """Write the merged rows of a partition of a chain table to its snapshot branch.
+
+        Args:
+            partition: values of some or all partition columns.
+            overwrite: replace partitions that the snapshot branch has. False: change nothing if it has one.
+
+        Returns: whether rows were written.
+
+        Raises:
+            InvalidArgument: no chain table with both branches, or no partition is named.
+        """
+        from morrow.writers.operations.chain_compaction import compact_chain
+
+        return compact_chain(self._metadata, partition, overwrite=overwrite)
+
+    @track_calls("compacting")
     def materialize_deletion_vectors(
         self,
         *,

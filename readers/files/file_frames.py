@@ -200,7 +200,7 @@ def make_source(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
         UnsafePath: a link leads out of the folders in which the table's files may lie.
         FileMissing, CorruptFile: the file does not exist, or has another size.
     """
-    if file.format != PARQUET and has_shared_maps(plan.file_options, plan.schema.fields):
+    if file.format != PARQUET and has_shared_maps(plan.file_options, _list_columns(file, plan)):
         hint = "read it by Java, or write it again as Parquet"
         raise Unsupported(f"maps in shared columns of {file.format} files", where=file.path, hint=hint)
     columns = () if get_format(file.format, file.path).stores_names else _list_columns(file, plan)

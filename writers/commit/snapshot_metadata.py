@@ -48,6 +48,7 @@ from morrow.engine.plan.manifests import list_manifests, read_index_entries
 from morrow.engine.structs import replace
 from morrow.readers.execution.execute import DEFAULT_BATCH_ROWS
 from morrow.readers.files.file_frames import translate_file_errors
+from morrow.writers.commit.chain_partitions import check_dropped_partitions
 from morrow.writers.commit.conflicts import (
     AlreadyCommitted,
     check_buckets,
@@ -353,6 +354,7 @@ class Preparer:
         """Raise `CommitConflict` if the changes cannot follow `latest`."""
         if request.premise is not None:
             request.premise.check(self._target, latest)
+        check_dropped_partitions(self._target, request.kind, changes, latest)
         if latest is None or not request.check:
             return
         watched = self._unaware and self._target.options.deletion_vectors

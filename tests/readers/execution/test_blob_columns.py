@@ -15,9 +15,11 @@ from typing import Any
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import morrow
+from morrow.compat import pypaimon as compat
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, UnsafePath, Unsupported
 from morrow.engine.format.blob_values import BlobPlaces
 from morrow.engine.io.local import LocalStore
@@ -188,3 +190,36 @@ def test_blobs_in_files_of_other_values_are_refused(tmp_path: Path) -> None:
     assert execute.to_polars(plan.with_columns(("id",)), scan.store)["id"].to_list() == [1]
     with pytest.raises(Unsupported, match="blobs of 'image' in a file of other values"):
         execute.to_polars(plan, scan.store)
+
+
+def test_rows_written_without_the_column(tmp_path: Path) -> None:
+    table = pypaimon_table(tmp_path, {})
+    builder = table.new_batch_write_builder()
+    writer = builder.new_write().with_write_type(["id"])
+    writer.write_arrow(pa.table({"id": pa.array([1, 2], pa.int32())}))
+    builder.new_commit().commit(writer.prepare_commit())
+
+    assert table.morrow.to_polars().rows() == [(1, None, None), (2, None, None)]
+
+
+def test_maps_in_shared_columns_beside_blobs(tmp_path: Path) -> None:
+    table = pypaimon_table(tmp_path, {"fields.m.map.storage-layout": "shared-shredding"}).morrow
+    table.append([{"id": 1, "pic": b"one", "m": {"a": 1}}])
+
+    assert table.to_arrow().to_pylist() == [{"id": 1, "pic": b"one", "m": [("a", 1)]}]
+
+
+def pypaimon_table(folder: Path, options: dict[str, str]) -> Any:
+    """Return a new table with an id, a BLOB and a map, by the interface of pypaimon."""
+    catalog = compat.CatalogFactory.create({"warehouse": str(folder)})
+    catalog.create_database("db", True)
+    members = [
+        pa.field("id", pa.int32()),
+        pa.field("pic", pa.large_binary()),
+        pa.field("m", pa.map_("string", "int32")),
+    ]
+    tracked = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "bucket": "-1"}
+    catalog.create_table(
+        "db.t", compat.Schema.from_pyarrow_schema(pa.schema(members), options=tracked | options), False
+    )
+    return catalog.get_table("db.t")

@@ -80,8 +80,7 @@ BLOB_WRITE_NULL_ON_MISSING_FILE = declare_honoured(
 BLOB_WRITE_NULL_ON_FETCH_FAILURE = declare_honoured(
     "blob-write-null-on-fetch-failure", BOOL, False, "Writes null if a blob cannot be read"
 )
-DATA_EVOLUTION_REASSIGN_SKIP_CONTIGUOUS_ROW_COUNT = declare_idle(
-    "Morrow does not give new row ids",
+DATA_EVOLUTION_REASSIGN_SKIP_CONTIGUOUS_ROW_COUNT = declare_honoured(
     "data-evolution.reassign.skip-contiguous-row-count",
     LONG,
     1_000_000_000,

@@ -203,19 +203,21 @@ def test_rows_written_without_the_column(tmp_path: Path) -> None:
 
 
 def test_maps_in_shared_columns_beside_blobs(tmp_path: Path) -> None:
-    table = pypaimon_table(tmp_path, {"fields.m.map.storage-layout": "shared-shredding"}).morrow
-    table.append([{"id": 1, "pic": b"one", "m": {"a": 1}}])
+    table = pypaimon_table(
+        tmp_path, {"fields.m.map.storage-layout": "shared-shredding"}, pa.map_("string", "large_binary")
+    ).morrow
+    table.append([{"id": 1, "pic": {"x": b"one"}, "m": {"a": 1}}])
 
-    assert table.to_arrow().to_pylist() == [{"id": 1, "pic": b"one", "m": [("a", 1)]}]
+    assert table.to_arrow().to_pylist() == [{"id": 1, "pic": [("x", b"one")], "m": [("a", 1)]}]
 
 
-def pypaimon_table(folder: Path, options: dict[str, str]) -> Any:
-    """Return a new table with an id, a BLOB and a map, by the interface of pypaimon."""
+def pypaimon_table(folder: Path, options: dict[str, str], blobs: pa.DataType | None = None) -> Any:
+    """Return a new table with an id, a BLOB (or another type of blobs) and a map, by the interface of pypaimon."""
     catalog = compat.CatalogFactory.create({"warehouse": str(folder)})
     catalog.create_database("db", True)
     members = [
         pa.field("id", pa.int32()),
-        pa.field("pic", pa.large_binary()),
+        pa.field("pic", blobs or pa.large_binary()),
         pa.field("m", pa.map_("string", "int32")),
     ]
     tracked = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "bucket": "-1"}

@@ -26,6 +26,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.manifest_entries import make_empty_frame
 from morrow.engine.format.schema import refuse_unreadable
+from morrow.engine.names import cols
 from morrow.engine.options import TableOptions
 from morrow.engine.options.declarations import Declared
 from morrow.engine.options.declared.merging import DELETION_VECTORS_ENABLED
@@ -147,7 +148,7 @@ def _read_entries(branch: OtherBranch, request: ScanRequest) -> pl.DataFrame:
         paths = build_file_paths(metadata, branch.schema, request.options, entries)
     # Entries get the partition that their rows are read in, so they need a path of their own.
     urls = pl.Series("_EXTERNAL_PATH", [metadata.store.url(path) for path in paths], pl.String)
-    return entries.select(make_empty_frame().columns).with_columns(urls)
+    return entries.select(cols(make_empty_frame().columns)).with_columns(urls)
 
 
 def _translate_schemas(entries: pl.DataFrame, chain: Chain) -> pl.DataFrame:
@@ -171,7 +172,7 @@ def _move_entries(entries: pl.DataFrame, links: pl.DataFrame, role: str) -> pl.D
     """Return the entries of each chain, in the partition of its rows."""
     chosen = links.filter(pl.col("role") == role).select(SOURCE, OF)
     moved = entries.join(chosen, on=SOURCE, how="inner", maintain_order="left")
-    return moved.with_columns(pl.col(OF).alias(SOURCE)).select(entries.columns)
+    return moved.with_columns(pl.col(OF).alias(SOURCE)).select(cols(entries.columns))
 
 
 def _link_partitions(

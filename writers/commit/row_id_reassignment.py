@@ -64,7 +64,7 @@ class Reassignment(msgspec.Struct, frozen=True):
             new = self._map(entries, pl.col(FIRST), pl.col(FIRST) + pl.col(COUNT) - 1)
             if new.null_count() != entries.height:
                 renumbered = entries.with_columns(pl.coalesce(new, entries[FIRST]).alias(FIRST))
-                kept.append(writer.entries(renumbered.select(entries.columns), written))
+                kept.append(writer.entries(renumbered, written))
             else:
                 kept.append(chosen[number : number + 1])
         return pl.concat(kept)

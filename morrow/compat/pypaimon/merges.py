@@ -60,8 +60,8 @@ source_col, target_col, lit = SourceColumnRef, TargetColumnRef, LiteralValue
 class WhenMatched:
     """A clause for rows of the table with a match: an update, or a deletion.
 
-    `update` maps columns to ``source_col(...)``, ``target_col(...)``, ``lit(...)`` or values; ``"*"`` is all columns.
-    `condition` is SQL about the columns ``s.x`` and ``t.x``.
+    Made by ``WhenMatched.update({...})`` and ``WhenMatched.delete()``. An update maps columns to ``source_col(...)``,
+    ``target_col(...)``, ``lit(...)`` or values; ``"*"`` is all columns. `condition` is SQL about ``s.x`` and ``t.x``.
     """
 
     def __init__(self, action: str, *, update: Any = None, condition: str | None = None) -> None:
@@ -69,7 +69,18 @@ class WhenMatched:
             raise InvalidArgument(f"the action of WhenMatched is 'update' or 'delete', not {action!r}")
         if (action == UPDATE) != (update is not None):
             raise InvalidArgument("WhenMatched: give the columns of an update, and none for a delete")
-        self.update, self.condition, self.delete = update, condition, action == DELETE
+        self.values, self.condition, self.deletes = update, condition, action == DELETE
+        vars(self).update(update=update, delete=self.deletes)  # an instance has values of these names
+
+    @classmethod
+    def update(cls, update: Any = ALL, condition: str | None = None) -> WhenMatched:
+        """Return a clause that sets columns."""
+        return cls(UPDATE, update=update, condition=condition)
+
+    @classmethod
+    def delete(cls, condition: str | None = None) -> WhenMatched:
+        """Return a clause that deletes the row."""
+        return cls(DELETE, condition=condition)
 
 
 @dataclass(frozen=True)
@@ -129,9 +140,9 @@ def _quote(side: str, column: str) -> str:
 
 def _translate_matched(target: WriteTarget, pairs: Mapping[str, str], clause: WhenMatched) -> Clause:
     condition = _translate_condition(clause.condition)
-    if clause.delete:
+    if clause.deletes:
         return Clause(MATCHED, DELETE, None, condition)
-    values = dict(_translate_values(target, pairs, clause.update))
+    values = dict(_translate_values(target, pairs, clause.values))
     moved = sorted(set(target.schema.partition_keys) & set(values))
     if moved:
         raise InvalidArgument(f"merge_into does not support updating partition columns {moved}")
@@ -155,7 +166,7 @@ def _translate_values(
         raise InvalidArgument(f"the columns to set are '*' or a mapping that is not empty, not {given!r}")
     for name, value in given.items():
         if name not in target.schema.by_name:
-            raise ColumnNotFound(f"{target.where}: the SET spec names the unknown column {name!r}")
+            raise ColumnNotFound(f"{target.where}: the SET spec names the unknown target column {name!r}")
         if callable(value):
             raise Unsupported("a function of rows as a value of merge_into", where=target.where, hint="use an update")
         if isinstance(value, str) and value[:2] in ("s.", "t."):

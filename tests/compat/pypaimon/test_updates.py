@@ -75,8 +75,8 @@ UPDATES: dict[str, tuple[Update, dict[int, str | None]]] = {
             pa.table({"key": [1, 2, 3, 9], "new": ["s.x", "b", "c", "d"]}),
             on={"id": "key"},
             when_matched=[
-                WhenMatched("delete", condition="s.key = 2 AND t.name IS NULL AND s.new <> 't.name'"),
-                WhenMatched("update", update={"name": "s.new"}, condition="t.id < 3"),
+                WhenMatched.delete("s.key = 2 AND t.name IS NULL AND s.new <> 't.name'"),
+                WhenMatched.update({"name": "s.new"}, "t.id < 3"),
                 WhenMatched("update", update={"name": lit("s.new"), "at": {"x": 7}}),
             ],
             when_not_matched=[WhenNotMatched(insert={"name": "literal"})],
@@ -117,7 +117,7 @@ def test_updates(catalog: pypaimon.Catalog, what: str) -> None:
         ),
         (
             lambda u, _: u.merge_into(DATA, on=["id"], when_matched=[WhenMatched("update", update={"x": 1})]),
-            "the unknown column 'x'",
+            "the unknown target column 'x'",
         ),
         (lambda u, _: u.new_shard_updator(2, 2), "at least 0 and below their count"),
         (lambda u, _: u.update_by_predicate(None, {}), "must not be empty"),

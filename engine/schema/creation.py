@@ -13,7 +13,7 @@ from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.redaction import format_columns
 from morrow.engine.schema.columns import SchemaLike, assign_ids, read_columns
 from morrow.engine.schema.defaults import check_default
-from morrow.engine.schema.directives import apply_blob_options, apply_directive
+from morrow.engine.schema.directives import apply_blob_options, apply_directive, apply_vector_options
 from morrow.engine.schema.sql_columns import Column
 from morrow.engine.schema.validation import validate_schema
 from morrow.engine.structs import replace
@@ -74,7 +74,7 @@ def _apply_directives(
     for column in columns:
         column, options = apply_directive(column, options, where)
         made.append(column)
-    return apply_blob_options(made, options, where), options
+    return apply_vector_options(apply_blob_options(made, options, where), options, where), options
 
 
 def apply_key_options(schema: TableSchema, where: str) -> TableSchema:

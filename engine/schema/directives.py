@@ -1,7 +1,8 @@
 """Directives in column comments, by which SQL without types BLOB and VECTOR declares them.
 
 ``embed ARRAY<FLOAT> COMMENT '__VECTOR_FIELD;128; product embedding'`` is a ``VECTOR<FLOAT, 128>`` with the comment
-``product embedding``. The option ``vector-field`` lists such columns. ``image BYTES COMMENT '__BLOB_FIELD; picture'``
+``product embedding``. The option ``vector-field`` lists such columns. A column that ``vector-field`` names without a
+directive has its length in ``field.embed.vector-dim``. ``image BYTES COMMENT '__BLOB_FIELD; picture'``
 is a BLOB that ``blob-field`` lists; ``__BLOB_DESCRIPTOR_FIELD`` and ``__BLOB_VIEW_FIELD`` have options of their own.
 """
 
@@ -30,6 +31,8 @@ from morrow.engine.options.declared.features import (
 from morrow.engine.schema.sql_columns import Column
 from morrow.engine.structs import replace
 
+VECTOR_LENGTH = "field.{}.vector-dim"
+"""The option with the length of a column of vectors."""
 VECTOR_DIRECTIVE = "__VECTOR_FIELD"
 PREFIX = "__VECTOR"
 BLOB_PREFIX = "__BLOB"
@@ -110,6 +113,34 @@ def apply_blob_options(columns: Sequence[Column], options: Mapping[str, str], wh
     )
 
 
+def apply_vector_options(columns: Sequence[Column], options: Mapping[str, str], where: str) -> tuple[Column, ...]:
+    """Return the columns of a new table, in which the arrays that ``vector-field`` names are vectors.
+
+    Raises:
+        InvalidArgument: a named column is not an array, or its length is missing.
+    """
+    named = Options(options, where).get(VECTOR_FIELD)
+    return tuple(_to_vector(column, options, where) if column.name in named else column for column in columns)
+
+
+def _to_vector(column: Column, options: Mapping[str, str], where: str) -> Column:
+    kind, key = column.type, VECTOR_LENGTH.format(column.name)
+    if isinstance(kind, VectorType):
+        return column
+    if not isinstance(kind, ArrayType):
+        raise InvalidArgument(
+            f"{where}: {VECTOR_FIELD} names {column.name!r}, which is {kind}; declare it as an ARRAY of numbers, or as "
+            "VECTOR<t, n>"
+        )
+    length = options.get(key, "").strip()
+    if not length.isdecimal() or not int(length):
+        raise InvalidArgument(
+            f"{where}: {VECTOR_FIELD} names {column.name!r}, so the option {key!r} gives the length of its vectors, "
+            f"such as '128', not {options.get(key)!r}; set it, or declare the column as VECTOR<t, n>"
+        )
+    return replace(column, type=VectorType(kind.nullable, kind.element, int(length)))
+
+
 def forget_column(options: Mapping[str, str], name: str) -> dict[str, str]:
     """Return the options of a table without the column in ``vector-field``, ``blob-field`` and its kin."""
     found = dict(options)
@@ -117,4 +148,5 @@ def forget_column(options: Mapping[str, str], name: str) -> dict[str, str]:
         names = parse_names(found.pop(key, None))
         if left := ",".join(each for each in names if each != name):
             found[key] = left
+    found.pop(VECTOR_LENGTH.format(name), None)
     return found

@@ -311,8 +311,8 @@ def _set_type(draft: Draft, change: c.SetType) -> None:
     draft.refuse_keys(path, before.partition_keys, "partition key")
     if not (change.widens_keys and is_key_widening(find_type(before.fields, path), change.type)):
         draft.refuse_keys(path, before.primary_keys, "primary key")
-    if draft.has_snapshots:
-        draft.refuse_keys(path, draft.rules.get(BUCKET_KEY), "bucket key")
+        if draft.has_snapshots:
+            draft.refuse_keys(path, draft.rules.get(BUCKET_KEY), "bucket key")
     explicit = not draft.rules.get(DISABLE_EXPLICIT_TYPE_CASTING)
 
     def cast(source: DataType) -> DataType:

@@ -86,7 +86,7 @@ class SetType(ColumnChange):
     """A new type: existing values are cast when they are read. Nullability stays if `keep_nullability`.
 
     `lossy`: the change is allowed even if the new type cannot hold all existing values. `widens_keys`: columns of the
-    primary key may get wider types, too, whose values hash as before.
+    primary key and the bucket key may get wider types, too, whose values hash as before.
     """
 
     type: DataType

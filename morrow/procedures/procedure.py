@@ -191,6 +191,8 @@ class Procedure:
     run: Callable[..., Rows]
     jobs: bool = False
     of_table: bool = True
+    added: int = 0
+    """The number of trailing columns that Paimon's procedure lacks. Its rows in Spark are Paimon's."""
     flink: tuple[tuple[str, ...], ...] = ()
     """The orders of positional arguments in Flink that differ from Spark's, without `table`.
 

@@ -203,10 +203,12 @@ SNAPSHOT_PROCEDURES = (
     Procedure("rollback", _VERSION, ROLLED_BACK, _rollback),
     Procedure("rollback_to_timestamp", (make_required("timestamp", Kind.BIGINT),), ROLLED_BACK, _rollback_to_timestamp),
     Procedure("rollback_to_watermark", (make_required("watermark", Kind.BIGINT),), ROLLED_BACK, _rollback_to_watermark),
-    Procedure("expire_snapshots", _AGES, EXPIRED, _expire_snapshots),
-    Procedure("expire_changelogs", _CHANGELOGS, EXPIRED, _expire_changelogs, flink=(("delete_all",),)),
+    Procedure("expire_snapshots", _AGES, EXPIRED, _expire_snapshots, added=2),
+    Procedure("expire_changelogs", _CHANGELOGS, EXPIRED, _expire_changelogs, added=2, flink=(("delete_all",),)),
     Procedure(
-        *("expire_partitions", _PARTITIONS, EXPIRED_PARTITIONS, _expire_partitions), flink=(_PARTITIONS_OF_FLINK,)
+        *("expire_partitions", _PARTITIONS, EXPIRED_PARTITIONS, _expire_partitions),
+        added=2,
+        flink=(_PARTITIONS_OF_FLINK,),
     ),
     Procedure("reset_consumer", _CONSUMER, RESULT, _reset_consumer),
     Procedure("clear_consumers", _CONSUMERS, RESULT, _clear_consumers),

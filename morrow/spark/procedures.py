@@ -503,13 +503,14 @@ def call(
         if parameter.kind is Kind.TABLE and bound[parameter.python] is not None:
             bound[parameter.python] = where(bound[parameter.python])
     rows = run(Call(spark, where(*tables.values()), distributed), **bound)
-    return _to_frame(spark, rows, found.columns)
+    return _to_frame(spark, rows, found.columns, found.added)
 
 
-def _to_frame(spark: SparkSession, rows: Rows, columns: str) -> DataFrame:
-    """Return rows as a DataFrame, made from an Arrow table so that reading it needs no Spark task."""
+def _to_frame(spark: SparkSession, rows: Rows, columns: str, added: int) -> DataFrame:
+    """Return rows without their `added` last columns, made from an Arrow table: reading them needs no Spark task."""
     import pyarrow as pa
 
-    names = [column.split()[0] for column in columns.split(",")]
+    kept = columns.split(",")[: -added or None]
+    names = [column.split()[0] for column in kept]
     values = map(list, zip(*rows)) if rows else ([] for _ in names)
-    return from_arrow(spark, pa.table(dict(zip(names, values))), columns)
+    return from_arrow(spark, pa.table(dict(zip(names, values))), ",".join(kept))

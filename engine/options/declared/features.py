@@ -195,7 +195,10 @@ VARIANT_SHREDDING_ADAPTIVE_RETENTION_RATIO = declare_idle(
     "Share of rows that keep a column",
 )
 VECTOR_FIELD = declare_honoured(
-    "vector-field", NAMES, (), "VECTOR columns that comments have declared, see `__VECTOR_FIELD`"
+    "vector-field",
+    NAMES,
+    (),
+    "VECTOR columns: arrays with a length in `field.<name>.vector-dim`, or with the comment `__VECTOR_FIELD`",
 )
 VECTOR_FILE_FORMAT = declare_honoured(
     "vector.file.format", TEXT, None, "Format of files that hold the vectors of tables with data evolution alone"

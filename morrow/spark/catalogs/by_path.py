@@ -15,7 +15,7 @@ from morrow.session import open as open_table
 from morrow.spark.catalogs import descriptions, partitions, reads, writes
 from morrow.spark.catalogs import options as write_options
 from morrow.spark.catalogs.ddl import parse_defaults
-from morrow.spark.catalogs.options import STREAMING, Chosen, find_settings, make_refusal, set_skipping
+from morrow.spark.catalogs.options import STREAMING, Chosen, find_settings, make_refusal, set_read_options
 from morrow.spark.catalogs.questions import Question
 from morrow.spark.catalogs.reads import CHANGES, describe_changes, read_changed_rows, read_table
 from morrow.spark.expressions import parse_predicates, quote_name
@@ -131,13 +131,13 @@ def _describe_rows(place: ByPath, state: str) -> dict[str, object]:
 def _describe_table(place: ByPath, given: Chosen) -> dict[str, object]:
     asked, path = place.options.read(changes=True), place.options.place().path
     # options count before settings
-    of_state = given.skipping if asked.travel else given
+    of_state = given.of_table_reads if asked.travel else given
     chosen = Chosen(asked.changes, tuple(asked.changes)) if asked.changes else of_state
     if chosen.are_of_changes:
         return _describe_changes(place, chosen)
     table, named = place.table(), asked.columns or ()
     has_hidden = not distributed.NAMES.isdisjoint(named)
-    read = set_skipping(table, {**chosen.options, **asked.table})
+    read = set_read_options(table, {**chosen.options, **asked.table})
     scan = read.scan(None if has_hidden else asked.columns, asked.filter, **(asked.travel or chosen.travel()))
     fields = scan.fields
     if has_hidden:

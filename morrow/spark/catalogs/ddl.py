@@ -201,6 +201,11 @@ def _get_partition_key(path: list[str]) -> str:
     return path[0]
 
 
+def _has_table(place: Place, question: Question, _rows: DataFrame | None) -> bool:
+    """Return whether there is a table of this name, even if it cannot be read."""
+    return place.catalog._catalog.has_table(build_full_name(question["namespace"], question["name"]))
+
+
 def _drop(place: Place, question: Question, _rows: DataFrame | None) -> bool:
     name = build_full_name(question["namespace"], question["name"])
     parts = parse_name(name)
@@ -356,6 +361,7 @@ def _make_mismatch_error(where: str, what: str) -> Unsupported:
 
 TABLE_ANSWERS = {
     "create table": _create,
+    "has table": _has_table,
     "drop table": _drop,
     "rename table": _rename,
     "stage table": _stage,

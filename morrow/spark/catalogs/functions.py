@@ -28,16 +28,25 @@ from morrow.engine.catalog.protocol import (
     has_functions,
     require_functions,
 )
-from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.errors import (
+    AlreadyExists,
+    ColumnNotFound,
+    DatabaseNotFound,
+    InvalidArgument,
+    TableNotFound,
+    Unsupported,
+)
+from morrow.engine.format.blobs import BlobDescriptor, BlobView
 from morrow.engine.format.types import DataField
 from morrow.engine.plan.filter.sql_parsing import describe_problem
 from morrow.engine.structs import replace
 from morrow.spark.catalogs.descriptions import quote_text, to_sql_type
-from morrow.spark.catalogs.questions import Place, Question
-from morrow.spark.catalogs.syntax import SPARK_SYNTAX
+from morrow.spark.catalogs.questions import Place, Question, build_full_name
+from morrow.spark.catalogs.syntax import SPARK_SYNTAX, resolve_name, split_name
 from morrow.spark.catalogs.view_statements import DIALECT, using_database
 from morrow.spark.expressions import quote_name
 from morrow.spark.types import to_paimon_fields, to_spark_schema
+from morrow.statements.sources import MAX_PT
 from morrow.statements.statement import CreateFunction, DescribeFunction, DropFunction
 
 if TYPE_CHECKING:
@@ -262,6 +271,8 @@ def _get_definition(function: Function, name: str) -> Definition:
 
 
 def _list_functions(place: Place, question: Question, _rows: DataFrame | None) -> list[str]:
+    if question["database"] == SYSTEM:
+        return [MAX_PT, *BLOB_FUNCTIONS]
     catalog = place.catalog._catalog
     try:
         return require_functions(catalog).functions(question["database"]) if has_functions(catalog) else []
@@ -270,7 +281,9 @@ def _list_functions(place: Place, question: Question, _rows: DataFrame | None) -
 
 
 def _load_function(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object] | None:
-    """Return a lambda, or the temporary function that replaces it in a call; None for a missing function."""
+    """Return a lambda, or the expression or temporary function that replaces a call; None for a missing function."""
+    if question["database"] == SYSTEM:
+        return _load_own(place, question)
     if not has_functions(place.catalog._catalog):
         return None
     name = f"{question['database']}.{question['name']}"
@@ -348,6 +361,81 @@ def _with_settings(spark: SparkSession, options: Mapping[str, str]) -> Iterator[
                 spark.conf.unset(key)
             else:
                 spark.conf.set(key, value_before)
+
+
+# Functions of ``sys`` on blobs: calls become expressions, which Spark takes in VALUES, too
+
+_ARGUMENT = "morrow_argument.a{}"
+"""The name of an argument in the expression of a call."""
+
+
+def _format_int(value: str, width: int) -> str:
+    """Return SQL for the little-endian bytes of a number."""
+    parts = ", ".join(f"shiftright({value}, {8 * at}) & 255" for at in range(width))
+    return f"unhex(printf('{'%02X' * width}', {parts}))"
+
+
+def _read_int(value: str, start: str, width: int) -> str:
+    """Return SQL for the number in little-endian bytes of a value from a position, which counts from one."""
+    parts = ", ".join(f"hex(substr({value}, {start} + {at}, 1))" for at in reversed(range(width)))
+    return f"CAST(conv(concat({parts}), 16, -10) AS BIGINT)"
+
+
+def _format_path_to_descriptor(path: str) -> str:
+    path = f"CAST({path} AS STRING)"
+    start, end = BlobDescriptor("").encode()[: -2 * 8 - 4], BlobDescriptor("").encode()[-2 * 8 :]
+    return (
+        f"concat(X'{start.hex()}', {_format_int(f'octet_length({path})', 4)}, encode({path}, 'utf-8'), X'{end.hex()}')"
+    )
+
+
+def _format_descriptor_to_string(given: str) -> str:
+    newest, oldest = BlobDescriptor("").encode()[: -2 * 8 - 4].hex(), b"\x01".hex()
+    start = (
+        f"CASE WHEN substr({given}, 1, {len(newest) // 2}) = X'{newest}' THEN {len(newest) // 2 + 1} "
+        f"WHEN substr({given}, 1, 1) = X'{oldest}' THEN 2 WHEN {given} IS NOT NULL THEN CAST(raise_error("
+        "'descriptor_to_string takes a descriptor of a blob, not other bytes; read the column with the option "
+        "blob-as-descriptor') AS INT) END"
+    )
+    text = (
+        f"concat('BlobDescriptor{{version=', hex(substr({given}, 1, 1)) + 0, ', uri=\\'', "
+        f"decode(substr({given}, s + 4, n), 'utf-8'), '\\', offset=', {_read_int(given, 's + 4 + n', 8)}, "
+        f"', length=', {_read_int(given, 's + 12 + n', 8)}, '}}')"
+    )
+    length = f"CAST({_read_int(given, 's', 4)} AS INT)"
+    return f"transform(array({start}), s -> transform(array({length}), n -> {text})[0])[0]"
+
+
+def _format_blob_view(place: Place, table_name: str | None, column: str | None) -> str:
+    if table_name is None or column is None:
+        example = "sys.blob_view('db.images', 'picture', _ROW_ID)"
+        raise InvalidArgument(f"blob_view takes the names of a table and of a column as literals: {example}")
+    catalog, parts = resolve_name(place.spark, split_name(table_name))
+    if catalog != place.name:
+        raise Unsupported(f"blob_view of a table of the catalog {catalog} in {place.name}", hint="name a table of it")
+    table = place.table(build_full_name(parts[:-1], parts[-1]))
+    field = table._newest.by_name.get(column)
+    if field is None:
+        raise ColumnNotFound(f"blob_view: {table.path} has no column {column!r}")
+    start = BlobView(".".join(parts), field.id, 0).encode()[:-8]
+    return f"concat(X'{start.hex()}', {_format_int(f'CAST({_ARGUMENT.format(2)} AS BIGINT)', 8)})"
+
+
+BLOB_FUNCTIONS = {"path_to_descriptor": 1, "descriptor_to_string": 1, "blob_view": 3}
+"""Functions of ``sys`` with the number of their arguments."""
+
+
+def _load_own(place: Place, question: Question) -> dict[str, object] | None:
+    """Return the expression that replaces a call of a function of ``sys``; None for other functions."""
+    name, given = question["name"].lower(), question.get("literals") or []
+    if name not in BLOB_FUNCTIONS:
+        return None
+    if len(given) != BLOB_FUNCTIONS[name]:
+        raise InvalidArgument(f"sys.{name} takes {BLOB_FUNCTIONS[name]} arguments, not {len(given)}")
+    if name == "blob_view":
+        return {"expression": _format_blob_view(place, given[0], given[1])}
+    make = _format_path_to_descriptor if name == "path_to_descriptor" else _format_descriptor_to_string
+    return {"expression": make(_ARGUMENT.format(0))}
 
 
 ANSWERS: Mapping[str, Any] = {"function": _load_function, "functions": _list_functions}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.options.declared import connectors as connector
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.queries.incremental import has_change_options
 from morrow.spark.catalogs import descriptions
@@ -19,9 +20,9 @@ from morrow.spark.source.options import Options, SinkOptions
 from morrow.spark.source.settings import (
     ALIASES,
     EVOLVING,
+    OF_TABLE_READS,
     PREFIX,
     REPLACE_WHERE,
-    SKIPPING,
     Clock,
     check_zone,
     match_settings,
@@ -61,9 +62,9 @@ class Chosen:
         return has_change_options(self.options)
 
     @property
-    def skipping(self) -> Chosen:
-        """The settings that choose no state, but leave out unreadable files."""
-        kept = [(key, by) for key, by in zip(self.options, self.by) if key in SKIPPING]
+    def of_table_reads(self) -> Chosen:
+        """The settings that choose no state: options of `OF_TABLE_READS`."""
+        kept = [(key, by) for key, by in zip(self.options, self.by) if key in OF_TABLE_READS]
         return Chosen({key: self.options[key] for key, _ in kept}, tuple(by for _, by in kept))
 
     def travel(self) -> TravelArguments:
@@ -71,10 +72,10 @@ class Chosen:
         return parse_travel(self.options, f"the setting {PREFIX}{{}}")
 
 
-def set_skipping(table: Table, given: Mapping[str, str]) -> Table:
-    """Return the table with the options of `SKIPPING`, which leave out unreadable files. Raises `InvalidArgument`."""
-    skipping = {key.lower(): value for key, value in given.items() if key.lower() in SKIPPING}
-    return table.with_options(skipping) if skipping else table
+def set_read_options(table: Table, given: Mapping[str, str]) -> Table:
+    """Return the table with the options of `OF_TABLE_READS`. Raises `InvalidArgument`."""
+    given = {key.lower(): value for key, value in given.items() if key.lower() in OF_TABLE_READS}
+    return table.with_options(given) if given else table
 
 
 def make_refusal(what: str, by: Sequence[str], where: str | None = None) -> Unsupported:
@@ -89,22 +90,32 @@ def check_unset(what: str, state: Any, where: str | None = None) -> None:
         raise make_refusal(what, by, where)
 
 
+INSTEAD = {
+    connector.WRITE_HIVE_STYLE_DYNAMIC_PARTITION_ENABLED.key: "name the columns: INSERT INTO t (a, b, day) ..., or "
+    "INSERT INTO t BY NAME ...; then their order does not matter",
+    connector.LEGACY_TIMESTAMP_MAPPING_ENABLED.key: "TIMESTAMP columns are TIMESTAMP_NTZ in Spark: cast them "
+    "in the query, CAST(at AS TIMESTAMP)",
+}
+"""Settings of the Paimon connector that Morrow refuses -> the alternative."""
 TRAVELS = ("as-of", "snapshot", "tag", "timestamp", "watermark", "version")
 
 
 def parse_travel(
     given: Mapping[str, str], what: str = "the option {!r} of a read by name", *, clock: Clock = check_zone
 ) -> TravelArguments:
-    """Return the state that the options name. It ignores the options that `set_skipping` takes.
+    """Return the state that the options name. It ignores the options that `set_read_options` takes.
 
     Errors call it `what`; `clock` parses Spark's timestamps.
 
     Raises:
         Unsupported: an option that does not choose a state. InvalidArgument: an invalid value of an option.
     """
-    other = next((key for key in given if ALIASES.get(key.lower(), key.lower()) not in (*TRAVELS, *SKIPPING)), None)
+    other = next(
+        (key for key in given if ALIASES.get(key.lower(), key.lower()) not in (*TRAVELS, *OF_TABLE_READS)), None
+    )
     if other is not None:
-        raise Unsupported(what.format(other), hint="set options of a table by ALTER TABLE")
+        hint = INSTEAD.get(other.lower(), "set options of a table by ALTER TABLE")
+        raise Unsupported(what.format(other), hint=hint)
     return Options(given, clock).read().travel
 
 

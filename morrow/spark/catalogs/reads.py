@@ -31,7 +31,7 @@ from morrow.scans.changes import Changes
 from morrow.scans.table_scan import Scan
 from morrow.spark import dataframes
 from morrow.spark.catalogs import descriptions
-from morrow.spark.catalogs.options import Chosen, make_refusal, parse_travel, set_skipping
+from morrow.spark.catalogs.options import Chosen, make_refusal, parse_travel, set_read_options
 from morrow.spark.catalogs.questions import Place, Question, TableOpener, build_full_name, parse_name
 from morrow.spark.catalogs.streams import is_streamable
 from morrow.spark.catalogs.view_statements import load_view
@@ -83,10 +83,10 @@ def load_table(place: Place, question: Question, _rows: DataFrame | None = None)
             return descriptions.describe_folder(name, folder, {FOLDER: True})
         return descriptions.describe_rows(name, folder.fields, {FOLDER: True}, streams=False)
     chosen = Chosen.of(settings, place.name, *name.split(".", 1))
-    chosen = chosen.skipping if at else chosen
+    chosen = chosen.of_table_reads if at else chosen
     if chosen.are_of_changes:
         return describe_changes(table, name, chosen)
-    scan = set_skipping(table, chosen.options).scan(**(at or chosen.travel()))
+    scan = set_read_options(table, chosen.options).scan(**(at or chosen.travel()))
     return descriptions.describe_table(table, scan, name, writable=not at, set=chosen.by)
 
 
@@ -119,7 +119,7 @@ def _choose_state(place: Place, question: Question, _rows: DataFrame | None) -> 
         fields, state = table.scan().fields, {CHANGES: parse_change_options(table, options)}
     else:
         table = place.table(name)
-        scan = set_skipping(table, options).scan(**parse_travel(options, clock=get_clock(place.spark)))
+        scan = set_read_options(table, options).scan(**parse_travel(options, clock=get_clock(place.spark)))
         fields, state = scan.fields, descriptions.pack_state(table.path, scan.request)
     if descriptions.to_catalog_schema(fields) != StructType.fromJson(json.loads(question["columns"])):
         hint = "write VERSION AS OF or TIMESTAMP AS OF" if branch is None else f"read the table {name} by its name"

@@ -212,6 +212,21 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
         }
     }
 
+    /** Whether there is a table, also one that cannot be read: DROP TABLE removes it. */
+    public boolean tableExists(Identifier table) {
+        try {
+            loadTable(table);
+            return true;
+        } catch (NoSuchTableException error) {
+            return false;
+        } catch (RuntimeException error) {
+            if (Boolean.TRUE.equals(ask(named("has table", table)))) {
+                return true;
+            }
+            throw error;
+        }
+    }
+
     public boolean dropTable(Identifier table) {
         return ((Boolean) ask(named("drop table", table))).booleanValue();
     }
@@ -263,9 +278,14 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
 
     // Functions
 
-    /** A function as Python describes it: a lambda, or a temporary function of the session; null if there is none. */
-    Map function(String database, String name) {
-        return database.equals(PROCEDURES) ? null : (Map) ask(Questions.of("function", "database", database, "name", name));
+    /** A function as Python describes it: a lambda, or a temporary function of the session; null if there is none.
+     *
+     * literals: the arguments of a call, null for those that are not literals.
+     */
+    Map function(String database, String name, List literals) {
+        Map question = Questions.of("function", "database", database, "name", name);
+        question.put("literals", literals);
+        return (Map) ask(question);
     }
 
     public UnboundFunction loadFunction(Identifier function) throws NoSuchFunctionException {
@@ -273,7 +293,10 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
         if (namespace.length == 1 && namespace[0].equals(PROCEDURES) && function.name().equalsIgnoreCase(MaxPartition.NAME)) {
             return new MaxPartition(id);
         }
-        Map found = namespace.length == 1 ? function(namespace[0], function.name()) : null;
+        if (namespace.length == 1 && namespace[0].equals(PROCEDURES) && functionExists(function)) {
+            return new Functions.Replaced(function.name());
+        }
+        Map found = namespace.length == 1 ? function(namespace[0], function.name(), null) : null;
         if (!JavaLambda.is(found)) {
             throw new NoSuchFunctionException(function);
         }
@@ -282,13 +305,19 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
 
     public boolean functionExists(Identifier function) {
         String[] namespace = function.namespace();
-        boolean isOwn = namespace.length == 1 && namespace[0].equals(PROCEDURES);
-        return isOwn ? function.name().equalsIgnoreCase(MaxPartition.NAME) : namespace.length == 1 && function(namespace[0], function.name()) != null;
+        if (namespace.length != 1 || !namespace[0].equals(PROCEDURES)) {
+            return namespace.length == 1 && function(namespace[0], function.name(), null) != null;
+        }
+        Identifier[] own = listFunctions(namespace);
+        boolean isOwn = false;
+        for (int i = 0; i < own.length; i++) {
+            isOwn |= own[i].name().equalsIgnoreCase(function.name());
+        }
+        return isOwn;
     }
 
     public Identifier[] listFunctions(String[] namespace) {
-        boolean isOwn = namespace.length == 0 || namespace[0].equals(PROCEDURES);
-        String[] found = isOwn ? new String[] {MaxPartition.NAME} : JavaLambda.names(ask(Questions.of("functions", "database", namespace[0])));
+        String[] found = JavaLambda.names(ask(Questions.of("functions", "database", namespace.length == 0 ? PROCEDURES : namespace[0])));
         Identifier[] names = new Identifier[found.length];
         for (int i = 0; i < names.length; i++) {
             names[i] = Identifier.of(namespace, found[i]);

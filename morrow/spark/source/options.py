@@ -53,12 +53,12 @@ from morrow.spark.source.settings import (
     OF_SPARK,
     OF_STATES,
     OF_STREAMS,
+    OF_TABLE_READS,
     OVERWRITE_MODE,
     PATH,
     PUSH_FILTERS,
     RAW,
     REPLACE_WHERE,
-    SKIPPING,
     SNAPSHOTS,
     SOURCES_OF_CHANGES,
     STORAGE_PREFIX,
@@ -192,7 +192,7 @@ TRAVEL: Mapping[str, Callable[[str], int | str]] = {
     "version": str,
 }
 """Options that choose the state of a read, and the parsers of their text."""
-OF_READS = ("columns", "filter", PUSH_FILTERS, *TRAVEL, *SKIPPING)
+OF_READS = ("columns", "filter", PUSH_FILTERS, *TRAVEL, *OF_TABLE_READS)
 OF_ALL = ("branch", "verify", *OF_SPARK)
 """Options of both reads and writes, besides store options."""
 
@@ -264,7 +264,11 @@ class Options:
         Refuses options that choose a state: the stream would continue past it.
         """
         self._refuse_states()
-        self._only("columns", "filter", *SNAPSHOTS, *TIMESTAMPS, *OF_STREAMS, *SKIPPING)
+        bounds = next((name for name in self._given if name in SOURCES_OF_CHANGES), None)
+        if bounds is not None:
+            hint = "choose where a stream begins by 'scan.snapshot-id'; it has no end"
+            raise InvalidArgument(f"{bounds!r} reads changes in batches, not in streams: {hint}")
+        self._only("columns", "filter", *SNAPSHOTS, *TIMESTAMPS, *OF_STREAMS, *OF_TABLE_READS)
         begin = [name for name in (*SNAPSHOTS, *TIMESTAMPS) if name in self._given]
         _check_at_most_one("where a stream begins", begin)
         sizes = [name for name in LIMITS.values() if name in self._given]
@@ -287,7 +291,7 @@ class Options:
         )
 
     def _of_table(self) -> dict[str, str]:
-        return {name: self._given[name] for name in SKIPPING if name in self._given}
+        return {name: self._given[name] for name in OF_TABLE_READS if name in self._given}
 
     def _is_of_spark(self, name: str) -> bool:
         """Return whether an option is given under Spark's own name for a state."""

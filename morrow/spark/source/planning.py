@@ -173,7 +173,8 @@ class StreamPlanner:
             self._recorded = following
 
     def _ends(self, end: Offset) -> Offset:
-        self._ended_at = time.monotonic()
+        if end["full"] or int(end["snapshot"]) > int(end["since"]):  # no wait follows a batch without rows
+            self._ended_at = time.monotonic()
         at = self._committed_at(int(end["snapshot"]))
         return end if at is None else {**end, AT: at}
 

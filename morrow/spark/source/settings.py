@@ -16,7 +16,7 @@ from morrow.engine.format.paths import DATABASE_SUFFIX
 from morrow.engine.options import table_settings
 from morrow.engine.options.declarations import TUNING
 from morrow.engine.options.declared import connectors as connector
-from morrow.engine.options.declared import features, scans
+from morrow.engine.options.declared import features, merging, scans
 from morrow.engine.options.table_options import OPTIONS
 
 if TYPE_CHECKING:
@@ -39,6 +39,12 @@ HARMLESS = frozenset(
     )
 )
 """Options of Paimon's connector, Java threads and memory. They affect how Paimon works, but not the results."""
+
+MEANING = (
+    connector.WRITE_HIVE_STYLE_DYNAMIC_PARTITION_ENABLED.key,
+    connector.LEGACY_TIMESTAMP_MAPPING_ENABLED.key,
+)
+"""Options of the Paimon connector that change the meaning of statements. Morrow takes only false, their default."""
 
 
 def find_source_options(settings: Mapping[str, str], catalog: str, database: str, table: str) -> dict[str, str]:
@@ -70,7 +76,11 @@ def match_settings(settings: Mapping[str, str], catalog: str, database: str, tab
     Raises as `morrow.engine.options.table_settings.match_settings`.
     """
     found = table_settings.match_settings(settings, (catalog, database, table), prefix=PREFIX)
-    return {option: key for option, key in found.items() if option not in HARMLESS}
+    return {option: key for option, key in found.items() if not _is_harmless(option, settings[key])}
+
+
+def _is_harmless(option: str, value: str) -> bool:
+    return option in HARMLESS or (option in MEANING and value.strip().lower() == "false")
 
 
 STORAGE_PREFIX = "storage."
@@ -152,7 +162,16 @@ OF_CHANGES = (
     scans.INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT.key,
 )
 """Options of a batch read that request the changes between two states. The first ones choose the states."""
-SKIPPING = (scans.SCAN_IGNORE_CORRUPT_FILES.key, scans.SCAN_IGNORE_LOST_FILES.key)
+OF_TABLE_READS = tuple(
+    option.key
+    for option in (
+        scans.SCAN_IGNORE_CORRUPT_FILES,
+        scans.SCAN_IGNORE_LOST_FILES,
+        merging.DELETION_VECTORS_MERGE_ON_READ,
+        features.BLOB_AS_DESCRIPTOR,
+        features.BLOB_VIEW_RESOLVE_ENABLED,
+    )
+)
 """Options of a table that its reads and streams accept, too."""
 ELSEWHERE = {
     **dict.fromkeys(

@@ -18,7 +18,7 @@ from sqlglot.errors import SqlglotError
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
 from morrow.queries.incremental import CHANGES_BY, has_change_options, parse_change_options
 from morrow.spark.catalogs.descriptions import quote_text
-from morrow.spark.catalogs.options import parse_travel, set_skipping
+from morrow.spark.catalogs.options import parse_travel, set_read_options
 from morrow.spark.catalogs.partitions import find_max_partition
 from morrow.spark.catalogs.questions import Place, build_full_name, parse_name
 from morrow.spark.catalogs.reads import read_changes
@@ -172,7 +172,7 @@ def _make_frame(session: Session, key: tuple[Any, ...]) -> DataFrame:
     at = _parse_travel(given, get_clock(session.spark))
     if parts.system is not None or name.startswith("sys."):
         return to_dataframe(place.catalog.system(name, **at), session.spark)
-    return to_dataframe(set_skipping(place.table(name), given).scan(**at), session.spark)
+    return to_dataframe(set_read_options(place.table(name), given).scan(**at), session.spark)
 
 
 def _parse_travel(given: Mapping[str, str], clock: Clock) -> TravelArguments:

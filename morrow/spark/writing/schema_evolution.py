@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from morrow.engine.errors import AlreadyExists, CommitConflict, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.options.declared.connectors import WRITE_MERGE_SCHEMA_EXPLICIT_CAST
 from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.sections import decode_key_bounds
@@ -40,8 +41,8 @@ def extend_schema(metadata: TableMetadata, columns: Sequence[t.DataField], how: 
         columns: the columns of the data, under the table's names if the table has them.
 
     Raises:
-        InvalidArgument: a type that cannot be changed to the data's, or that would lose stored values. Others: as
-            `Alteration`.
+        Unsupported: a type that cannot be changed to the data's. InvalidArgument: a type that would lose stored
+            values. Others: as `Alteration`.
     """
     for _ in range(MAX_TRIES):
         changes = find_changes(metadata, columns, how)
@@ -132,9 +133,9 @@ def _widen_type(path: Path, stored: t.DataType, data: t.DataType, how: Evolution
         return stored
     elif can_cast(stored, data, explicit=False):
         return data
-    raise InvalidArgument(
-        f"{where}: the column {format_path(path)} is {stored}, which does not become the data's {data}; cast the data"
-    )
+    is_cast = not how.casts and can_cast(stored, data, explicit=True)
+    hint = f"cast the data, or set {WRITE_MERGE_SCHEMA_EXPLICIT_CAST}" if is_cast else "cast the data"
+    raise Unsupported(f"changing {format_path(path)} from {stored} to the data's {data}", where=where, hint=hint)
 
 
 def _size(kind: t.DataType) -> int:

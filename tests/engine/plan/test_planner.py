@@ -29,6 +29,7 @@ from morrow.engine.plan.manifests import list_manifests
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import decode_outlined
 from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest, SectionKind
+from morrow.engine.schema.schema_changes import SetType
 from morrow.scans.table_scan import Scan, plan_with_outlines
 from tests.support.profile import every
 from tests.support.table_factory import DataFile, TableFactory
@@ -176,6 +177,17 @@ def test_buckets_of_keys_from_before_the_key_was_widened(tmp_path: Path, key: in
     written.rescale(8)
     written.upsert([{"id": key}])
     assert (written.count(), written.get(key)) == (1, {"id": key})
+
+
+def test_a_bucket_key_of_an_append_table_that_was_widened(tmp_path: Path) -> None:
+    options = {"bucket": "8", "bucket-key": "id"}
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="id INT", options=options)
+    table.append([{"id": -5}, {"id": 5}])
+    table.alter(SetType(("id",), t.BigIntType(), widens_keys=True))
+    table.append([{"id": -5}, {"id": 2**40}])
+    assert [table.count(f"id = {key}") for key in (-5, 5, 2**40)] == [2, 1, 1]
+    with pytest.raises(InvalidArgument, match="'id' is a bucket key column"):
+        table.alter.set_type("id", "STRING")
 
 
 def test_a_merge_engine_that_is_not_known_is_refused_before_anything_is_read(tmp_path: Path) -> None:

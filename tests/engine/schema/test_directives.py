@@ -43,6 +43,28 @@ def test_directives_that_declare_no_vector(column: str, problem: str, tmp_path: 
         morrow.Catalog(tmp_path).create_table("db.t", schema=f"id INT, {column}")
 
 
-def test_the_option_names_vectors(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="names 'id', which is INT"):
-        morrow.Catalog(tmp_path).create_table("db.t", schema="id INT", options={"vector-field": "id"})
+def test_options_make_an_array_a_vector(tmp_path: Path) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    options = {"vector-field": "v", "field.v.vector-dim": "3"}
+    table = catalog.create_table("db.t", schema="id INT, v ARRAY<FLOAT> NOT NULL", options=options)
+    assert str(table._newest.column("v")) == "`v` VECTOR<FLOAT, 3> NOT NULL"
+    table.append([{"id": 1, "v": [1.0, 2.0, 3.0]}])
+    assert table.to_arrow()["v"].to_pylist() == [[1.0, 2.0, 3.0]]
+
+    table.alter.drop_column("v")
+    assert not catalog.table("db.t").options.keys() & options.keys()
+
+
+@pytest.mark.parametrize(
+    ("column", "length", "problem"),
+    [
+        ("v FLOAT", "3", "names 'v', which is FLOAT"),
+        ("v ARRAY<FLOAT>", None, "'field.v.vector-dim' gives the length of its vectors, such as '128', not None"),
+        ("v ARRAY<FLOAT>", "", "such as '128', not ''"),
+        ("v ARRAY<FLOAT>", "abc", "such as '128', not 'abc'"),
+    ],
+)
+def test_options_that_declare_no_vector(column: str, length: str | None, problem: str, tmp_path: Path) -> None:
+    options = {"vector-field": "v", **({} if length is None else {"field.v.vector-dim": length})}
+    with pytest.raises(InvalidArgument, match=problem):
+        morrow.Catalog(tmp_path).create_table("db.t", schema=f"id INT, {column}", options=options)

@@ -130,3 +130,12 @@ def test_char_is_padded(sql: Sql, tmp_path: Path) -> None:
     sql("DELETE FROM pm.db.t WHERE c <> 'b'")
     assert sorted(sql("SELECT * FROM pm.db.t")) == [(3, None, "a"), (5, "b  ", "new"), (6, "b  ", "a")]
     assert sql("DESCRIBE pm.db.t")[1][:2] == ("c", "char(3)")
+
+
+def test_tables_that_cannot_be_read_are_dropped(sql: Sql, tmp_path: Path) -> None:
+    sql("CREATE TABLE pm.db.broken AS SELECT 1 AS id")
+    (tmp_path / "db.db/broken/snapshot/snapshot-1").write_text("")
+    with pytest.raises(Exception, match="CorruptFile"):
+        sql("SELECT * FROM pm.db.broken")
+    sql("DROP TABLE pm.db.broken")
+    assert sql("SHOW TABLES IN pm.db") == []

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import morrow
+from morrow.engine.format.blobs import BlobDescriptor
 from tests.spark.catalogs.conftest import Sql
+from tests.spark.conftest import settings
 from tests.support.rest_server import RestServer, rest_server
 from tests.test_docs import ROOT, SPARK_SQL
 
@@ -102,3 +104,45 @@ def test_refusals(server: RestServer, sql: Sql) -> None:
             sql(statement)
     sql("DROP TEMPORARY FUNCTION t")
     assert [*(server.functions or {})["db"]] == ["f"]
+
+
+def test_functions_of_blobs(sql: Sql, spark: SparkSession, tmp_path: Path) -> None:
+    morrow.spark.catalog(spark, "pm", warehouse=tmp_path, allowed_roots=[tmp_path])
+    sql("USE pm.db")
+    options = "'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true', 'blob-field' = 'picture'"
+    sql(f"CREATE TABLE images (id INT, picture BINARY) TBLPROPERTIES ({options}, 'blob-as-descriptor' = 'true')")
+    (tmp_path / "é.png").write_bytes(b"Hello")
+    sql(f"INSERT INTO images VALUES (1, sys.path_to_descriptor('file://{tmp_path}/é.png'))")
+    [(text,)] = sql("SELECT sys.descriptor_to_string(picture) FROM images")
+    assert re.fullmatch(r"BlobDescriptor\{version=2, uri='.*\.blob', offset=\d+, length=5\}", text)
+    [(encoded,)] = sql("SELECT sys.path_to_descriptor('s3://bucket/é')")
+    assert bytes(encoded) == BlobDescriptor("s3://bucket/é").encode()
+    assert sql("SELECT sys.descriptor_to_string(NULL), sys.path_to_descriptor(NULL)") == [(None, None)]
+    with pytest.raises(Exception, match="takes a descriptor of a blob, not other bytes"):
+        sql("SELECT sys.descriptor_to_string(X'02')")
+
+    sql(f"CREATE TABLE seen (id INT, picture BINARY) TBLPROPERTIES ({options}, 'blob-view-field' = 'picture')")
+    sql("INSERT INTO seen SELECT id, pm.sys.blob_view('db.images', 'picture', _ROW_ID) FROM images")
+    sql("INSERT INTO seen SELECT id, sys.blob_view('pm.db.images', 'picture', _ROW_ID) FROM `images$row_tracking`")
+    assert [(row, bytes(picture)) for row, picture in sql("SELECT * FROM seen")] == [(1, b"Hello")] * 2
+    with settings(spark, {"spark.paimon.*.db.seen.blob-view.resolve.enabled": "false"}):
+        views = {bytes(picture) for _, picture in sql("SELECT * FROM seen")}
+    assert views == {bytes(sql("SELECT sys.blob_view('db.images', 'picture', 0)")[0][0])}
+    with pytest.raises(Exception, match=r"ColumnNotFound: blob_view: .* has no column 'nope'"):
+        sql("SELECT sys.blob_view('images', 'nope', 1)")
+    with pytest.raises(Exception, match="blob_view takes the names of a table and of a column as literals"):
+        sql("SELECT sys.blob_view('images', sql, 1) FROM VALUES ('a') AS t(sql)")
+    assert {("pm.sys.max_pt",), ("pm.sys.blob_view",)} <= set(sql("SHOW USER FUNCTIONS IN pm.sys"))
+    with pytest.raises(Exception, match=r"InvalidArgument: sys\.path_to_descriptor takes 1 arguments, not 2"):
+        sql("SELECT sys.path_to_descriptor('a', 'b')")
+    sql("USE spark_catalog.default")
+
+
+def test_arrays_that_options_make_vectors(sql: Sql, tmp_path: Path) -> None:
+    options = "'vector-field' = 'embed', 'field.embed.vector-dim' = '2'"
+    sql(f"CREATE TABLE pm.db.v (id INT, embed ARRAY<FLOAT> NOT NULL) TBLPROPERTIES ({options})")
+    sql("INSERT INTO pm.db.v VALUES (1, array(1, 2))")
+    assert sql("SELECT * FROM pm.db.v") == [(1, [1.0, 2.0])]
+    assert str(morrow.Catalog(tmp_path).table("db.v")._newest.column("embed")) == "`embed` VECTOR<FLOAT, 2> NOT NULL"
+    with pytest.raises(Exception, match="it has 1 element, not 2"):
+        sql("INSERT INTO pm.db.v VALUES (2, array(1))")

@@ -336,6 +336,20 @@ def test_reads_leave_out_files_that_cannot_be_read(sql: Sql, spark: SparkSession
         sql("SELECT * FROM pm.db.t")
 
 
+def test_reads_see_level_0_of_tables_with_deletion_vectors(sql: Sql, spark: SparkSession, tmp_path: Path) -> None:
+    keys = "'primary-key' = 'id', 'bucket' = '1', 'deletion-vectors.enabled' = 'true', 'write-only' = 'true'"
+    sql(f"CREATE TABLE pm.db.t (id INT) TBLPROPERTIES ({keys})")
+    sql("CREATE TABLE pm.db.plain (id INT)")
+    sql("INSERT INTO pm.db.t VALUES (1)")
+    sql("INSERT INTO pm.db.plain VALUES (2)")
+    option = "deletion-vectors.merge-on-read"
+    assert sql("SELECT * FROM pm.db.t") == []
+    with settings(spark, {f"spark.paimon.{option}": "true"}):
+        assert sql("SELECT * FROM pm.db.t UNION ALL SELECT * FROM pm.db.plain") == [(1,), (2,)]
+    assert sql(f"SELECT count(*) FROM pm.db.t WITH ('{option}' = 'true')") == [(1,)]
+    assert spark.read.format("paimon").option(option, "true").load(f"{tmp_path}/db.db/t").count() == 1
+
+
 def test_overwrites_by_condition(sql: Sql, spark: SparkSession) -> None:
     sql("CREATE TABLE pm.db.t (id INT, p STRING) PARTITIONED BY (p)")
     sql("INSERT INTO pm.db.t VALUES (1, 'a'), (2, 'b''x'), (3, 'c')")

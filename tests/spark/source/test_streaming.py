@@ -163,6 +163,17 @@ def test_a_batch_waits_for_rows_but_not_for_ever(table: morrow.Table, monkeypatc
     assert len(rows(stream, second, stream.latest(second, stream.read_limit()))) == 3
 
 
+def test_the_first_rows_of_an_empty_table_do_not_wait(tmp_path: Path) -> None:
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="id BIGINT")
+    stream = planner(table, **{"read.stream.minRowsPerTrigger": 4, "read.stream.maxTriggerDelayMs": 5000})
+    empty = stream.latest(stream.initial(), stream.read_limit())
+    table.append({"id": [1, 2, 3]})
+    first = stream.latest(empty, stream.read_limit())
+    assert sorted(rows(stream, empty, first)) == [(1,), (2,), (3,)]
+    table.append({"id": [4]})
+    assert stream.latest(first, stream.read_limit()) == first
+
+
 MODES = [
     ({"scan.mode": "latest-full"}, {"snapshot": 4, "begin": "full"}),
     ({"scan.mode": "latest"}, {"snapshot": 3, "begin": "changes"}),
@@ -187,6 +198,7 @@ def test_beginnings_by_paimons_names(options: dict[str, object], begin: dict[str
         ({"starting-snapshot": 1, "starting-timestamp": 1}, "both say where a stream begins"),
         ({"read.stream.maxFilesPerTrigger": 1, "read.stream.maxRowsPerTrigger": 1}, "both say what a batch takes"),
         ({"read.stream.minRowsPerTrigger": 1}, "are given together or not at all"),
+        ({"incremental-between": "3,5"}, "choose where a stream begins by 'scan.snapshot-id'"),
         ({"read.stream.maxFilesPerTrigger": 0}, "it is 1 at least"),
         ({"tag": "a"}, "the option 'tag' of a stream, .* is not supported; say where it begins"),
     ],

@@ -13,13 +13,11 @@ import pyarrow as pa
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format.schema import TRACKED
 from morrow.engine.library_versions import import_array
-from morrow.engine.names import col
+from morrow.engine.names import SOURCE, TARGET, col
 from morrow.writers.operations.merge import (
     DELETE,
     INSERT,
     MATCHED,
-    SOURCE,
-    TARGET,
     UNMATCHED,
     UPDATE,
     Clause,

@@ -128,9 +128,13 @@ def to_decimals(unscaled: pl.Expr, dtype: pl.Decimal) -> pl.Expr:
 
 
 def import_array(array: pa.Array | pa.ChunkedArray, dtype: pl.DataType | None = None) -> pl.Series:
-    """Return an Arrow array as a series: `pl.from_arrow`, right for all versions."""
-    if not IMPORTS_NULL_MAPS and pa.types.is_nested(array.type):
-        array = array.cast(_replace_maps(array.type))
+    """Return an Arrow array as a series: `pl.from_arrow`, right for all versions.
+
+    If a type is given, Arrow turns maps into lists of entries: Polars 2.1 panics for some null rows beside them.
+    """
+    if (dtype is not None or not IMPORTS_NULL_MAPS) and pa.types.is_nested(array.type):
+        plain = _replace_maps(array.type)
+        array = array if plain == array.type else array.cast(plain)
     return pl.Series(pl.from_arrow(array), dtype=dtype)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import morrow
 from morrow.engine.errors import CorruptFile, MorrowError, UnsafePath, Unsupported
 from tests.support.profile import IS_LONG
 from tests.support.table_factory import AVRO, TableFactory
+from tests.support.written import new_table
 
 FIELDS = [("id", "INT"), ("name", "STRING"), ("score", "DOUBLE")]
 FLIPS_PER_FILE = 24 if IS_LONG else 4
@@ -312,13 +314,23 @@ def test_vectors_of_a_table_that_has_them_no_longer_are_not_ignored(tmp_path: Pa
 
 def test_keys_in_no_order_are_noticed(tmp_path: Path) -> None:
     merged_table(tmp_path / "t")
-    rewrite(
-        tmp_path / "t",
-        "manifest",
-        lambda r: in_file(r, _MIN_KEY=r["_FILE"]["_MAX_KEY"], _MAX_KEY=r["_FILE"]["_MIN_KEY"]),
-    )
+    rewrite(tmp_path / "t", "manifest", with_exchanged_bounds)
     with pytest.raises(CorruptFile, match="above its greatest"):
         read(tmp_path / "t")
+
+
+def test_keys_that_begin_with_nan_as_in_pypaimon_are_not_called_damaged(tmp_path: Path) -> None:
+    options = {"bucket": 1, "manifest.compression": "null"}
+    table = new_table(tmp_path, "k DOUBLE NOT NULL, v INT", keys=["k"], options=options)
+    table.upsert({"k": [math.nan, 1.0], "v": [1, 2]})
+    rewrite(Path(table.path), "manifest", with_exchanged_bounds)
+    with pytest.raises(Unsupported, match="whose keys begin with NaN"):
+        read(Path(table.path))
+
+
+def with_exchanged_bounds(record: dict[str, Any]) -> None:
+    file = record["_FILE"]
+    in_file(record, _MIN_KEY=file["_MAX_KEY"], _MAX_KEY=file["_MIN_KEY"])
 
 
 def one_int(value: int) -> bytes:

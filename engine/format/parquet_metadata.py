@@ -10,13 +10,16 @@ for its pages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from morrow.engine.errors import CorruptFile
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET = range(1, 11)
 STRUCT = 12
+END = 0
 LONG_LIST = 15
 DOUBLE_BYTES = 8
 MAX_SHIFT_BITS = 63
@@ -57,9 +60,16 @@ def decode_thrift_from(data: bytes, start: int, levels: int = MAX_NESTING) -> tu
 
 
 def encode_thrift(node: Struct) -> bytes:
-    """Encode a struct, the reverse of `decode_thrift`."""
+    """Encode a struct, the reverse of `decode_thrift`. Structs within it may be encoded already."""
     out = bytearray()
     _put_struct(out, node)
+    return bytes(out)
+
+
+def encode_members(node: Struct, after: int = 0) -> bytes:
+    """Encode members of a struct that follow the member `after`, without the end of the struct."""
+    out = bytearray()
+    _put_members(out, node, after)
     return bytes(out)
 
 
@@ -171,8 +181,15 @@ def _decode_zigzag(data: bytes, at: int) -> tuple[int, int]:
 # --- encoding ---
 
 
-def _put_struct(out: bytearray, node: Struct) -> None:
-    last = 0
+def _put_struct(out: bytearray, node: Struct | bytes) -> None:
+    if isinstance(node, bytes):
+        out += node
+        return
+    _put_members(out, node, 0)
+    out.append(END)
+
+
+def _put_members(out: bytearray, node: Struct, last: int) -> None:
     for field in sorted(node):
         kind, value = node[field]
         if kind in (TRUE, FALSE):
@@ -186,7 +203,6 @@ def _put_struct(out: bytearray, node: Struct) -> None:
         if kind not in (TRUE, FALSE):
             _put(out, kind, value)
         last = field
-    out.append(0)
 
 
 def _put_varint(out: bytearray, number: int) -> None:
@@ -227,6 +243,7 @@ _PUT: dict[int, Callable[[bytearray, Any], None]] = {
     DOUBLE: bytearray.extend,
 }
 
+MAGIC = b"PAR1"
 TAIL_BYTES = 8
 """The end of a file: the length of the footer, and the magic."""
 ROWS, ROW_GROUPS = 3, 4
@@ -236,8 +253,31 @@ COLUMNS, GROUP_ROWS = 1, 3
 DATA_OFFSET, DICTIONARY_OFFSET, STORED = 9, 11, 7
 """ColumnMetaData, which is member 3 of ColumnChunk."""
 METADATA = 3
+LEVELS_PER_GROUP = 8
+"""Levels of a group of packed levels, which takes as many bytes as a level has bits."""
 PAGE_UNCOMPRESSED, PAGE_STORED = 2, 3
 """PageHeader."""
+
+
+def count_rows(levels: bytes | memoryview, width: int, values: int) -> int:
+    """Count the rows that begin among `values` values, by their repetition levels of `width` bits (RLE or packed).
+
+    Raises ThriftError, IndexError, ValueError: the levels are damaged.
+    """
+    data, at, left, rows = bytes(levels), 0, values, 0
+    while left > 0:
+        head, at = _decode_varint(data, at)
+        count = min((head >> 1) * (LEVELS_PER_GROUP if head & 1 else 1), left)
+        length = (head >> 1) * width if head & 1 else -(-width // 8)
+        if not count or at + length > len(data):
+            raise ThriftError("repetition levels that end too early")
+        if head & 1:
+            bits = np.unpackbits(np.frombuffer(data, np.uint8, length, at), bitorder="little")
+            rows += count - int(bits[: count * width].reshape(count, width).any(1).sum())
+        elif not any(data[at : at + length]):
+            rows += count
+        at, left = at + length, left - count
+    return rows
 
 
 def check_page_sizes(data: bytes, where: str, most_rows: int, most_bytes: int) -> None:
@@ -278,3 +318,123 @@ def _iterate_page_sizes(data: bytes, footer: Struct) -> Iterator[int]:
                     raise ThriftError("a page of less than no bytes")
                 yield unpacked
                 at += stored
+
+
+# --- merged footers ---
+#
+# A footer is the struct FileMetaData of the Parquet format in Thrift's compact protocol. It is decoded without its
+# schema, changed in a few places, and encoded again, so that everything else from the writer is kept:
+#
+#     FileMetaData    2 schema: list<SchemaElement>   3 num_rows: i64   4 row_groups: list<RowGroup>
+#     SchemaElement   1 type: i32   2 type_length: i32   6 converted_type   10 logicalType
+#     RowGroup        1 columns: list<ColumnChunk>   5 file_offset: i64   7 ordinal: i16
+#     ColumnChunk     2 file_offset: i64   3 meta_data: ColumnMetaData   4, 5 offset and length of the offset index
+#                     6, 7 offset and length of the column index
+#     OffsetIndex     1 page_locations: list<PageLocation>
+#     PageLocation    1 offset: i64
+#     ColumnMetaData  1 type: i32   9 data_page_offset   10 index_page_offset   11 dictionary_page_offset: i64
+
+FIXED_LEN_BYTE_ARRAY, INT96 = 7, 3
+INT96_WIDTH = 12
+"""Bytes of an INT96: nanoseconds of the day (8 bytes) and Julian day (4 bytes)."""
+
+SCHEMA, PROPERTIES = 2, 5
+ELEMENT_TYPE, ELEMENT_LENGTH, ELEMENT_CONVERTED, ELEMENT_LOGICAL = 1, 2, 6, 10
+GROUP_OFFSET, GROUP_ORDINAL = 5, 7
+CHUNK_OFFSET = 2
+OFFSET_INDEX, COLUMN_INDEX = (4, 5), (6, 7)
+PAGE_LOCATIONS, PAGE_OFFSET = 1, 1
+METADATA_TYPE, METADATA_OFFSETS = 1, (9, 10, 11, 14)
+
+
+class Part(NamedTuple):
+    """A file with row groups: the size of their pages, the page indexes behind them, and the footer."""
+
+    size: int
+    indexes: bytes
+    footer: bytes
+
+
+def merge_footers(parts: Sequence[Part], *, int96: bool, arrow: bytes | None = None) -> tuple[bytes, bytes]:
+    """Return the page indexes and the footer of a file with the concatenated pages of several files.
+
+    Args:
+        parts: the files.
+        int96: columns of 12 fixed bytes, other than decimals, become INT96.
+        arrow: Arrow's schema in base 64, to store beside Parquet's own.
+    """
+    if len(parts) == 1 and not int96 and arrow is None:
+        return parts[0].indexes, parts[0].footer
+    footers = [decode_thrift(part.footer) for part in parts]
+    merged, rows, shift = footers[0], 0, 0
+    groups: list[Struct] = []
+    indexes, start = bytearray(), len(MAGIC) + sum(part.size for part in parts)
+    for footer, part in zip(footers, parts, strict=True):
+        for group in footer[ROW_GROUPS][1]:
+            _move_indexes(group, part, indexes, start, shift)
+            _move(group, shift, len(groups))
+            groups.append(group)
+        rows += footer[ROWS][1]
+        shift += part.size
+    merged[ROWS] = (I64, rows)
+    merged[ROW_GROUPS] = (LIST, Items(STRUCT, groups))
+    if int96:
+        _relabel(merged)
+    if arrow is not None:
+        entry: Struct = {1: (BINARY, b"ARROW:schema"), 2: (BINARY, arrow)}
+        merged[PROPERTIES] = (LIST, Items(STRUCT, [entry]))
+    return bytes(indexes), encode_thrift(merged)
+
+
+def _move_indexes(group: Struct, part: Part, indexes: bytearray, start: int, shift: int) -> None:
+    """Append the page indexes of a row group to `indexes`, which begin at `start` in the merged file.
+
+    Offset indexes name positions of pages, which `shift` moves.
+    """
+    for chunk in group[COLUMNS][1]:
+        for offset, length in (COLUMN_INDEX, OFFSET_INDEX):
+            if offset not in chunk:
+                continue
+            first = chunk[offset][1] - len(MAGIC) - part.size
+            data = part.indexes[first : first + chunk[length][1]]
+            if shift and (offset, length) == OFFSET_INDEX:
+                index = decode_thrift(data)
+                for location in index[PAGE_LOCATIONS][1]:
+                    _add(location, (PAGE_OFFSET,), shift)
+                data = encode_thrift(index)
+            chunk[offset], chunk[length] = (I64, start + len(indexes)), (I32, len(data))
+            indexes += data
+
+
+def _move(group: Struct, shift: int, ordinal: int) -> None:
+    _add(group, (GROUP_OFFSET,), shift)
+    group[GROUP_ORDINAL] = (I16, ordinal)
+    for chunk in group[COLUMNS][1]:
+        _add(chunk, (CHUNK_OFFSET,), shift)
+        _add(chunk[METADATA][1], METADATA_OFFSETS, shift)
+
+
+def _add(node: Struct, fields: Sequence[int], shift: int) -> None:
+    """Add `shift` to offsets, except 0, with which writers fill a required but unknown offset."""
+    for each in fields:
+        if each in node and node[each][1]:
+            node[each] = (I64, node[each][1] + shift)
+
+
+def _relabel(footer: Struct) -> None:
+    leaves = [node for node in footer[SCHEMA][1] if ELEMENT_TYPE in node]
+    nanos = [
+        leaf[ELEMENT_TYPE][1] == FIXED_LEN_BYTE_ARRAY
+        and leaf[ELEMENT_LENGTH][1] == INT96_WIDTH
+        and ELEMENT_LOGICAL not in leaf
+        and ELEMENT_CONVERTED not in leaf
+        for leaf in leaves
+    ]
+    for leaf, is_nanos in zip(leaves, nanos, strict=True):
+        if is_nanos:
+            leaf[ELEMENT_TYPE] = (I32, INT96)
+            del leaf[ELEMENT_LENGTH]
+    for group in footer[ROW_GROUPS][1]:
+        for chunk, is_nanos in zip(group[COLUMNS][1], nanos, strict=True):
+            if is_nanos:
+                chunk[METADATA][1][METADATA_TYPE] = (I32, INT96)

@@ -8,6 +8,7 @@ The module also checks manifest entries against other metadata: the order of key
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -73,7 +74,7 @@ def _make_merge_sections(metadata: TableMetadata, schema: TableSchema, frame: pl
     groups = number_buckets(frame)
     keys = decode_key_bounds(metadata, schema, frame)
     low, high = rank_keys(keys).reshape(2, -1)
-    check_key_order(frame, low > high, metadata.where)
+    check_key_order(frame, keys, low > high, metadata.where)
     order = np.lexsort((low, groups))
     sections = number_sections(groups[order], low[order], high[order])
     merged = np.bincount(sections)[sections] > 1
@@ -234,14 +235,21 @@ SYSTEM_PREFIX = "_"
 """The prefix of the columns that Paimon adds to files."""
 
 
-def check_key_order(entries: pl.DataFrame, reversed_: npt.NDArray[np.bool_], where: str) -> None:
+def check_key_order(
+    entries: pl.DataFrame, keys: Sequence[pl.Series], reversed_: npt.NDArray[np.bool_], where: str
+) -> None:
     """Check that no least key is above the greatest; `reversed_` marks the entries whose least key is.
 
     Raises:
-        CorruptFile: a least key is above the greatest.
+        Unsupported: the least key is NaN. pypaimon sorts NaN first, and writes it several times.
+        CorruptFile: another least key is above the greatest.
     """
     if reversed_.any():
-        name = entries["_FILE_NAME"][int(np.flatnonzero(reversed_)[0])]
+        number = int(np.flatnonzero(reversed_)[0])
+        name, least = entries["_FILE_NAME"][number], [column[number] for column in keys]
+        if any(isinstance(value, float) and math.isnan(value) for value in least):
+            hint = "Paimon sorts NaN last; delete these rows by the program that wrote them, or write the table anew"
+            raise Unsupported(f"the file {name}, whose keys begin with NaN", where=where, hint=hint)
         raise CorruptFile(where, f"the least key of {name} is above its greatest")
 
 

@@ -54,6 +54,8 @@ def get_row(
     if len(found) > 1:  # 0.0 and -0.0 may be in different buckets; they are equal, and differ as text
         asked = {field.name: str(value) for field, value in zip(fields, values)}
         found = [row for row in found if all(str(row[name]) == asked[name] for name in floats)] or found
+    if len(found) > 1:
+        raise _make_ambiguity_error(metadata, dict(zip((field.name for field in fields), values)))
     return {name: found[0][name] for name in names} if found else None
 
 
@@ -81,10 +83,13 @@ def get_rows(
         pl.lit(True).alias(PRESENT), *((1 / col(name)).alias(f"{STORED}{name}") for name in floats)
     )
     found = join_by_names(asked, rows, by, how="left", maintain_order="left")
-    if found.height > asked.height:
+    if floats and found.height > asked.height:
         exact = pl.all_horizontal((1 / col(name)) == col(f"{STORED}{name}") for name in floats)
-        found = found.with_columns(exact.alias(EXACT)).sort(NUMBER, EXACT, descending=[False, True])
-        found = found.unique(NUMBER, keep="first", maintain_order=True)
+        found = found.with_columns(exact.alias(EXACT))
+        found = found.filter(col(EXACT).eq_missing(col(EXACT).max().over(NUMBER)))
+    if found.height > asked.height:
+        key = found.filter(col(NUMBER).is_duplicated()).select(cols(by)).row(0, named=True)
+        raise _make_ambiguity_error(metadata, key)
     absent = found[PRESENT].is_null()
     if missing == "error" and absent.any():
         first = found.filter(absent).select(cols(by)).row(0, named=True)
@@ -93,6 +98,14 @@ def get_rows(
             'them out, or pass missing="null"'
         )
     return (found.filter(~absent) if missing == "skip" else found).select(cols(names))
+
+
+def _make_ambiguity_error(metadata: TableMetadata, key: Mapping[str, object]) -> InvalidArgument:
+    """Make the error for a key of several rows: with fixed buckets, each partition may have a row of it."""
+    return InvalidArgument(
+        f"{metadata.where}: several partitions have a row with the key {dict(key)}, since the primary key does not "
+        "include the partition columns; use scan(filter=...) with values of these"
+    )
 
 
 def list_key_fields(schema: TableSchema, where: str) -> list[DataField]:

@@ -404,7 +404,8 @@ class Table(RowOperations, Maintenance, Following):
             as_of, snapshot, tag, timestamp, watermark, version, branch: as for `scan`.
 
         Raises:
-            InvalidArgument: the table has no primary key, or the key lacks a column, is null or has another type.
+            InvalidArgument: the table has no primary key, or the key lacks a column, is null or has another type, or
+                rows of several partitions have it.
             ColumnNotFound: the key or `columns` name a column that does not exist. Other errors as `scan` and reads.
         """
         from morrow.scans.lookups import get_row
@@ -435,7 +436,7 @@ class Table(RowOperations, Maintenance, Following):
 
         Raises:
             InvalidArgument: the table has no primary key, the data lacks a key column or has values of another type,
-                or (``error``) a key has no row.
+                rows of several partitions have a key, or (``error``) a key has no row.
             ColumnNotFound: `columns` names a column that does not exist. Other errors as `scan` and reads.
         """
         from morrow.scans.lookups import get_rows

@@ -238,8 +238,8 @@ def _resolve_records(plan: ScanPlan, field: DataField, column: pl.Series, store:
     from morrow.readers.files.formats import blob as records
 
     references, paths = _decode_references(column), plan.blob_files
-    if not paths:
-        return pl.Series(column.name, [None], dtype=to_polars_dtype(field.type)).new_from_index(0, len(column))
+    if not paths:  # no row has a value: pypaimon writes files without the column
+        return records.decode_values(column, field.type, plan.table)
 
     def resolve(number: int, rows: Numbers) -> pl.Series:
         path = paths[number]

@@ -6,16 +6,17 @@ these rows only.
 
 Files of tables with keys are sorted. The bounds in a footer show which row groups may hold a key, and a search in
 their key columns gives the positions of its rows. Bounds and key columns of row groups are cached in memory. If the
-types of keys have no usable bounds, Polars filters the file's keys.
+types of keys have no usable bounds, Polars filters the file's keys. The other columns are read from the pages that hold
+the rows, if the file allows this.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
-from itertools import accumulate
-from typing import Any, TypeVar
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -23,6 +24,8 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import CorruptFile
+from morrow.engine.format.file_formats import PARQUET
+from morrow.engine.format.map_shredding import has_shared_maps
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField
@@ -35,17 +38,33 @@ from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.execution.strategy import WantedKeys
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.files.file_frames import collect_frames, scan_files, translate_file_errors
+from morrow.readers.files.file_frames import (
+    collect_frames,
+    list_stored_columns,
+    list_virtual_columns,
+    make_source,
+    need_positions,
+    scan_files,
+    translate_file_errors,
+)
 from morrow.readers.files.registry import is_scanned
 from morrow.readers.masks.live_rows import compute_live_masks, find_winners, read_deletion
 from morrow.readers.masks.ordering import is_number
 from morrow.readers.masks.section_cache import SECTIONS, make_cache_key
 from morrow.readers.masks.section_keys import RANGED_TYPES, SectionKeys, read_row_groups
 
+if TYPE_CHECKING:
+    from morrow.readers.files.excerpts import Excerpt
+
 MAX_FOUND_ROWS = 1 << 17
 """Maximum stored rows that a look-up returns; sections beyond it are scanned, which holds fewer rows at once."""
 MAX_SLICES = 16
 """Maximum runs of rows that are read one by one. More rows of a file are selected by a filter on its keys."""
+PAGE_ROWS = 20_000
+"""Rows of a page, as Java and Arrow write them by default."""
+MIN_ROWS_PER_PAGE_ROW = 4
+"""Read single pages of many runs of rows only if they hold 1/4 of the file at most: a scan decodes columns in threads.
+"""
 REQUESTS = 16
 """Maximum files of a remote store that are searched at once."""
 GROUP_BYTES = 200
@@ -194,6 +213,76 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         self, file: DataFile, places: Places, fields: tuple[DataField, ...], live: pl.Series | None
     ) -> pl.DataFrame:
         """Return these rows of a file in their order; `live` as for `scan_files`."""
+        rows = self._read_pages(file, places, fields, live)
+        if rows is None:
+            rows = self._scan_rows(file, places, fields, live)
+        if rows.height != len(places):
+            raise CorruptFile(file.path, f"{rows.height} of {len(places)} rows with keys that its key columns have")
+        return rows
+
+    def _read_pages(
+        self, file: DataFile, places: Places, fields: tuple[DataField, ...], live: pl.Series | None
+    ) -> pl.DataFrame | None:
+        """Return rows from the pages that hold them; None if pages cannot be read alone."""
+        # Imported here: reads of all rows do not need them.
+        from morrow.readers.files.excerpts import cut_excerpts
+        from morrow.readers.files.page_checksums import check_pages
+
+        stored = list_stored_columns(self.plan, self.section, file, fields)
+        if file.format != PARQUET or not stored or not len(places) or need_positions(self.plan, fields):
+            return None
+        if len(_find_runs(places)) > MAX_SLICES:
+            pages = len(np.unique(places // PAGE_ROWS))
+            if pages * PAGE_ROWS * MIN_ROWS_PER_PAGE_ROW > file.row_count:
+                return None
+        if has_shared_maps(self.plan.file_options, stored):  # the footer describes them, and excerpts leave this out
+            return None
+        source = make_source(file, self.plan, self.store)
+        if self.store.checks_pages:
+            check_pages([source], {field.name for field in stored})
+
+        def remember(part: Hashable, make: Callable[[], tuple[Any, int]]) -> Any:
+            key = make_cache_key("pages", self.plan, self.store, file.path, file.size, part)
+            return SECTIONS.get_or_make(key, make, of=_get_name(file))
+
+        groups = cut_excerpts(source, [field.name for field in stored], places, remember)
+        if groups is None or (len(groups[0]) > 1 and list_virtual_columns(self.plan, fields)):
+            return None
+        names = {field.id: field.name for field in stored}
+        frames, left = [], places
+        for excerpts in groups:
+            end = np.searchsorted(left, excerpts[0].rows[-1], "right")
+            for number, each in enumerate(excerpts):
+                made = tuple(f for f in fields if (names[f.id] in each.columns if f.id in names else number == 0))
+                frames.append(self._scan_excerpt(file, each, left[:end], made, live))
+            left = left[end:]
+        rows = iter([frames[0].collect()] if len(frames) == 1 else collect_frames(frames))
+        order = cols(field.name for field in fields)
+        found = [
+            next(rows) if len(excerpts) == 1 else pl.concat(islice(rows, len(excerpts)), how="horizontal").select(order)
+            for excerpts in groups
+        ]
+        return found[0] if len(found) == 1 else pl.concat(found)
+
+    def _scan_excerpt(
+        self, file: DataFile, excerpt: Excerpt, places: Places, fields: tuple[DataField, ...], live: pl.Series | None
+    ) -> pl.LazyFrame:
+        """Return rows of an excerpt; `places` are positions in the file."""
+        from morrow.readers.files.excerpts import ExcerptStore
+
+        cut = replace(file, size=len(excerpt.data), row_count=len(excerpt.rows))
+        alive = None if live is None else live.gather(excerpt.rows)
+        store = ExcerptStore(self.store, excerpt.data)
+        frame = scan_files(self.plan, self.section, [cut], fields, store, live=alive)
+        rows = np.searchsorted(excerpt.rows, places)
+        first, count = int(rows[0]), int(rows[-1] - rows[0]) + 1
+        frame = frame.slice(first, count)
+        return frame if count == len(rows) else frame.select(pl.all().gather(pl.lit(pl.Series(rows - first))))
+
+    def _scan_rows(
+        self, file: DataFile, places: Places, fields: tuple[DataField, ...], live: pl.Series | None
+    ) -> pl.DataFrame:
+        """Return rows from a scan of the file."""
         runs, scanned = _find_runs(places), is_scanned(file.format, file.path)
         if not len(places) or (len(runs) <= MAX_SLICES and scanned):
             frame = scan_files(self.plan, self.section, [file], fields, self.store, live=live)
@@ -209,8 +298,6 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
             chosen[places] = True
             rows = frame.filter(pl.lit(pl.Series(chosen)).gather(pl.col(POSITION))).collect()
             rows = rows.select(cols(field.name for field in fields))
-        if rows.height != len(places):
-            raise CorruptFile(file.path, f"{rows.height} of {len(places)} rows with keys that its key columns have")
         return rows
 
     # --- positions of keys ---

@@ -135,6 +135,15 @@ def _scan_stored(
     return frame.with_columns(literals).select(cols(names)) if literals or counted else frame
 
 
+def list_stored_columns(
+    plan: ScanPlan, section: Section, file: DataFile, fields: Sequence[DataField]
+) -> tuple[DataField, ...]:
+    """Return the columns of the file from which `scan_files` makes these columns, by their names in the file."""
+    constants = dict(zip(plan.schema.partition_keys, section.partition))
+    wanted = [field for field in list_inputs(plan, file, fields) if field.name not in constants]
+    return select_file_columns(list_written_fields(plan, file), wanted)
+
+
 def _failing(read: Sequence[DataField], fields: Sequence[DataField]) -> list[str]:
     """Return the columns of a file whose values may not survive the change of their type."""
     types = {field.id: field.type for field in fields}

@@ -176,6 +176,8 @@ DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = range(4)
 DETAILS = {DATA_PAGE: (5, 2), DICTIONARY_PAGE: (7, 2), DATA_PAGE_V2: (8, 4)}
 """For each page type, the header member that describes the page, and the member of that struct with the encoding."""
 INDEX_MEMBER = 6
+HEADER_ROWS = 3
+"""The member with the number of rows in the description of a page of version 2."""
 CRC_MASK = 0xFFFFFFFF
 HEADER_LEVELS = 2
 """The nesting depth of structs read in page headers; deeper ones are statistics, which are not needed."""
@@ -222,7 +224,7 @@ def read_column_chunks(source: FileSource, size: int, read: ReadRange) -> list[C
         CorruptFile: the footer is missing or damaged. Unsupported: the file is encrypted.
     """
     try:
-        footer = decode_thrift(_read_footer(source.path, size, read))
+        footer = decode_thrift(read_footer(source.path, size, read))
         if ENCRYPTION in footer:
             raise Unsupported("an encrypted file", where=source.path, hint=OTHER_WRITER)
         return list(_list_chunks(footer))
@@ -230,7 +232,8 @@ def read_column_chunks(source: FileSource, size: int, read: ReadRange) -> list[C
         raise CorruptFile(source.path, f"the footer of the Parquet file is damaged ({error})") from error
 
 
-def _read_footer(where: str, size: int, read: ReadRange) -> bytes:
+def read_footer(where: str, size: int, read: ReadRange) -> bytes:
+    """Return the footer. Raises `CorruptFile` and `Unsupported`."""
     start = max(size - FOOTER_GUESS_BYTES, 0)
     tail = read(start, size - start)
     if tail.endswith(ENCRYPTED_MAGIC):
@@ -274,16 +277,19 @@ def check_chunk(source: FileSource, chunk: ColumnChunk, read: ReadRange) -> Page
     return _Walk(source, chunk, read).run()
 
 
-class _Header(NamedTuple):
+class PageHeader(NamedTuple):
+    """The members of a page header; `rows` is None if the header does not count rows."""
+
     kind: int
     uncompressed: int
     stored: int
     crc: int | None
     values: int
     encoding: int
+    rows: int | None = None
 
     @classmethod
-    def of(cls, node: Struct) -> _Header:
+    def of(cls, node: Struct) -> PageHeader:
         """Decode a page header.
 
         Raises KeyError, ThriftError: not a page header. Nothing else checks headers, so unknown members are damage.
@@ -299,7 +305,8 @@ class _Header(NamedTuple):
         (one, values), (two, encoding) = details[1], details[place]
         if not one == two == I32:
             raise ThriftError(f"numbers of another type in a page of type {kind}")
-        return cls(kind, uncompressed, stored, crc, values, encoding)
+        rows = details[HEADER_ROWS][1] if kind == DATA_PAGE_V2 else None
+        return cls(kind, uncompressed, stored, crc, values, encoding, rows)
 
 
 class _Walk:
@@ -350,11 +357,11 @@ class _Walk:
                 raise self._corrupt("the checksum of a page is wrong")
         return body + header.stored
 
-    def _header(self, at: int) -> tuple[_Header, int]:
+    def _header(self, at: int) -> tuple[PageHeader, int]:
         """Return the page header at this position, and the start of its body."""
         try:
             node, end = decode_thrift_from(self._bytes(at), at - self.first, HEADER_LEVELS)
-            header, body = _Header.of(node), self.first + end
+            header, body = PageHeader.of(node), self.first + end
         except (ThriftError, KeyError, TypeError) as error:
             if self.first < at and self.first + len(self.window) < self.end:
                 self._fill(at)  # the header may continue beyond the bytes in memory

@@ -145,6 +145,17 @@ def test_keys_that_move_between_partitions(tmp_path: Path) -> None:
     assert table.get_many({"id": [2, 1, 5]})["p"].to_list() == [1, 2, None]
 
 
+@pytest.mark.parametrize(("kind", "one", "other"), [("INT", 1, 2), ("DOUBLE", 1.5, -0.0)])
+def test_keys_of_several_partitions_are_refused(tmp_path: Path, kind: str, one: object, other: object) -> None:
+    table = new_table(tmp_path, f"p INT, id {kind}, v STRING", keys=["id"], by=["p"], options={"bucket": 2})
+    table.upsert({"p": [1, 1, 2], "id": [one, other, other], "v": ["a", "b", "c"]})
+    assert table.get(one) == {"p": 1, "id": one, "v": "a"}
+    assert table.get_many({"id": [one, one]})["v"].to_list() == ["a", "a"]
+    for look_up in (lambda: table.get(other), lambda: table.get_many({"id": [one, other]})):
+        with pytest.raises(InvalidArgument, match="several partitions have a row with the key"):
+            look_up()
+
+
 def test_columns_that_were_renamed_added_and_widened(tmp_path: Path) -> None:
     table = new_table(tmp_path, "id INT, v INT", keys=["id"], options={"bucket": "1", "write-only": "true"})
     table.upsert({"id": [1, 2, 3], "v": [10, 20, 30]})

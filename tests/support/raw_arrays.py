@@ -106,6 +106,11 @@ LAYOUTS = (
     Layout("ARRAY<STRING>", pa.list_(pa.dictionary(pa.int8(), pa.string())), _listed(_text)),
     Layout("ARRAY<DATE>", pa.list_(pa.date32(), 2), lambda rng: [_day(rng), _day(rng)]),
     Layout("MAP<STRING, TIME(3)>", pa.map_(pa.string(), pa.time32("ms")), _pairs(_text, _clock)),
+    Layout(
+        "ROW<m MAP<STRING, BIGINT>, r ROW<l ARRAY<STRING>>>",
+        pa.struct({"m": pa.map_(pa.string(), pa.int64()), "r": pa.struct({"l": pa.list_(pa.string(), 2)})}),
+        lambda rng: {"m": None, "r": rng.choice([None, {"l": None}, {"l": [_text(rng), None]}])},
+    ),
     Layout("MAP<BIGINT, DATE>", pa.map_(pa.int64(), pa.date32()), _pairs(_number, _day)),
     Layout(
         "ROW<a STRING, b DECIMAL(5, 2), c ARRAY<STRING>>",

@@ -36,7 +36,7 @@ from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessag
 from morrow.writers.commit.premise import Premise
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.ingest.sources import is_of_pandas, open_source
-from morrow.writers.ingest.validation import to_plain
+from morrow.writers.ingest.validation import check_values, to_plain
 from morrow.writers.operations.expressions import (
     JOIN,
     Expression,
@@ -180,7 +180,10 @@ def _find_key_column(merge: CompiledMerge, name: str) -> pl.Series | None:
     column = import_array(merge.source.column(name)).alias(name)
     known = {field.name: field for field in (*merge.target.schema.fields, *TRACKED)}
     wanted = import_array(pa.array([], known[name].type.arrow())).dtype
-    return column if column.dtype == wanted else None
+    if column.dtype != wanted:
+        return None
+    check_values(column, known[name], 0)  # Polars panics for dates that Python lacks
+    return column
 
 
 def _merge_batch(

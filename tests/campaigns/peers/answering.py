@@ -156,7 +156,8 @@ def _repeat(message: Message) -> Case:
     morrow.clear_caches()  # tests delete tables and reuse their names
     at = dict(message["at"]) | ({"branch": message["branch"]} if message["branch"] else {})
     try:
-        mine = morrow.open(message["path"]).scan(message["columns"], condition, **at).to_arrow()
+        table = morrow.open(message["path"]).with_options(message["options"])
+        mine = table.scan(message["columns"], condition, **at).to_arrow()
     except Exception as error:  # noqa: BLE001  # counted by class
         return _refused(case, error)
     try:

@@ -7,6 +7,7 @@ op          ``read``, ``readback`` (of a copy that Morrow wrote to), ``skip``
 test        the id of the test
 path        the table's folder
 branch      its branch, None for main
+options     options of this read that the stored table may lack
 at          ``{}`` or the snapshot, tag or time, by the names of ``Table.scan``
 columns     the names that are read
 filter      None, or ``(method, column, literals)``; of ``and`` and ``or`` the literals are filters
@@ -41,6 +42,8 @@ TRAVEL = {
     "scan.version": ("version", str),
 }
 """Read options of pypaimon with an equivalent argument of `Table.scan`."""
+FORMS = ("blob-as-descriptor", "blob-view.resolve.enabled")
+"""Options that single reads of pypaimon set, which say what BLOB columns give."""
 OTHER_ROWS = ("incremental-between", "scan.creation", "scan.file-creation", "scan.fallback", "search-mode")
 """Parts of the names of options that make a read anything but a scan of one snapshot."""
 LOCAL_SCHEME = "file:"
@@ -178,6 +181,7 @@ def _send(recorder, read, splits, whole, rows):
         op="read",
         path=path,
         branch=branch,
+        options={name: options[name] for name in FORMS if name in options},
         at=travel,
         columns=columns,
         filter=("and", None, trees) if trees else None,

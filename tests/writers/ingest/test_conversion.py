@@ -297,6 +297,14 @@ def test_maps_of_arrow_and_entries_of_polars(tmp_path: Path) -> None:
     ]
 
 
+def test_null_rows_beside_maps_and_lists_of_fixed_size(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "v ROW<m MAP<STRING, FLOAT>, r ROW<l ARRAY<STRING>>>")
+    kind = pa.struct({"m": pa.map_(pa.string(), pa.float32()), "r": pa.struct({"l": pa.list_(pa.string(), 2)})})
+    values = [None, {"m": None, "r": {"l": None}}]
+    table.append(pa.table({"v": pa.array(values, kind)}))
+    assert table.scan().to_arrow()["v"].to_pylist() == values
+
+
 def test_rows_of_no_height_commit_nothing(tmp_path: Path) -> None:
     table = new_table(tmp_path, "id BIGINT")
     assert table.append(pl.DataFrame({"id": []}, schema={"id": pl.Int64})) is None

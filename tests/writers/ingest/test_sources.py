@@ -17,7 +17,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import Unsupported
-from morrow.writers.files.formats.parquet import merge_footers
+from morrow.engine.format.parquet_metadata import Part, merge_footers
 from morrow.writers.ingest.sources import to_exact_dataset
 from tests.support.written import new_table, rows
 
@@ -119,7 +119,7 @@ def test_nanoseconds_beside_them_are_refused(tmp_path: Path, nanos: int) -> None
     pq.write_table(pa.table({"at": pa.array(moments, pa.binary(12))}), out, store_schema=False)
     data = out.getvalue().to_pybytes()
     body = len(data) - int.from_bytes(data[-8:-4], "little") - 8
-    footer = merge_footers([(body, data[body:-8])], int96=True)
+    _, footer = merge_footers([Part(body - 4, b"", data[body:-8])], int96=True)
     file.write_bytes(data[:body] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
 
     if nanos == 1:

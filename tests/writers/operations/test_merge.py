@@ -157,3 +157,11 @@ def test_engines_that_do_not_merge(tmp_path: Path) -> None:
     table = new_table(tmp_path, "id INT, v INT", keys=["id"], options={"bucket": 1, "merge-engine": "aggregation"})
     with pytest.raises(Unsupported, match="a merge of a table with the merge engine aggregation"):
         table.merge({"id": [1], "v": [1]}, on="id").when_not_matched_insert().execute()
+
+
+def test_dates_of_the_source_that_no_calendar_has_are_refused(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "day DATE, v INT")
+    table.append({"day": [date(2024, 1, 1)], "v": [1]})
+    source = pl.DataFrame({"day": pl.Series([2**31 - 1], dtype=pl.Int32).cast(pl.Date), "v": [2]})
+    with pytest.raises(InvalidArgument, match="is outside of the years 1 to 9999"):
+        table.merge(source, on="day").when_matched_delete().execute()

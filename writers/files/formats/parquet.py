@@ -30,18 +30,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import read_fixed_values, read_validity
 from morrow.engine.format.map_shredding import SharedKeys, SharedUse, build_physical_type, find_shared_widths
-from morrow.engine.format.parquet_metadata import (
-    BINARY,
-    I16,
-    I32,
-    I64,
-    LIST,
-    STRUCT,
-    Items,
-    Struct,
-    decode_thrift,
-    encode_thrift,
-)
+from morrow.engine.format.parquet_metadata import INT96_WIDTH, MAGIC, Part, merge_footers
 from morrow.engine.format.variant import decode
 from morrow.engine.format.variant_shredding import build_group_type, infer_shredding_type, parse_shredding_types, shred
 from morrow.engine.library_versions import BYTES, PARQUET_PROPERTIES, TEXT, WRITES_UTC_TIMES, export_series
@@ -67,7 +56,7 @@ from morrow.engine.units import NANOS_PER_DAY
 from morrow.readers.casts.dtypes import cast_layout, list_offsets, make_null_mask
 from morrow.writers.files.encoders import Block, EncoderOptions, FieldPlace, FileLayout, FileWriter, encode_one_by_one
 
-# Schemas and footers of Parquet files: Paimon types, the Arrow arrays to write for them, and merged footers.
+# Schemas of Parquet files: Paimon types, and the Arrow arrays to write for them.
 #
 # ================  =======================================================================================
 # Paimon            Parquet
@@ -82,19 +71,9 @@ from morrow.writers.files.encoders import Block, EncoderOptions, FieldPlace, Fil
 #
 # Every column and every part of a column has a field id.
 #
-# A footer is the struct FileMetaData of the Parquet format in Thrift's compact protocol. It is decoded without its
-# schema, changed in a few places, and encoded again, so that everything else from the writer is kept:
-#
-#     FileMetaData    2 schema: list<SchemaElement>   3 num_rows: i64   4 row_groups: list<RowGroup>
-#     SchemaElement   1 type: i32   2 type_length: i32   6 converted_type   10 logicalType
-#     RowGroup        1 columns: list<ColumnChunk>   5 file_offset: i64   7 ordinal: i16
-#     ColumnChunk     2 file_offset: i64   3 meta_data: ColumnMetaData   4, 6 offsets of the page indexes
-#     ColumnMetaData  1 type: i32   9 data_page_offset   10 index_page_offset   11 dictionary_page_offset: i64
 
 FIELD_ID = "PARQUET:field_id"
 
-INT96_WIDTH = 12
-"""Bytes of an INT96: nanoseconds of the day (8 bytes) and Julian day (4 bytes)."""
 JULIAN_DAY_OF_EPOCH = 2_440_588
 
 
@@ -264,79 +243,6 @@ def _to_int96(array: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(INT96_WIDTH), len(array), [valid, pa.py_buffer(values.tobytes())])
 
 
-FIXED_LEN_BYTE_ARRAY, INT96 = 7, 3
-
-SCHEMA, NUM_ROWS, ROW_GROUPS, PROPERTIES = 2, 3, 4, 5
-ELEMENT_TYPE, ELEMENT_LENGTH, ELEMENT_CONVERTED, ELEMENT_LOGICAL = 1, 2, 6, 10
-GROUP_COLUMNS, GROUP_OFFSET, GROUP_ORDINAL = 1, 5, 7
-CHUNK_OFFSET, CHUNK_METADATA, CHUNK_OFFSETS = 2, 3, (2, 4, 6)
-METADATA_TYPE, METADATA_OFFSETS = 1, (9, 10, 11, 14)
-
-
-def merge_footers(parts: Sequence[tuple[int, bytes]], *, int96: bool, arrow: pa.Schema | None = None) -> bytes:
-    """Return the footer of a file with the concatenated row groups of several files.
-
-    Args:
-        parts: for each file the number of bytes between its magic and its footer, and the footer.
-        int96: columns of 12 fixed bytes, other than decimals, become INT96.
-        arrow: the schema to store beside Parquet's own, whose fields have metadata.
-    """
-    if len(parts) == 1 and not int96 and arrow is None:
-        return parts[0][1]
-    footers = [decode_thrift(footer) for _, footer in parts]
-    merged, rows, shift = footers[0], 0, 0
-    groups: list[Struct] = []
-    for footer, (length, _) in zip(footers, parts, strict=True):
-        for group in footer[ROW_GROUPS][1]:
-            _move(group, shift, len(groups))
-            groups.append(group)
-        rows += footer[NUM_ROWS][1]
-        shift += length
-    merged[NUM_ROWS] = (I64, rows)
-    merged[ROW_GROUPS] = (LIST, Items(STRUCT, groups))
-    if int96:
-        _relabel(merged)
-    if arrow is not None:
-        entry: Struct = {1: (BINARY, b"ARROW:schema"), 2: (BINARY, b64encode(arrow.serialize().to_pybytes()))}
-        merged[PROPERTIES] = (LIST, Items(STRUCT, [entry]))
-    return encode_thrift(merged)
-
-
-def _move(group: Struct, shift: int, ordinal: int) -> None:
-    _add(group, (GROUP_OFFSET,), shift)
-    group[GROUP_ORDINAL] = (I16, ordinal)
-    for chunk in group[GROUP_COLUMNS][1]:
-        _add(chunk, CHUNK_OFFSETS, shift)
-        _add(chunk[CHUNK_METADATA][1], METADATA_OFFSETS, shift)
-
-
-def _add(node: Struct, fields: Sequence[int], shift: int) -> None:
-    """Add `shift` to offsets, except 0, with which writers fill a required but unknown offset."""
-    for each in fields:
-        if each in node and node[each][1]:
-            node[each] = (I64, node[each][1] + shift)
-
-
-def _relabel(footer: Struct) -> None:
-    leaves = [node for node in footer[SCHEMA][1] if ELEMENT_TYPE in node]
-    nanos = [
-        leaf[ELEMENT_TYPE][1] == FIXED_LEN_BYTE_ARRAY
-        and leaf[ELEMENT_LENGTH][1] == INT96_WIDTH
-        and ELEMENT_LOGICAL not in leaf
-        and ELEMENT_CONVERTED not in leaf
-        for leaf in leaves
-    ]
-    for leaf, is_nanos in zip(leaves, nanos, strict=True):
-        if is_nanos:
-            leaf[ELEMENT_TYPE] = (I32, INT96)
-            del leaf[ELEMENT_LENGTH]
-    for group in footer[ROW_GROUPS][1]:
-        for chunk, is_nanos in zip(group[GROUP_COLUMNS][1], nanos, strict=True):
-            if is_nanos:
-                chunk[CHUNK_METADATA][1][METADATA_TYPE] = (I32, INT96)
-
-
-MAGIC = b"PAR1"
 FIRST_VERSION = ("v1", "parquet_1_0")
 """Values of `PARQUET_WRITER_VERSION` for the encodings that every version of Java Paimon reads."""
 TAIL = struct.Struct("<I4s")
@@ -457,8 +363,9 @@ class ParquetEncoder:
         data = memoryview(sink.getvalue())
         length, _ = TAIL.unpack(data[-TAIL.size :])
         end = len(data) - TAIL.size - length
-        details, ends = (bytes(data[end : end + length]), uses), self._text_ends(footers[0])
-        return Block(rows, end - len(MAGIC), data[len(MAGIC) : end], details, ends)
+        pages = _find_pages_end(footers[0])
+        part = Part(pages - len(MAGIC), bytes(data[pages:end]), bytes(data[end : end + length]))
+        return Block(rows, part.size, data[len(MAGIC) : pages], (part, uses), self._text_ends(footers[0]))
 
     def _text_ends(self, footer: pq.FileMetaData) -> dict[str, tuple[str, str]]:
         """Return the bounds of text columns with short values from the statistics of a row group."""
@@ -468,12 +375,12 @@ class ParquetEncoder:
         return {name: both for name, both in ends.items() if max(map(len, both)) <= MAX_WHOLE_BOUND}
 
     def foot(self, blocks: Sequence[Block]) -> bytes:
-        parts = [(block.size, block.details[0]) for block in blocks]
-        footer = merge_footers(parts, int96=any(self._nanos), arrow=self._describe_shared(blocks))
-        return footer + TAIL.pack(len(footer), MAGIC)
+        parts = [block.details[0] for block in blocks]
+        indexes, footer = merge_footers(parts, int96=any(self._nanos), arrow=self._describe_shared(blocks))
+        return indexes + footer + TAIL.pack(len(footer), MAGIC)
 
-    def _describe_shared(self, blocks: Sequence[Block]) -> pa.Schema | None:
-        """Return the schema whose metadata describe the maps in shared columns; None if there are none."""
+    def _describe_shared(self, blocks: Sequence[Block]) -> bytes | None:
+        """Return the encoded schema whose metadata describe the maps in shared columns; None if there are none."""
         if not self._shared:
             return None
         metadata = {
@@ -481,7 +388,8 @@ class ParquetEncoder:
             for name, keys in self._shared.items()
         }
         kinds = [(each.name, _to_arrow_type(each.type), each.nullable) for each in self._schema]
-        return pa.schema([pa.field(*each, metadata.get(each[0])) for each in kinds])
+        schema = pa.schema([pa.field(*each, metadata.get(each[0])) for each in kinds])
+        return b64encode(schema.serialize().to_pybytes())
 
     def _column(self, series: pl.Series, field: pa.Field, nanos: bool, uses: Uses) -> pa.ChunkedArray:
         try:
@@ -502,6 +410,18 @@ class ParquetEncoder:
         if not any(self._nanos):
             return True
         return [path for stored in self._schema for path in list_leaf_paths(stored, without_int96=True)]
+
+
+def _find_pages_end(footer: pq.FileMetaData) -> int:
+    """Return the end of the pages of a file, where page indexes begin."""
+    end = len(MAGIC)
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        for place in range(group.num_columns):
+            chunk = group.column(place)
+            start = chunk.dictionary_page_offset or chunk.data_page_offset
+            end = max(end, start + chunk.total_compressed_size)
+    return end
 
 
 def _find_shredding_types(layout: FileLayout, options: EncoderOptions) -> dict[str, t.DataType]:
@@ -545,6 +465,7 @@ def _parse_properties(options: EncoderOptions) -> dict[str, Any]:
         "store_decimal_as_integer": True,
         **PARQUET_PROPERTIES,
         "write_page_checksum": True,
+        "write_page_index": True,
     }
 
 

@@ -19,9 +19,8 @@ from polars.testing import assert_frame_equal
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.parquet_metadata import decode_thrift, encode_thrift
+from morrow.engine.format.parquet_metadata import Part, decode_thrift, decode_thrift_from, encode_thrift, merge_footers
 from morrow.readers.casts.dtypes import to_arrow_table
-from morrow.writers.files.formats.parquet import merge_footers
 from tests.writers.files.targets import (
     DEEP,
     KINDS,
@@ -307,17 +306,49 @@ def test_one_footer_for_the_row_groups_of_several_files() -> None:
         pa.table({"a": [4], "b": ["z"]}),
     ]
     parts = [parquet(table) for table in tables]
-    footer = merge_footers([(len(body), tail) for body, tail in parts], int96=False)
+    _, footer = merge_footers([Part(len(body), b"", tail) for body, tail in parts], int96=False)
     bodies = b"".join(body for body, _ in parts)
     merged = b"".join([b"PAR1", bodies, footer, len(footer).to_bytes(4, "little"), b"PAR1"])
     assert pq.read_table(io.BytesIO(merged)).equals(pa.concat_tables(tables))
+
+
+def test_page_indexes_of_several_row_groups(tmp_path: Path, small_blocks: int) -> None:
+    """The offset index has the place and the first row of each page, the column index its least and greatest value."""
+    options = {"file.format": "parquet", "parquet.page.size": "64 b", "parquet.enable.dictionary": "false"}
+    table = target(tmp_path, "id BIGINT; at TIMESTAMP(9); s STRING", options=options)
+    count = 3 * small_blocks + 1
+    rows = frame(table, *[(i, dt.datetime(2024, 5, 14), f"{i:04}") for i in range(count)])
+    data = path_of(table, write_one(table, rows)).read_bytes()
+    footer = decode_thrift(data[-8 - int.from_bytes(data[-8:-4], "little") : -8])
+    first = 0
+    for group in footer[4][1]:
+        for number, chunk in enumerate(group[1][1]):
+            offsets = decode_thrift(data[chunk[4][1] :][: chunk[5][1]])[1][1]
+            starts = [each[3][1] for each in offsets]
+            assert starts[0] == 0
+            for page, (start, end) in zip(offsets, zip(starts, [*starts[1:], group[3][1]])):
+                header, body = decode_thrift_from(data, page[1][1])
+                assert header[5][1][1][1] == end - start
+                assert body + header[3][1] - page[1][1] == page[2][1]
+            if number == 1:
+                assert 6 not in chunk  # INT96 has no order
+            else:
+                least = [
+                    each.decode() if number else int.from_bytes(each, "little")
+                    for each in decode_thrift(data[chunk[6][1] :][: chunk[7][1]])[2][1]
+                ]
+                values = [first + start for start in starts]
+                assert least == ([f"{i:04}" for i in values] if number else values)
+        first += group[3][1]
+    assert first == count
+    assert pq.ParquetFile(io.BytesIO(data)).metadata.row_group(2).column(0).has_offset_index
 
 
 @pytest.mark.parametrize("width", [12, 13])
 def test_only_12_bytes_without_a_meaning_become_int96(width: int) -> None:
     table = pa.table({"t": pa.array([b"\0" * width], pa.binary(width)), "d": pa.array([1], pa.decimal128(28, 2))})
     body, footer = parquet(table, write_statistics=False)
-    changed = merge_footers([(len(body), footer)], int96=True)
+    _, changed = merge_footers([Part(len(body), b"", footer)], int96=True)
     merged = b"".join([b"PAR1", body, changed, len(changed).to_bytes(4, "little"), b"PAR1"])
     schema = pq.ParquetFile(io.BytesIO(merged)).schema
     assert [schema.column(i).physical_type for i in range(2)] == [

@@ -5,20 +5,28 @@ names. Morrow translates the two to the equivalent released options. A tag is du
 time of day becomes ``tag.creation-delay`` after midnight (02:30 is 150 min). The interval becomes
 ``tag.creation-period`` (1 d is daily) or ``tag.creation-period-duration`` (7 d), and ``tag.automatic-creation`` is
 process-time.
+
+Values of partitions are formatted as Java prints them, to read a time from them. A DATE is printed as its epoch days,
+which formatters cannot parse, so partitions by DATE expire by ``update-time``. Without a formatter a time is
+``yyyy-MM-dd HH:mm:ss`` or ``yyyy-MM-dd``, parsed leniently: digits may be fewer, and the 30th of February is the first
+or second of March.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.date_patterns import DatePattern, parse_date_pattern
+from morrow.engine.format.binary_row import Value
+from morrow.engine.format.date_patterns import MAX_YEAR, DatePattern, parse_date_pattern, to_epoch_day
+from morrow.engine.format.paths import partition_path, unescape_path_name
+from morrow.engine.format.types import DataField
 from morrow.engine.options.declarations import (
     DURATION,
     BadValue,
@@ -32,6 +40,7 @@ from morrow.engine.options.declarations import (
     read_values,
 )
 from morrow.engine.options.declared import maintenance
+from morrow.engine.units import NANOS_PER_DAY, NANOS_PER_SECOND
 
 UNLIMITED = maintenance.SNAPSHOT_NUM_RETAINED_MAX.default
 MILLI = timedelta(milliseconds=1)
@@ -330,3 +339,55 @@ def parse_zone(name: str) -> dt.tzinfo:
         raise InvalidArgument(
             f"there is no time zone {name!r}; name one such as 'America/Los_Angeles', 'UTC' or 'GMT-08:00'"
         ) from error
+
+
+DEFAULT_FORMAT = re.compile(
+    r"(-?[0-9]{1,10})-(-?[0-9]{1,2})-(-?[0-9]{1,2})"
+    r"(?: (-?[0-9]{1,2}):(-?[0-9]{1,2}):(-?[0-9]{1,2})(?:\.([0-9]{1,9}))?)?"
+)
+MINUS_ZERO = re.compile("-0+(?![0-9])")
+
+
+def parse_partition_time(
+    options: PartitionExpiryOptions, fields: Sequence[DataField], values: Sequence[Value]
+) -> int | None:
+    """Return the nanoseconds from 1970-01-01 to the time of a partition, both without time zone.
+
+    Args:
+        fields: the partition columns.
+        values: their values, as `decode_row` returns them.
+
+    Returns: the nanoseconds, or None if a value is null or the text of the values does not parse.
+
+    Raises:
+        Unsupported: values of a column's type cannot be formatted as text.
+    """
+    known = list(values) if options.pattern is not None else [values[0]]
+    if any(value is None for value in known):
+        return None
+    texts = [_to_java_text(value, field) for value, field in zip(known, fields)]
+    text = texts[0]
+    if options.pattern is not None:
+        text = options.pattern
+        for field, part in zip(fields, texts):  # one after the other, as in Java: $m also matches in $month
+            text = text.replace(f"${field.name}", part)
+    return parse_default_time(text) if options.formatter is None else options.formatter.read(text)
+
+
+def parse_default_time(text: str) -> int | None:
+    """Parse a time in the default format into nanoseconds as in `parse_partition_time`; None for any other text."""
+    match = DEFAULT_FORMAT.fullmatch(text)
+    if match is None or MINUS_ZERO.search(re.sub("(?<=[0-9])-", " ", text)):
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    years, months = divmod(month - 1, 12)
+    if abs(year) > MAX_YEAR:
+        return None
+    days = to_epoch_day(year + years, months + 1, day)
+    seconds = (hour * 60 + minute) * 60 + second
+    return days * NANOS_PER_DAY + seconds * NANOS_PER_SECOND + int((match[7] or "").ljust(9, "0"))
+
+
+def _to_java_text(value: Value, field: DataField) -> str:
+    folder = partition_path([value], [field.type], ["v"], legacy_name=True)
+    return unescape_path_name(folder.removeprefix("v="))

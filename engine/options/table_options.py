@@ -68,6 +68,8 @@ from morrow.engine.options.declared.table import (
     BUCKET,
     BUCKET_FUNCTION_TYPE,
     BUCKET_KEY,
+    CHAIN_TABLE_CHAIN_PARTITION_KEYS,
+    CHAIN_TABLE_ENABLED,
     DATA_EVOLUTION_ENABLED,
     DATA_FILE_EXTERNAL_PATHS,
     DATA_FILE_PATH_DIRECTORY,
@@ -75,6 +77,8 @@ from morrow.engine.options.declared.table import (
     PARTITION_DEFAULT_NAME,
     PARTITION_LEGACY_NAME,
     ROW_TRACKING_ENABLED,
+    SCAN_FALLBACK_DELTA_BRANCH,
+    SCAN_FALLBACK_SNAPSHOT_BRANCH,
 )
 from morrow.engine.options.retention import TAG_KEYS, parse_tag_options
 
@@ -279,6 +283,10 @@ class TableOptions(msgspec.Struct, frozen=True):
     data_evolution: bool = bind_option(DATA_EVOLUTION_ENABLED)
     fallback_branch: str | None = bind_option(SCAN_FALLBACK_BRANCH)
     primary_branch: str | None = bind_option(SCAN_PRIMARY_BRANCH)
+    is_chain_table: bool = bind_option(CHAIN_TABLE_ENABLED)
+    snapshot_branch: str | None = bind_option(SCAN_FALLBACK_SNAPSHOT_BRANCH)
+    delta_branch: str | None = bind_option(SCAN_FALLBACK_DELTA_BRANCH)
+    chain_keys: tuple[str, ...] = bind_option(CHAIN_TABLE_CHAIN_PARTITION_KEYS)
     ignores_lost_files: bool = bind_option(SCAN_IGNORE_LOST_FILES)
     ignores_corrupt_files: bool = bind_option(SCAN_IGNORE_CORRUPT_FILES)
     travel: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -293,8 +301,17 @@ class TableOptions(msgspec.Struct, frozen=True):
 
     @property
     def other_branch(self) -> str | None:
-        """The branch that is read in addition to main; a blank name means none, as in Java."""
+        """A branch that is read in addition to main; a blank name means none, as in Java."""
+        if self.chain is not None:
+            return self.chain[0]
         return next((name for name in (self.fallback_branch, self.primary_branch) if name and name.strip()), None)
+
+    @property
+    def chain(self) -> tuple[str, str] | None:
+        """The snapshot branch and the delta branch of a chain table; None until both are set."""
+        if not self.is_chain_table or self.snapshot_branch is None or self.delta_branch is None:
+            return None
+        return self.snapshot_branch, self.delta_branch
 
     @property
     def skips_files(self) -> bool:

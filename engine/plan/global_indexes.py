@@ -55,9 +55,9 @@ Ranges: TypeAlias = Ints
 
 MAX_ROW_ID = 2**63 - 1
 MAX_SEARCHED_BYTES = 32 << 20
-"""The limit of bytes of an index that one condition reads; beyond it, the condition is not looked up.
+"""Maximum bytes of an index that one condition reads. Beyond it, the condition is not looked up.
 
-An index that returns so many rows saves little. Their row ids take about 8 times as much memory.
+A condition that reads more matches many rows, and the index saves little. The row ids take 8 times as much memory.
 """
 INDEX_THREADS = 4
 SOURCE_MAGIC, SOURCE_VERSION = 0x44454958, 1

@@ -21,12 +21,9 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from morrow.engine.errors import Unsupported
 from morrow.engine.format.file_formats import is_dedicated_file
 from morrow.engine.format.manifest_entries import make_empty_frame
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.format.types import merge_nullability
 from morrow.engine.merge.engines import describe_merge
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import (
@@ -68,7 +65,14 @@ from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.key_directory import DIRECTORY_COLUMNS, MAX_DIRECTORY_FILES, KeyDirectory
 from morrow.engine.plan.manifests import guard_planning, list_manifests, read_manifest_entries
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
-from morrow.engine.plan.predicate import ALWAYS, Predicate, find_columns, iterate_leaves, split_conjuncts
+from morrow.engine.plan.predicate import (
+    ALWAYS,
+    Predicate,
+    combine_predicates,
+    find_columns,
+    iterate_leaves,
+    split_conjuncts,
+)
 from morrow.engine.plan.pruning import (
     add_modern_dates,
     is_without_statistics,
@@ -88,12 +92,6 @@ from morrow.engine.plan.sections import (
     find_schema_ids,
     group_by_section,
     mask_holders,
-)
-from morrow.engine.plan.time_travel import (
-    OtherBranch,
-    Travel,
-    check_same_columns,
-    find_other_branch,
 )
 from morrow.engine.polars_threads import filter_rows, select_columns
 from morrow.engine.structs import replace
@@ -175,6 +173,31 @@ def _plan_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan, o
     if is_without_statistics(request.schema, entries):
         steps.clear()
         entries, vectors = read_visible_entries(metadata, request, plan.merge, steps)
+    return _plan_visible(metadata, request, plan, entries, vectors, steps)
+
+
+def plan_visible_entries(metadata: TableMetadata, request: ScanRequest, entries: pl.DataFrame) -> ScanPlan:
+    """Plan a read of these visible entries alone, without deletion vectors, and prune them.
+
+    Files may hold other values of partition columns than their entries name, so these columns prune no files.
+
+    Raises as `make_plan`.
+    """
+    plan, keys = _make_empty_plan(metadata, request), request.schema.partition_keys
+    parts = split_conjuncts(request.filter.predicate)
+    kept = [part for part in parts if find_columns(part).isdisjoint(keys)]
+    pruning = replace(request, filter=replace(request.filter, predicate=combine_predicates(*kept)))
+    return _plan_visible(metadata, pruning, plan, entries, None, [])
+
+
+def _plan_visible(
+    metadata: TableMetadata,
+    request: ScanRequest,
+    plan: ScanPlan,
+    entries: pl.DataFrame,
+    vectors: DeletionVectors | None,
+    steps: list[PruneStep],
+) -> ScanPlan:
     entries = add_modern_dates(metadata, _prune_by_key(metadata, request, entries, steps))
     if request.filter.predicate == ALWAYS:
         # Sorting entries copies all their other columns.
@@ -459,42 +482,11 @@ def _evaluate_masks(metadata: TableMetadata, request: ScanRequest, entries: pl.D
     return found
 
 
-# ``scan.fallback-branch`` and ``scan.primary-branch``: partitions that are read from another branch.
-#
-# With the first option, the other branch is read if main lacks the partition; with the second, main is read if the
-# other branch lacks it. The other branch has its own schema versions, options and merge engine, but the same columns,
-# up to their nullability. Source: the option's description. Snapshot ids and tag names refer to main. With a past
-# snapshot of main, the other branch is read as of the same time.
-
 PLAN_BYTES, PLAN_BYTES_PER_FILE, PLAN_BYTES_PER_LITERAL = 4096, 512, 64
 """The size in bytes that a cached plan is estimated at."""
 
 
-def plan_with_fallback(metadata: TableMetadata, request: ScanRequest, outlines: Outlines | None = None) -> ScanPlan:
-    """Plan a read together with the partitions that only the fallback branch has; `outlines` as for `make_plan`.
-
-    Plans are cached by snapshot and request, with any columns and limit. Plans with a fallback branch depend on two
-    snapshots, and some filters cannot be compared; those plans are not cached.
-
-    Raises:
-        BranchNotFound: the option names no branch of the table.
-        InvalidArgument: the branches do not have the same columns.
-    """
-    if request.options.other_branch is not None or not request.filter.is_identified:
-        return _plan_branches(metadata, request, outlines)
-    shared = replace(request, columns=(), limit=None)
-    if outlines is None and (found := _plan_keys(metadata, shared)) is not None:
-        return replace(found, columns=request.columns, limit=request.limit)
-    key = (metadata.store.url(metadata.root), metadata.branch, metadata.allowed_roots, shared)
-    of = None if request.snapshot is None else request.snapshot.delta_manifest_list
-    plan = METADATA_CACHE.get(key)
-    if not isinstance(plan, ScanPlan):
-        plan = _plan_branches(metadata, shared, outlines)
-        METADATA_CACHE.put(key, plan, estimate_plan_bytes(plan), of=of)
-    return replace(plan, columns=request.columns, limit=request.limit)
-
-
-def _plan_keys(metadata: TableMetadata, request: ScanRequest) -> ScanPlan | None:
+def plan_by_directory(metadata: TableMetadata, request: ScanRequest) -> ScanPlan | None:
     """Return the plan of a filter on keys and partitions by the directory of the snapshot, which is cached.
 
     Returns None for other filters, and if a plan of its own reads much less metadata than the directory.
@@ -533,76 +525,6 @@ def estimate_plan_bytes(plan: ScanPlan) -> int:
     literals = sum(len(leaf.literals) for leaf in iterate_leaves(filter.predicate))
     texts = len(filter.text) + sum(len(residual.identity or b"") for residual in filter.residuals)
     return PLAN_BYTES + PLAN_BYTES_PER_FILE * files + PLAN_BYTES_PER_LITERAL * literals + texts
-
-
-def derive_readable_schema(
-    metadata: TableMetadata, schema: TableSchema, options: TableOptions, snapshot: Snapshot | None, travel: Travel
-) -> TableSchema:
-    """Return the columns of a scan: the columns of `schema`, nullable if the fallback branch's columns are.
-
-    Raises: as `plan_with_fallback`, and as resolving `travel` in the branch.
-    """
-    other = find_other_branch(metadata, options, snapshot, travel)
-    if other is None:
-        return schema
-    check_same_columns(schema, other, metadata.where)
-    pairs = zip(schema.fields, other.schema.fields)
-    return replace(schema, fields=tuple(replace(f, type=merge_nullability(f.type, g.type)) for f, g in pairs))
-
-
-def check_main_alone(metadata: TableMetadata, request: ScanRequest) -> None:
-    """Check that a change of the rows that `request` selects affects main alone.
-
-    Rows of the fallback branch are read as rows of main, but not changed with them. A row that is written to main hides
-    all rows of its partition in the branch.
-
-    Raises:
-        Unsupported: the request reads files of the fallback branch.
-    """
-    other = find_other_branch(metadata, request.options, request.snapshot, request.travel)
-    if other is None:
-        return
-    plan = _plan_fallback(metadata, request, other)
-    if plan.files:
-        branch = other.metadata.branch
-        raise Unsupported(
-            f"a change of rows that are read from the branch {branch!r}, which {other.option} names,",
-            where=metadata.where,
-            hint=f"change them there, by morrow.open(path, branch={branch!r}), or choose rows of other partitions",
-        )
-
-
-def _plan_branches(metadata: TableMetadata, request: ScanRequest, outlines: Outlines | None) -> ScanPlan:
-    other = find_other_branch(metadata, request.options, request.snapshot, request.travel)
-    if other is None:
-        return make_plan(metadata, request, outlines)
-    of_branch = _plan_fallback(metadata, request, other, outlines)
-    if other.is_first:
-        request = replace(request, left_out=_list_partitions(other.metadata, other.snapshot, other.schema))
-    return replace(make_plan(metadata, request, outlines), fallback=of_branch)
-
-
-def _list_partitions(metadata: TableMetadata, snapshot: Snapshot | None, schema: TableSchema) -> frozenset[bytes]:
-    """Return the partitions that have files, in stored form."""
-    if snapshot is None:
-        return frozenset()
-    return frozenset(read_live_entries(metadata, snapshot, schema).frame["_PARTITION"].unique().to_list())
-
-
-def _plan_fallback(
-    metadata: TableMetadata, request: ScanRequest, other: OtherBranch, outlines: Outlines | None = None
-) -> ScanPlan:
-    check_same_columns(request.schema, other, metadata.where)
-    held = frozenset[bytes]() if other.is_first else _list_partitions(metadata, request.snapshot, request.schema)
-    options = other.metadata.options(other.metadata.latest_schema())
-    rest = replace(
-        request,
-        schema=other.schema,
-        options=replace(options, fallback_branch=None, primary_branch=None),
-        snapshot=other.snapshot,
-        left_out=held,
-    )
-    return make_plan(other.metadata, rest, outlines)
 
 
 def is_on_keys(filter: Filter, schema: TableSchema) -> bool:

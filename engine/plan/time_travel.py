@@ -432,23 +432,24 @@ def _search_living(metadata: TableMetadata, search: Search) -> Snapshot | None:
 
 
 class OtherBranch(msgspec.Struct, frozen=True):
-    """The fallback branch as a scan reads it; `is_first` if partitions are looked up in it before main."""
+    """Another branch as a scan reads it; `option` names it."""
 
     metadata: TableMetadata
     snapshot: Snapshot | None
     schema: TableSchema
-    is_first: bool
+    option: AnyOption
 
     @property
-    def option(self) -> AnyOption:
-        """The option that names the fallback branch."""
-        return SCAN_PRIMARY_BRANCH if self.is_first else SCAN_FALLBACK_BRANCH
+    def is_first(self) -> bool:
+        """Whether partitions are looked up in it before main."""
+        return self.option is SCAN_PRIMARY_BRANCH
 
 
 def find_other_branch(
     metadata: TableMetadata, options: TableOptions, snapshot: Snapshot | None, travel: Travel
 ) -> OtherBranch | None:
     named = options.other_branch
+    option: AnyOption = SCAN_FALLBACK_BRANCH if (options.fallback_branch or "").strip() else SCAN_PRIMARY_BRANCH
     if named is None or metadata.branch != MAIN_BRANCH:
         return None
     other = metadata.on_branch(named)
@@ -460,7 +461,7 @@ def find_other_branch(
             return None
         schema = other.schema(found.schema_id)  # as in main, a past snapshot is read with its own columns
     refuse_unreadable(schema, other.where)
-    return OtherBranch(other, found, schema, is_first=not (options.fallback_branch or "").strip())
+    return OtherBranch(other, found, schema, option)
 
 
 def _find_snapshot(main: TableMetadata, other: TableMetadata, snapshot: Snapshot, travel: Travel) -> Snapshot | None:

@@ -57,6 +57,8 @@ from morrow.engine.options.declared.files import (
 from morrow.engine.options.declared.maintenance import (
     FULL_COMPACTION_DELTA_COMMITS,
     PARTITION_EXPIRATION_TIME,
+    PARTITION_TIMESTAMP_FORMATTER,
+    PARTITION_TIMESTAMP_PATTERN,
     WRITE_ONLY,
 )
 from morrow.engine.options.declared.merging import (
@@ -73,6 +75,8 @@ from morrow.engine.options.declared.table import (
     BUCKET,
     BUCKET_FUNCTION_TYPE,
     BUCKET_KEY,
+    CHAIN_TABLE_CHAIN_PARTITION_KEYS,
+    CHAIN_TABLE_ENABLED,
     DATA_EVOLUTION_ENABLED,
     ROW_TRACKING_ENABLED,
 )
@@ -414,6 +418,26 @@ def check_deletion_vectors(proposal: Proposal) -> None:
     )
 
 
+def check_chain_table(proposal: Proposal) -> None:
+    """Check that a chain table has keys, partitions whose values are times, an order of rows, and fixed buckets."""
+    options, given = proposal.options, proposal.given
+    if not options.is_chain_table:
+        return
+    keys, partitions = given.get(CHAIN_TABLE_CHAIN_PARTITION_KEYS), proposal.schema.partition_keys
+    for holds, needed in (
+        (proposal.keyed, "a primary key"),
+        (bool(partitions), "partition keys"),
+        (options.bucket > 0, f"{BUCKET} above 0"),
+        (bool(options.sequence_fields), f"{SEQUENCE_FIELD}"),
+        (options.changelog_producer in ("none", "input"), f"{CHANGELOG_PRODUCER} = none or input"),
+        (given.get(PARTITION_TIMESTAMP_PATTERN) is not None, f"{PARTITION_TIMESTAMP_PATTERN}"),
+        (given.get(PARTITION_TIMESTAMP_FORMATTER) is not None, f"{PARTITION_TIMESTAMP_FORMATTER}"),
+        (not options.deletion_vectors, f"{DELETION_VECTORS_ENABLED} = false"),
+        (keys == partitions[len(partitions) - len(keys) :], f"the last partition keys as {keys}"),
+    ):
+        proposal.require(holds, f"{CHAIN_TABLE_ENABLED} needs {needed}")
+
+
 def check_snapshot_ordering(proposal: Proposal) -> None:
     """Check that tables ordered by snapshot have a key and no other order, and that only compactions merge files."""
     if not proposal.options.orders_by_snapshot:
@@ -443,6 +467,7 @@ MERGE_RULES = (
     check_merge_engine,
     check_changelog,
     check_deletion_vectors,
+    check_chain_table,
     check_snapshot_ordering,
     check_row_kind,
 )

@@ -38,7 +38,14 @@ from morrow.scans.arguments import parse_time
 from morrow.writers.append.sort_compaction import ORDER
 from morrow.writers.commit.committer import compact_manifests
 from morrow.writers.history.hints import repair_earliest_snapshot
-from morrow.writers.operations.compaction import ChosenBuckets, check_buckets, compact_partitions, retry_compaction
+from morrow.writers.operations.compaction import (
+    ChosenBuckets,
+    check_buckets,
+    compact_chain,
+    compact_partitions,
+    reassign_row_ids,
+    retry_compaction,
+)
 from morrow.writers.operations.compaction import find_partitions as chosen_by
 from morrow.writers.target import WriteTarget, override_options
 
@@ -119,6 +126,28 @@ def _compact(call: Call, **arguments: str | None) -> Rows:
     return DONE
 
 
+def _compact_chain_table(call: Call, partition: str, overwrite: bool | None) -> Rows:
+    found = parse_partitions(partition)
+    if len(found) != 1:
+        raise InvalidArgument(f"compact_chain_table: name one partition, such as 'dt=20250810', not {partition!r}")
+    return [(compact_chain(call.metadata, found[0], overwrite=bool(overwrite)),)]
+
+
+def _reassign_row_id(call: Call, partitions: str | None) -> Rows:
+    target = WriteTarget.of(call.metadata)
+    done = reassign_row_ids(target, parse_partitions(partitions) or None)
+    if done is None:
+        return [("Skipped. The row ids of each partition are consecutive.",)]
+    snapshot, found = done
+    return [
+        (
+            f"Success. Reassigned row ids: snapshot {snapshot.id - 1} -> {snapshot.id}, nextRowId "
+            f"{found.next_row_id - found.rows} -> {found.next_row_id}, files={found.files}, rows={found.rows}, "
+            f"indexFiles={found.moved}.",
+        )
+    ]
+
+
 def parse_distribution(mode: str | None) -> bool | None:
     """Return whether the mode of ``remove_orphan_files`` asks for Spark jobs; None if it is not given."""
     word = None if mode is None else mode.strip().lower()
@@ -184,9 +213,13 @@ _HOLDERS = (
     "stored_rows BIGINT, bounds BIGINT, reason STRING"
 )
 
+_CHAIN = make_required("partition"), Parameter("overwrite", Kind.BOOLEAN)
+
 FILE_PROCEDURES = (
     *(COMPACT, REMOVE_ORPHAN_FILES, Procedure("purge_files", (), "result STRING", _purge_files)),
     Procedure("erase", _ERASE, _HOLDERS, _erase),
+    Procedure("compact_chain_table", _CHAIN, RESULT, _compact_chain_table),
+    Procedure("reassign_row_id", (Parameter("partitions", pattern=_PAIRS),), "result STRING", _reassign_row_id),
 )
 
 

@@ -39,8 +39,6 @@ NOT_HERE: Mapping[str, str] = {
     "remove_unexisting_manifests": "Table.doctor lists missing files, CALL sys.rollback(...) goes back before them",
     "rollback_to_as_latest": "CALL sys.rollback(...) makes a snapshot the newest one",
     "vector_search": _SEARCH,
-    "compact_chain_table": "Morrow has no chain tables",
-    "reassign_row_id": "Morrow does not rewrite files whose rows have ids",
     "repair": "the catalog is its folders, so that no metastore can lag behind; Table.repair mends hints",
 }
 """Paimon procedures that Morrow does not support, each with the reason."""

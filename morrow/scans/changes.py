@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
-from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound
+from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound, Unsupported
 from morrow.engine.format.schema import ROWKIND, refuse_unreadable
 from morrow.engine.options.table_options import FULL, LATEST, parse_stream_options
 from morrow.engine.plan import incremental as planned
@@ -154,6 +154,10 @@ def make_request(
     """
     schema = metadata.latest_schema()
     refuse_unreadable(schema, metadata.where)
+    options = metadata.options(schema)
+    if options.chain is not None and metadata.branch not in options.chain:
+        hint = f"read the changes of its branch {options.chain[1]!r}"
+        raise Unsupported("changes of a whole chain table", where=metadata.where, hint=hint)
     names = tuple(schema.by_name) if columns is None else check_columns(columns)
     if ROWKIND in names:
         raise InvalidArgument(
@@ -164,7 +168,7 @@ def make_request(
         schema.column(name)
     if not names:
         raise InvalidArgument("changes of no columns: name at least one")
-    return ChangesRequest(schema, metadata.options(schema), names, parse_filter(filter, schema.fields), raw)
+    return ChangesRequest(schema, options, names, parse_filter(filter, schema.fields), raw)
 
 
 def make_changes(

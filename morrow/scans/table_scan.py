@@ -17,10 +17,11 @@ from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import refuse_unreadable
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
+from morrow.engine.plan.branch_plans import derive_readable_schema, plan_with_fallback
 from morrow.engine.plan.filter import Filter, FilterLike, combine_filters, parse_filter
 from morrow.engine.plan.manifests import load_newest_state
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
-from morrow.engine.plan.planner import Outlines, derive_readable_schema, estimate_plan_bytes, plan_with_fallback
+from morrow.engine.plan.planner import Outlines, estimate_plan_bytes
 from morrow.engine.plan.predicate import find_columns
 from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest, list_tracked_fields
 from morrow.engine.plan.time_travel import NOW, Travel, parse_travel_options, resolve_travel

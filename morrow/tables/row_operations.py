@@ -71,6 +71,23 @@ class Rewriting:
         )
 
     @track_calls("compacting")
+    def compact_chain(self, partition: Mapping[str, object], *, overwrite: bool = False) -> bool:
+        """Write the merged rows of a partition of a chain table to its snapshot branch.
+
+        Args:
+            partition: values of some or all partition columns.
+            overwrite: replace partitions that the snapshot branch has. False: change nothing if it has one.
+
+        Returns: whether rows were written.
+
+        Raises:
+            InvalidArgument: no chain table with both branches, or no partition is named.
+        """
+        from morrow.writers.operations.compaction import compact_chain
+
+        return compact_chain(self._metadata, partition, overwrite=overwrite)
+
+    @track_calls("compacting")
     def materialize_deletion_vectors(
         self,
         *,
@@ -93,6 +110,33 @@ class Rewriting:
         from morrow.writers.operations.compaction import materialize_vectors
 
         return materialize_vectors(self._target(properties), partition, where)
+
+    @track_calls("compacting")
+    def reassign_row_ids(
+        self,
+        *,
+        partition: Mapping[str, object] | None = None,
+        where: FilterLike | None = None,
+        properties: Properties = None,
+    ) -> Snapshot | None:
+        """Give consecutive row ids to the rows of each partition of a table with data evolution, in one commit.
+
+        Only metadata change. Older snapshots and tags keep their row ids. Global indexes stay right; one that lies
+        across several ranges of rows is dropped.
+
+        Args:
+            partition, where, properties: as for `compact`.
+
+        Returns: the snapshot, None if the ids of each partition are consecutive.
+
+        Raises:
+            Unsupported: another kind of table, or files that hold row ids.
+            CommitConflict: other commits were faster on every attempt; nothing was changed.
+        """
+        from morrow.writers.operations.compaction import reassign_row_ids
+
+        done = reassign_row_ids(self._target(properties), partition, where)
+        return None if done is None else done[0]
 
     @track_calls("rescaling")
     def rescale(

@@ -25,7 +25,7 @@ import polars as pl
 from morrow.engine.errors import CorruptFile, MorrowError, StorageError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import Value
-from morrow.engine.format.file_formats import PARQUET, get_format
+from morrow.engine.format.file_formats import BLOB, PARQUET, get_format
 from morrow.engine.format.map_shredding import has_shared_maps
 from morrow.engine.format.row_kinds import INSERT, NAMES, build_rowkind
 from morrow.engine.format.schema import (
@@ -209,7 +209,7 @@ def make_source(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
         UnsafePath: a link leads out of the folders in which the table's files may lie.
         FileMissing, CorruptFile: the file does not exist, or has another size.
     """
-    if file.format != PARQUET and has_shared_maps(plan.file_options, plan.schema.fields):
+    if file.format not in (PARQUET, BLOB) and has_shared_maps(plan.file_options, _list_columns(file, plan)):
         hint = "read it by Java, or write it again as Parquet"
         raise Unsupported(f"maps in shared columns of {file.format} files", where=file.path, hint=hint)
     columns = () if get_format(file.format, file.path).stores_names else _list_columns(file, plan)

@@ -23,7 +23,7 @@ from morrow.engine.errors import (
     UnclearOutcome,
 )
 from morrow.engine.format.paths import LATEST
-from morrow.engine.format.snapshot import COMPACT, FIRST_SNAPSHOT_ID, Snapshot, format_snapshot
+from morrow.engine.format.snapshot import COMPACT, FIRST_SNAPSHOT_ID, OVERWRITE, Snapshot, format_snapshot
 from morrow.engine.io.store import call_both, start_request, write_hint
 from morrow.engine.plan import metadata as newest
 from morrow.engine.plan.manifests import is_same_commit
@@ -31,9 +31,10 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace
+from morrow.writers.commit.chain_partitions import list_replaced_partitions, open_snapshot_branch
 from morrow.writers.commit.commit_lock import hold_commit_lock
 from morrow.writers.commit.manifests import BaseEntries, ManifestWriter
-from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, Changes
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, Changes, make_overwrite_changes
 from morrow.writers.commit.premise import Routes
 from morrow.writers.commit.snapshot_metadata import Delta, NothingMerged, Preparer, SequenceNumbering, SnapshotRequest
 from morrow.writers.target import WriteTarget
@@ -74,6 +75,11 @@ class Committer:
         self.found = tries.found
         self.log.hint(created)
         _log_snapshot(self.target.where, created, time.monotonic() - began)
+        replaced = list_replaced_partitions(self.target, request.kind, tries.changes)
+        if replaced:
+            branch = open_snapshot_branch(self.target)
+            drop = make_overwrite_changes(branch, Changes(), replaced)
+            Committer(branch).create(SnapshotRequest(OVERWRITE, BATCH_COMMIT_IDENTIFIER, drop, True))
         return created
 
     def _tried(self, tries: _Tries) -> Snapshot:
@@ -118,6 +124,7 @@ class _Tries:
         self._before = request.known
         self._looks_back = request.recognised
         self.found = False
+        self.changes = Changes()
 
     def ahead(self) -> None:
         """Do slow work that depends little on the newest snapshot before the commit lock is taken.
@@ -180,7 +187,7 @@ class _Tries:
 
     def _written_delta(self, latest: Snapshot | None, written: list[str]) -> Delta:
         changes = self._request.changes
-        known = changes if isinstance(changes, Changes) else changes(latest)
+        self.changes = known = changes if isinstance(changes, Changes) else changes(latest)
         preparer = self._committer.preparer
         preparer.check(self._request, known, latest)
         if not preparer.lasting:

@@ -41,7 +41,7 @@ from morrow.engine.format.manifest_entries import (
     MANIFEST_LIST_VERSION,
 )
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.snapshot import OVERWRITE, Snapshot
 from morrow.engine.format.types import DataType
 from morrow.engine.io.local import sync_file
 from morrow.engine.io.store import start_request, translate_system_errors
@@ -198,7 +198,10 @@ class BaseEntries:
         if snapshot.id - known.id > MAX_SNAPSHOT_STEPS or self._metadata.snapshot(known.id) != known:
             return None
         between = [self._metadata.snapshot(i) for i in range(known.id + 1, snapshot.id)]
-        return [(step, self._delta(step)) for step in (*between, snapshot)]
+        steps = [(step, self._delta(step)) for step in (*between, snapshot)]
+        # An overwrite without changes may have given new row ids to all files.
+        unknown = any(step.commit_kind == OVERWRITE and not delta.height for step, delta in steps)
+        return None if unknown and snapshot.next_row_id is not None else steps
 
     def _delta(self, snapshot: Snapshot) -> pl.DataFrame:
         listed = list_delta_manifests(self._metadata, snapshot)

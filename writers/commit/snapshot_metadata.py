@@ -48,6 +48,7 @@ from morrow.engine.plan.manifests import list_manifests, read_index_entries
 from morrow.engine.structs import replace
 from morrow.readers.execution.execute import DEFAULT_BATCH_ROWS
 from morrow.readers.files.file_frames import translate_file_errors
+from morrow.writers.commit.chain_partitions import check_dropped_partitions
 from morrow.writers.commit.conflicts import (
     AlreadyCommitted,
     check_buckets,
@@ -61,6 +62,7 @@ from morrow.writers.commit.conflicts import (
 from morrow.writers.commit.manifests import SIMPLE_COLUMNS, BaseEntries, ManifestWriter, merge_manifests
 from morrow.writers.commit.messages import Changes, CommitMessage, Tally, find_running_tally, make_append_changes
 from morrow.writers.commit.premise import Premise, Routes, identify_version
+from morrow.writers.commit.row_id_reassignment import Reassignment
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, delete_files, find_paths, write_files
 from morrow.writers.target import WriteTarget
@@ -304,7 +306,8 @@ class SnapshotRequest:
     precede it.
     `premise`: the condition that must hold on the previous snapshot.
     `only_manifests`: the snapshot only merges manifests, and is not created if there are none to merge. `statistics`:
-    the file that replaces the previous snapshot's statistics; `drops_statistics`: the snapshot has none.
+    the file that replaces the previous snapshot's statistics; `drops_statistics`: the snapshot has none. `reassigns`:
+    returns new row ids for the rows of the previous snapshot; the snapshot is not created if there are none.
     """
 
     kind: str
@@ -319,6 +322,7 @@ class SnapshotRequest:
     only_manifests: bool = False
     statistics: str | None = None
     drops_statistics: bool = False
+    reassigns: Callable[[Snapshot], Reassignment | None] | None = None
 
 
 class NothingMerged(Exception):
@@ -353,6 +357,7 @@ class Preparer:
         """Raise `CommitConflict` if the changes cannot follow `latest`."""
         if request.premise is not None:
             request.premise.check(self._target, latest)
+        check_dropped_partitions(self._target, request.kind, changes, latest)
         if latest is None or not request.check:
             return
         watched = self._unaware and self._target.options.deletion_vectors
@@ -414,7 +419,17 @@ class Preparer:
         Raises `NothingMerged` for a request of `only_manifests`.
         """
         previous = list_manifests(self._target.metadata, latest) if latest else _make_empty_manifest_list()
-        base = merge_manifests(self._target, self._manifests, previous, written)
+        new_ids = None if request.reassigns is None or latest is None else request.reassigns(latest)
+        if request.reassigns is not None and new_ids is None:
+            raise NothingMerged
+        if new_ids is None:
+            base = merge_manifests(self._target, self._manifests, previous, written)
+            index_manifest, next_row_id = self._index_manifest(delta.changes, latest, written), delta.next_row_id
+        else:
+            base, next_row_id = new_ids.rewrite(self._target, self._manifests, previous, written), new_ids.next_row_id
+            index_manifest = None
+            if new_ids.index is not None and new_ids.index.height:
+                index_manifest = self._manifests.index_manifest(new_ids.index, written)
         if request.only_manifests and set(base["_FILE_NAME"]) == set(previous["_FILE_NAME"]):
             raise NothingMerged
         metadata = self._target.metadata.knowing(self._target.schema)
@@ -435,7 +450,7 @@ class Preparer:
             delta_manifest_list_size=delta.delta_list[1],
             changelog_manifest_list=delta.changelog_list[0],
             changelog_manifest_list_size=delta.changelog_list[1],
-            index_manifest=self._index_manifest(delta.changes, latest, written),
+            index_manifest=index_manifest,
             commit_user=self._target.commit_user,
             commit_identifier=request.identifier,
             commit_kind=request.kind,
@@ -448,7 +463,7 @@ class Preparer:
             properties={**_build_properties(request, latest), **self._target.properties, **request.properties},
             operation=None if done is None else done.operation,
             # A delta written once for all tries does not assign row ids.
-            next_row_id=delta.next_row_id if self._target.options.row_tracking else _read_next_row_id(latest),
+            next_row_id=next_row_id if self._target.options.row_tracking else _read_next_row_id(latest),
         )
 
     def _records(self, latest: Snapshot | None) -> int:

@@ -70,6 +70,7 @@ from morrow.engine.format.paths import EARLIEST, LATEST, MAIN_BRANCH, TablePaths
 from morrow.engine.format.schema import TableSchema, format_schema
 from morrow.engine.format.snapshot import ANALYZE, APPEND, FIRST_SNAPSHOT_ID, Snapshot, format_snapshot
 from morrow.engine.options import Options, parse_write_options
+from morrow.engine.options.declared.table import SCAN_FALLBACK_DELTA_BRANCH, SCAN_FALLBACK_SNAPSHOT_BRANCH
 from morrow.engine.plan.entries import resolve_entries
 from morrow.engine.plan.manifests import read_index_entries, read_manifest_entries
 from morrow.engine.plan.metadata import REPLACING_SCHEMA, TableMetadata
@@ -476,7 +477,7 @@ def check_unused(metadata: TableMetadata, name: str, verb: str) -> None:
     """Raise `InvalidArgument` for a branch that options of this table refer to."""
     main = metadata.on_branch(MAIN_BRANCH)
     for options in (main.latest_schema().options, metadata.latest_schema().options):
-        for key in OTHER_BRANCHES:
+        for key in (*OTHER_BRANCHES, SCAN_FALLBACK_SNAPSHOT_BRANCH, SCAN_FALLBACK_DELTA_BRANCH):
             if Options(options).text(key) == name:
                 raise InvalidArgument(
                     f"{metadata.where}: the branch {name!r} cannot be {verb}, since the option {key} names it; "

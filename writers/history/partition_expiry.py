@@ -3,39 +3,36 @@
 With ``values-time`` the age of a partition is taken from its values, with ``update-time`` from its newest file. Both
 are compared with the local time of this machine, as in Java. An OVERWRITE snapshot drops the partitions: older
 snapshots and tags still have their rows, and expiry of snapshots removes the files later.
-
-The time of a partition is parsed from its values by ``partition.timestamp-pattern`` and ``-formatter``. Values are
-formatted as Java prints them. A DATE is printed as its epoch days, which formatters cannot parse, so partitions by DATE
-expire by ``update-time``. Without a formatter a time is ``yyyy-MM-dd HH:mm:ss`` or ``yyyy-MM-dd``, parsed leniently:
-digits may be fewer, and the 30th of February is the first or second of March.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import random
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.binary_row import EPOCH, Value, decode_rows
-from morrow.engine.format.date_patterns import MAX_YEAR, to_epoch_day
 from morrow.engine.format.manifest_entries import ADD
 from morrow.engine.format.paths import partition_path, unescape_path_name
 from morrow.engine.format.snapshot import OVERWRITE, Snapshot
-from morrow.engine.format.types import DataField
 from morrow.engine.options.declarations import AnyOption, ExpireStrategy
 from morrow.engine.options.declared import maintenance
-from morrow.engine.options.retention import UNLIMITED, PartitionExpiryOptions, parse_partition_expiry
+from morrow.engine.options.retention import (
+    UNLIMITED,
+    PartitionExpiryOptions,
+    parse_partition_expiry,
+    parse_partition_time,
+)
 from morrow.engine.plan.manifests import list_manifests, read_manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace
-from morrow.engine.units import NANOS_PER_DAY, NANOS_PER_MICRO, NANOS_PER_SECOND, format_duration
+from morrow.engine.units import NANOS_PER_MICRO, format_duration
 from morrow.writers.commit.committer import Committer
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, Changes, make_overwrite_changes
 from morrow.writers.commit.snapshot_metadata import SnapshotRequest
@@ -156,6 +153,12 @@ class PartitionExpiry:
 
     def run(self, now: dt.datetime | None = None) -> ExpiredPartitions:
         """Drop expired partitions; return and raise as `expire_partitions`."""
+        if self._target.options.is_chain_table:
+            raise Unsupported(
+                "expiry of partitions of a chain table",
+                where=self._target.where,
+                hint="drop old partitions of the delta branch, then of the snapshot branch",
+            )
         self._checked = now or dt.datetime.now()
         snapshot = self._target.metadata.latest_snapshot()
         if snapshot is None:
@@ -291,39 +294,6 @@ def _to_duration_text(time: dt.timedelta | str | None) -> str | None:
     raise InvalidArgument(f"expiration_time is a timedelta, or text such as '7 d', not {time!r}")
 
 
-DEFAULT_FORMAT = re.compile(
-    r"(-?[0-9]{1,10})-(-?[0-9]{1,2})-(-?[0-9]{1,2})"
-    r"(?: (-?[0-9]{1,2}):(-?[0-9]{1,2}):(-?[0-9]{1,2})(?:\.([0-9]{1,9}))?)?"
-)
-MINUS_ZERO = re.compile("-0+(?![0-9])")
-
-
-def parse_partition_time(
-    options: PartitionExpiryOptions, fields: Sequence[DataField], values: Sequence[Value]
-) -> int | None:
-    """Return the nanoseconds from 1970-01-01 to the time of a partition, both without time zone.
-
-    Args:
-        fields: the partition columns.
-        values: their values, as `decode_row` returns them.
-
-    Returns: the nanoseconds, or None if a value is null or the text of the values does not parse.
-
-    Raises:
-        Unsupported: values of a column's type cannot be formatted as text.
-    """
-    known = list(values) if options.pattern is not None else [values[0]]
-    if any(value is None for value in known):
-        return None
-    texts = [_to_java_text(value, field) for value, field in zip(known, fields)]
-    text = texts[0]
-    if options.pattern is not None:
-        text = options.pattern
-        for field, part in zip(fields, texts):  # one after the other, as in Java: $m also matches in $month
-            text = text.replace(f"${field.name}", part)
-    return parse_default_time(text) if options.formatter is None else options.formatter.read(text)
-
-
 def make_partition_check(target: WriteTarget) -> Callable[[bytes], None]:
     """Return the check that a writer calls with each new partition (BinaryRow).
 
@@ -349,22 +319,3 @@ def make_partition_check(target: WriteTarget) -> Callable[[bytes], None]:
             )
 
     return check if options.pattern is not None or options.formatter is not None else lambda _: None
-
-
-def parse_default_time(text: str) -> int | None:
-    """Parse a time in the default format into nanoseconds as in `parse_partition_time`; None for any other text."""
-    match = DEFAULT_FORMAT.fullmatch(text)
-    if match is None or MINUS_ZERO.search(re.sub("(?<=[0-9])-", " ", text)):
-        return None
-    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
-    years, months = divmod(month - 1, 12)
-    if abs(year) > MAX_YEAR:
-        return None
-    days = to_epoch_day(year + years, months + 1, day)
-    seconds = (hour * 60 + minute) * 60 + second
-    return days * NANOS_PER_DAY + seconds * NANOS_PER_SECOND + int((match[7] or "").ljust(9, "0"))
-
-
-def _to_java_text(value: Value, field: DataField) -> str:
-    folder = partition_path([value], [field.type], ["v"], legacy_name=True)
-    return unescape_path_name(folder.removeprefix("v="))

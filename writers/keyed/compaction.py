@@ -63,7 +63,12 @@ class Compactor:
         return result
 
     def _drops_deletes(self, output_level: int) -> bool:
-        """Return whether no older run is left, or its superseded rows are already marked as dead."""
+        """Return whether no older run is left, or its superseded rows are already marked as dead.
+
+        Retractions of a chain table count in later partitions.
+        """
+        if self._target.options.is_chain_table:
+            return False
         bottom = output_level >= self.levels.highest or self._rewriter.vectors is not None
         return output_level != 0 and bottom
 

@@ -15,12 +15,17 @@ from morrow.engine.arguments import check_texts
 from morrow.engine.errors import InvalidArgument, SnapshotNotFound, Unsupported
 from morrow.engine.format.manifest_entries import DataFileMeta
 from morrow.engine.format.paths import POSTPONE_BUCKET
-from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.snapshot import OVERWRITE, Snapshot
 from morrow.engine.options import parse_write_options
 from morrow.engine.options.declared.table import BUCKET
+from morrow.engine.plan.chains import find_chain, plan_merged
 from morrow.engine.plan.filter import FilterLike
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.scan_plan import ScanRequest
+from morrow.engine.plan.time_travel import Travel
 from morrow.engine.progress import expect, is_shown
 from morrow.engine.structs import replace
+from morrow.readers.execution.execute import open_batch_reader
 from morrow.writers.append.bucket_compaction import pick_full, pick_window
 from morrow.writers.append.compaction import (
     compact_append,
@@ -33,9 +38,12 @@ from morrow.writers.append.sort_compaction import ORDER, sort_compact
 from morrow.writers.append.writer import UNAWARE
 from morrow.writers.buckets.routers import BucketState, filter_bucket_numbers, restore_partitions
 from morrow.writers.commit.commit_lock import retry_on_conflict
+from morrow.writers.commit.committer import Committer
 from morrow.writers.commit.manifests import read_live_entries
-from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, Changes, CommitMessage
 from morrow.writers.commit.premise import Premise, guard_compaction
+from morrow.writers.commit.row_id_reassignment import Reassignment, plan_reassignment
+from morrow.writers.commit.snapshot_metadata import NothingMerged, SnapshotRequest
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.data_files import Placement
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
@@ -45,6 +53,7 @@ from morrow.writers.keyed.compaction import FilePicker, LookupStrategy, make_str
 from morrow.writers.keyed.levels import Levels, make_key_order, trim_key
 from morrow.writers.keyed.postpone_bucket import compact_postponed
 from morrow.writers.keyed.writer import compact_bucket
+from morrow.writers.operations.overwrite import overwrite_rows
 from morrow.writers.operations.partition_filters import AnyOf, build_partition_filter, find_matching_partitions
 from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.operations.write_session import clean_up_on_failure, commit_once, read_rows_where, run_serially
@@ -92,6 +101,55 @@ def materialize_vectors(
         return commit_once(commit_with_maintenance(target), messages, BATCH_COMMIT_IDENTIFIER)
 
     return retry_compaction(target, once)
+
+
+def reassign_row_ids(
+    target: WriteTarget, partition: AnyOf = None, where: FilterLike = None
+) -> tuple[Snapshot, Reassignment] | None:
+    """Give new row ids; see `Table.reassign_row_ids`. Returns None if all ids are consecutive by partition."""
+    if not target.options.data_evolution:
+        raise Unsupported("new row ids without data evolution", where=target.where)
+    planned: Reassignment | None = None
+
+    def plan(latest: Snapshot) -> Reassignment | None:
+        nonlocal planned
+        partitions = choose_partitions(target, latest, partition, where)
+        planned = None if partitions == [] else plan_reassignment(target, latest, partitions)
+        return planned
+
+    committer = Committer(target)
+    request = SnapshotRequest(OVERWRITE, BATCH_COMMIT_IDENTIFIER, Changes(), check=False, reassigns=plan)
+    try:
+        snapshot = None if committer.log.latest() is None else committer.create(request)
+    except NothingMerged:
+        return None
+    finally:
+        committer.log.settle()
+    return None if snapshot is None or planned is None else (snapshot, planned)
+
+
+def compact_chain(metadata: TableMetadata, partition: Mapping[str, object], *, overwrite: bool) -> bool:
+    """Write the merged rows of a partition of a chain table to its snapshot branch; see `Table.compact_chain`."""
+    target = WriteTarget.of(metadata)
+    chain = find_chain(metadata, target.options, Travel())
+    if chain is None:
+        raise InvalidArgument(
+            f"{metadata.where}: it is no chain table with both branches; set 'chain-table.enabled', "
+            "'scan.fallback-snapshot-branch' and 'scan.fallback-delta-branch'"
+        )
+    if not partition:
+        raise InvalidArgument(f"{metadata.where}: name the partition to compact, such as {{'dt': '20250810'}}")
+    chosen = build_partition_filter(target, [partition], None, "partition")
+    whole, schema = chain.snapshots, target.schema
+    if whole.snapshot is not None and not overwrite and find_matching_partitions(target, whole.snapshot, chosen):
+        return False
+    request = ScanRequest(schema, target.options, None, tuple(schema.by_name), chosen)
+    plan = plan_merged(request, chain, frozenset(), ignores_whole=True)
+    if plan is None or not any(part.files for part in plan.parts):
+        return False
+    rows = open_batch_reader(plan, metadata.store)
+    overwrite_rows(WriteTarget.of(whole.metadata), rows, None, dynamic=True)
+    return True
 
 
 def retry_compaction(target: WriteTarget, once: Callable[[], Done]) -> Done:
@@ -155,7 +213,7 @@ def parse_sort_columns(order_by: str | Sequence[str] | None, strategy: str | Non
 
 
 def choose_partitions(
-    target: WriteTarget, snapshot: Snapshot | None, partition: Mapping[str, object] | None, where: FilterLike
+    target: WriteTarget, snapshot: Snapshot | None, partition: AnyOf, where: FilterLike
 ) -> list[bytes] | None:
     """Return the partitions to compact (BinaryRows), None for all.
 

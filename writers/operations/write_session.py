@@ -20,9 +20,10 @@ from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, M
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.schema import SEQUENCE_NUMBER
 from morrow.engine.format.snapshot import COMPACT, Snapshot
+from morrow.engine.plan.branch_plans import check_main_alone
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.manifests import is_same_commit
-from morrow.engine.plan.planner import check_main_alone, make_plan
+from morrow.engine.plan.planner import make_plan
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.redaction import get_logger
 from morrow.readers.execution import execute

@@ -11,6 +11,7 @@ from morrow.engine.options.declarations import (
     NAMES,
     NO_BLOBS,
     NO_INDEXES,
+    NO_SHARDS,
     NOT_WRITTEN,
     ONE_INFERENCE,
     READS_ALL_ROWS,
@@ -80,8 +81,7 @@ BLOB_WRITE_NULL_ON_MISSING_FILE = declare_honoured(
 BLOB_WRITE_NULL_ON_FETCH_FAILURE = declare_honoured(
     "blob-write-null-on-fetch-failure", BOOL, False, "Writes null if a blob cannot be read"
 )
-DATA_EVOLUTION_REASSIGN_SKIP_CONTIGUOUS_ROW_COUNT = declare_idle(
-    "Morrow does not give new row ids",
+DATA_EVOLUTION_REASSIGN_SKIP_CONTIGUOUS_ROW_COUNT = declare_honoured(
     "data-evolution.reassign.skip-contiguous-row-count",
     LONG,
     1_000_000_000,
@@ -266,19 +266,21 @@ FULL_TEXT_INDEX_SEARCH_MODE = declare_idle(
     "How full-text indexes are searched",
 )
 GLOBAL_INDEX_ROW_COUNT_PER_SHARD = declare_idle(
-    NO_INDEXES, "global-index.row-count-per-shard", LONG, 100_000, "Rows of a shard of a global index"
+    NO_SHARDS, "global-index.row-count-per-shard", LONG, 100_000, "Rows of a shard of a global index"
 )
 GLOBAL_INDEX_BUILD_MAX_SHARD = declare_idle(
-    NO_INDEXES, "global-index.build.max-shard", INT, 32, "Most shards of a global index"
+    NO_SHARDS, "global-index.build.max-shard", INT, 32, "Most shards of a global index"
 )
 GLOBAL_INDEX_BUILD_MAX_PARALLELISM = declare_idle(
-    NO_INDEXES, "global-index.build.max-parallelism", INT, 4096, "Tasks that build a global index"
+    "Morrow builds an index in one process",
+    "global-index.build.max-parallelism",
+    INT,
+    4096,
+    "Tasks that build a global index",
 )
-GLOBAL_INDEX_THREAD_NUM = declare_idle(
-    NO_INDEXES, "global-index.thread-num", INT, 32, "Threads that search a global index"
-)
+GLOBAL_INDEX_THREAD_NUM = declare_idle(TUNING, "global-index.thread-num", INT, 32, "Threads that search a global index")
 GLOBAL_INDEX_EXTERNAL_PATH = declare_idle(
-    NO_INDEXES, "global-index.external-path", TEXT, None, "Folder of global indexes"
+    "Morrow stores indexes beside the rows", "global-index.external-path", TEXT, None, "Folder of global indexes"
 )
 GLOBAL_INDEX_COLUMN_UPDATE_ACTION = declare_honoured(
     "global-index.column-update-action",

@@ -10,6 +10,7 @@ from morrow.engine.options.declarations import (
     LONG,
     MEMORY,
     NAMES,
+    NO_CHAIN_STREAMS,
     OTHER_ROWS,
     OTHER_TABLE,
     TEXT,
@@ -18,7 +19,6 @@ from morrow.engine.options.declarations import (
     declare_honoured,
     declare_idle,
     declare_refused,
-    explain_dependency,
     make_choice,
     refuse_unless,
 )
@@ -250,46 +250,25 @@ DATA_EVOLUTION_ENABLED = declare_honoured(
     immutable=True,
     rows=True,
 )
-CHAIN_TABLE_ENABLED = declare_refused(
-    refuse_unless(OTHER_ROWS, ("false",), Stage.READING, Stage.WRITING),
-    "chain-table.enabled",
-    BOOL,
-    False,
-    "Reads a table as a chain of branches",
-    rows=True,
+CHAIN_TABLE_ENABLED = declare_honoured(
+    "chain-table.enabled", BOOL, False, "Reads a table as a chain of branches", rows=True
 )
-CHAIN_TABLE_CHAIN_PARTITION_KEYS = declare_idle(
-    explain_dependency("chain-table.enabled"),
-    "chain-table.chain-partition-keys",
-    TEXT,
-    None,
-    "Partition columns that order a chain",
+CHAIN_TABLE_CHAIN_PARTITION_KEYS = declare_honoured(
+    "chain-table.chain-partition-keys", NAMES, (), "Partition columns that order a chain", rows=True
 )
 CHAIN_TABLE_STREAMING_MERGE_SNAPSHOT = declare_idle(
-    explain_dependency("chain-table.enabled"),
+    NO_CHAIN_STREAMS,
     "chain-table.streaming.merge-snapshot",
     BOOL,
     False,
     "Merges the branches of a chain where a stream begins",
 )
 CHAIN_TABLE_SPLIT_KEY_RANGE_ENABLED = declare_idle(
-    explain_dependency("chain-table.enabled"),
-    "chain-table.split.key-range-enabled",
-    BOOL,
-    True,
-    "Splits the reads of a chain by keys",
+    TUNING, "chain-table.split.key-range-enabled", BOOL, True, "Splits the reads of a chain by keys"
 )
-SCAN_FALLBACK_SNAPSHOT_BRANCH = declare_idle(
-    explain_dependency("chain-table.enabled"),
-    "scan.fallback-snapshot-branch",
-    TEXT,
-    None,
-    "Branch of a chain that holds whole partitions",
+SCAN_FALLBACK_SNAPSHOT_BRANCH = declare_honoured(
+    "scan.fallback-snapshot-branch", TEXT, None, "Branch of a chain that holds whole partitions", rows=True
 )
-SCAN_FALLBACK_DELTA_BRANCH = declare_idle(
-    explain_dependency("chain-table.enabled"),
-    "scan.fallback-delta-branch",
-    TEXT,
-    None,
-    "Branch of a chain that holds changes",
+SCAN_FALLBACK_DELTA_BRANCH = declare_honoured(
+    "scan.fallback-delta-branch", TEXT, None, "Branch of a chain that holds changes", rows=True
 )

@@ -36,6 +36,7 @@ _HOMES = {
         "TagAlreadyExistException",
         "TagNotExistException",
     ),
+    "merges": ("WhenMatched", "WhenNotMatched"),
     "predicates": ("Predicate", "PredicateBuilder"),
     "scans": ("DataSplit", "Plan", "ReadBuilder", "Split", "StreamReadBuilder", "TableRead", "TableScan"),
     "schemas": (
@@ -99,6 +100,7 @@ _PATHS = {
     "schema.table_schema": "schemas",
     "snapshot.snapshot": "tables",
     "snapshot.snapshot_manager": "tables",
+    "table.data_evolution_merge_into": "merges",
     "table.file_store_table": "tables",
     "table.special_fields": "schemas",
     "table.table": "tables",

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 from msgspec import structs
 
+from morrow.compat.pypaimon.merges import WhenMatched, WhenNotMatched, compile_clauses
 from morrow.compat.pypaimon.predicates import Predicate, PredicateBuilder
 from morrow.compat.pypaimon.scans import check_shard
 from morrow.engine.errors import ColumnNotFound, CommitConflict, InvalidArgument, Unsupported
@@ -333,10 +334,7 @@ Assignment = Any
 
 
 class TableUpdate:
-    """An updater of tables with data evolution: its methods write files, and return messages to commit.
-
-    `merge_into` raises `Unsupported`.
-    """
+    """An updater of tables with data evolution: its methods write files, and return messages to commit."""
 
     def __init__(self, table: Table, commit_user: str | None = None) -> None:
         self._table, self._commit_user = table, commit_user
@@ -480,6 +478,21 @@ class TableUpdate:
                 changes.delete(old.where(pl.col(ROW_ID).is_in(wanted.implode())))
             return _plan(changes.messages(), snapshot)
 
+    def merge_into(
+        self,
+        source: Any,
+        *,
+        on: Sequence[str] | Mapping[str, str],
+        when_matched: Sequence[WhenMatched] = (),
+        when_not_matched: Sequence[WhenNotMatched] = (),
+        commit_identifier: int = 0,  # noqa: ARG002
+    ) -> list[CommitMessage]:
+        """Merge the rows of `source` into the table. Arguments and errors as for `compile_clauses`."""
+        target, snapshot = self._open()
+        self._check_evolving(target, "merge_into")
+        merge = compile_clauses(target, source, on, when_matched, when_not_matched)
+        return _plan(prepare_merge(merge, snapshot), snapshot)
+
     def _open(self) -> tuple[WriteTarget, Snapshot | None]:
         target = WriteTarget.of(self._table._metadata, self._commit_user)
         return target, target.metadata.latest_snapshot()
@@ -589,7 +602,6 @@ def _assign(value: Assignment, field: DataField, rows: pa.Table, start: int) -> 
 UPDATES = {
     "update_by_arrow_batches_with_row_id": "use table.morrow.update_rows(rows)",
     "new_update_by_row_id": "use table.morrow.update_rows(rows)",
-    "merge_into": "use table.morrow.merge(source, on)",
 }
 """The methods of pypaimon's TableUpdate that Morrow lacks, and what does the same."""
 

@@ -63,7 +63,7 @@ def _of_branch(_sound: Path, file: str) -> list[Reading]:
     return as_of("branch", file.split("/")[1].removeprefix("branch-"))
 
 
-DATA = {"parquet": r"parquet", "orc": r"orc", "avro": r"avro", "json": r"json(\.\w+)?", "blob": r"blob"}
+DATA = {"parquet": r"parquet", "orc": r"orc", "avro": r"avro", "row": r"row", "json": r"json(\.\w+)?", "blob": r"blob"}
 """File name endings by format. Both Java and Morrow write page checksums to Parquet."""
 
 

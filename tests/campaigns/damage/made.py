@@ -38,7 +38,7 @@ MANIFESTS: Mapping[str, tuple[list[str], dict[str, str]]] = {
     "evolution": ([], {**TRACKING, "data-evolution.enabled": "true", "deletion-vectors.enabled": "true"}),
 }
 """Made of Parquet files only."""
-FORMATS = ("parquet", "orc", "avro")
+FORMATS = ("parquet", "orc", "avro", "row")
 
 
 def made(cache: Path) -> Mapping[str, Path]:

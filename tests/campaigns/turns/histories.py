@@ -228,7 +228,7 @@ class History:
         chosen = rng.choice(["append"] * 3 + ["overwrite"])
         if self.evolution and self.rows:
             kinds = ["append"] * 4 + ["ids", "ids", "ids", "where", "where", "upsert", "upsert", "shard", "overwrite"]
-            kinds += ["merge", "merge"] if player == PEER and self.peer == PEER else []
+            kinds += ["merge", "merge"]
             kinds += ["delete", "delete ids"] if self.vectors else []
             chosen = rng.choice(kinds)
         if chosen == "append":

@@ -18,7 +18,7 @@ import morrow
 import morrow.compat.pypaimon as pypaimon
 from morrow.compat.pypaimon import CatalogFactory, Identifier, Schema, SchemaChange
 from morrow.engine.errors import Unsupported
-from tests.compat.pypaimon.tables import COLUMNS, DATA, make, read
+from tests.compat.pypaimon.tables import COLUMNS, make, read
 
 # Imports
 
@@ -146,7 +146,7 @@ def overwrite_columns(table: pypaimon.FileStoreTable) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "merges": (lambda t: t.new_batch_write_builder().new_update().merge_into(DATA, on=["id"]), "merge"),
+    "updates by row id": (lambda t: t.new_batch_write_builder().new_update().new_update_by_row_id(), "update_rows"),
     "overwritten columns": (lambda t: overwrite_columns(evolving(t)), "overwrite"),
     "callbacks": (lambda t: t.new_batch_write_builder().new_commit().add_commit_callback(print), "after commit"),
     "search": (lambda t: t.new_vector_search_builder(), "filter"),

@@ -10,6 +10,7 @@ import pytest
 
 import morrow.compat.pypaimon as pypaimon
 from morrow.compat.pypaimon import PredicateBuilder
+from morrow.compat.pypaimon.merges import WhenMatched, WhenNotMatched, lit, source_col
 from morrow.engine.errors import ColumnNotFound, CommitConflict, InvalidArgument
 from tests.compat.pypaimon.tables import COLUMNS, DATA, make, read
 
@@ -20,6 +21,7 @@ EVOLUTION = {
 }
 NAMED = pa.Table.from_pylist([{"_ROW_ID": 2, "name": "x"}, {"_ROW_ID": 0, "name": None}])
 UPSERTED = pa.Table.from_pylist([{"id": 3, "name": "u"}, {"id": 4, "name": "v"}], COLUMNS)
+REMOVED = WhenMatched("delete")
 Update = Callable[[Any, PredicateBuilder], Any]
 
 
@@ -59,6 +61,28 @@ UPDATES: dict[str, tuple[Update, dict[int, str | None]]] = {
     "a shard": (update_shard, {1: "1", 2: "2", 3: "3"}),
     "deletes": (lambda u, b: u.delete_by_predicate(b.equal("id", 2)), {1: "apple", 3: "a%b"}),
     "deletes of row ids": (lambda u, _: u.delete_by_row_id([0, 1, 1]), {3: "a%b"}),
+    "a merge": (
+        lambda u, _: u.merge_into(
+            UPSERTED,
+            on=["id"],
+            when_matched=[WhenMatched("update", update={"name": source_col("name"), "dt": "t.name"})],
+            when_not_matched=[WhenNotMatched(insert="*")],
+        ),
+        {1: "apple", 2: None, 3: "u", 4: "v"},
+    ),
+    "a merge of other names": (
+        lambda u, _: u.merge_into(
+            pa.table({"key": [1, 2, 3, 9], "new": ["s.x", "b", "c", "d"]}),
+            on={"id": "key"},
+            when_matched=[
+                WhenMatched.delete("s.key = 2 AND t.name IS NULL AND s.new <> 't.name'"),
+                WhenMatched.update({"name": "s.new"}, "t.id < 3"),
+                WhenMatched("update", update={"name": lit("s.new"), "at": {"x": 7}}),
+            ],
+            when_not_matched=[WhenNotMatched(insert={"name": "literal"})],
+        ),
+        {1: "s.x", 3: "s.new", 9: "literal"},
+    ),
     "nothing": (lambda u, _: u.delete_by_row_id([]), {1: "apple", 2: None, 3: "a%b"}),
 }
 
@@ -84,6 +108,17 @@ def test_updates(catalog: pypaimon.Catalog, what: str) -> None:
         (lambda u, _: u.upsert_by_arrow_with_key(DATA[:0], ["id"]), "must not be empty"),
         (lambda u, _: u.upsert_by_arrow_with_key(DATA, ["x"]), "is not in table schema"),
         (lambda u, _: u.upsert_by_arrow_with_key(DATA.select(["name"]), ["id"]), "is not in input data"),
+        (lambda u, _: u.merge_into(DATA, on=["id"]), "say what to do"),
+        (lambda u, _: u.merge_into(DATA, on=[], when_matched=[REMOVED]), "must be non-empty"),
+        (lambda u, _: u.merge_into(DATA, on=["id"], when_matched=[REMOVED, REMOVED]), "only the last clause"),
+        (
+            lambda u, _: u.merge_into(DATA, on=["id"], when_not_matched=[WhenNotMatched("*", "t.id = 1")]),
+            "must not name columns of the table",
+        ),
+        (
+            lambda u, _: u.merge_into(DATA, on=["id"], when_matched=[WhenMatched("update", update={"x": 1})]),
+            "the unknown target column 'x'",
+        ),
         (lambda u, _: u.new_shard_updator(2, 2), "at least 0 and below their count"),
         (lambda u, _: u.update_by_predicate(None, {}), "must not be empty"),
         (lambda u, _: u.update_by_predicate(None, {"name": pa.array(["a"])}), "must match matched row count"),

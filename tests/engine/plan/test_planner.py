@@ -23,10 +23,11 @@ from morrow.engine.format.buckets import compute_buckets
 from morrow.engine.format.manifest_entries import STATISTICS
 from morrow.engine.names import KEYS_MATCH, VALUES_MATCH
 from morrow.engine.plan import entries
+from morrow.engine.plan.branch_plans import plan_with_fallback
 from morrow.engine.plan.entries import Decoded
 from morrow.engine.plan.manifests import list_manifests
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.planner import decode_outlined, plan_with_fallback
+from morrow.engine.plan.planner import decode_outlined
 from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest, SectionKind
 from morrow.engine.schema.schema_changes import SetType
 from morrow.scans.table_scan import Scan, plan_with_outlines

@@ -85,7 +85,7 @@ def test_what_is_no_column(arguments: dict[str, Any]) -> None:
 
 
 def test_what_morrow_does_not_write_is_not_made() -> None:
-    with pytest.raises(Unsupported, match=r"'chain-table.enabled' = 'true' is not supported"):
-        made(options={"chain-table.enabled": True})
+    with pytest.raises(Unsupported, match=r"'pk-clustering-override' = 'true' is not supported"):
+        made(options={"pk-clustering-override": True})
     with pytest.raises(Unsupported, match="the file format 'csv'"):
         made(options={"file.format": "csv"})

@@ -15,9 +15,11 @@ from typing import Any
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import morrow
+from morrow.compat import pypaimon as compat
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, UnsafePath, Unsupported
 from morrow.engine.format.blob_values import BlobPlaces
 from morrow.engine.io.local import LocalStore
@@ -203,3 +205,28 @@ def test_columns_without_any_file_of_blobs_are_null(tmp_path: Path, kind: str) -
     assert plan.blob_files == ()
 
     assert execute.to_polars(plan, scan.store).rows() == [(1, None)]
+
+
+def test_maps_in_shared_columns_beside_blobs(tmp_path: Path) -> None:
+    table = pypaimon_table(
+        tmp_path, {"fields.m.map.storage-layout": "shared-shredding"}, pa.map_("string", "large_binary")
+    ).morrow
+    table.append([{"id": 1, "pic": {"x": b"one"}, "m": {"a": 1}}])
+
+    assert table.to_arrow().to_pylist() == [{"id": 1, "pic": [("x", b"one")], "m": [("a", 1)]}]
+
+
+def pypaimon_table(folder: Path, options: dict[str, str], blobs: pa.DataType | None = None) -> Any:
+    """Return a new table with an id, a BLOB (or another type of blobs) and a map, by the interface of pypaimon."""
+    catalog = compat.CatalogFactory.create({"warehouse": str(folder)})
+    catalog.create_database("db", True)
+    members = [
+        pa.field("id", pa.int32()),
+        pa.field("pic", blobs or pa.large_binary()),
+        pa.field("m", pa.map_("string", "int32")),
+    ]
+    tracked = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "bucket": "-1"}
+    catalog.create_table(
+        "db.t", compat.Schema.from_pyarrow_schema(pa.schema(members), options=tracked | options), False
+    )
+    return catalog.get_table("db.t")

@@ -17,17 +17,12 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField, DateType, IntType, TimestampType, VarCharType
-from morrow.engine.options.retention import parse_partition_expiry
+from morrow.engine.options.retention import parse_default_time, parse_partition_expiry, parse_partition_time
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.commit.committer import Committer
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.snapshot_metadata import SnapshotRequest
-from morrow.writers.history.partition_expiry import (
-    PartitionExpiry,
-    expire_partitions,
-    parse_default_time,
-    parse_partition_time,
-)
+from morrow.writers.history.partition_expiry import PartitionExpiry, expire_partitions
 from morrow.writers.target import WriteTarget
 from tests.engine.format.test_date_patterns import nanos
 from tests.support.written import new_table, rows

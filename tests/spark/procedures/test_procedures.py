@@ -356,6 +356,6 @@ def test_conditions_are_of_sparks_sql() -> None:
 
 
 def test_each_procedure_is_described() -> None:
-    assert len(PROCEDURES) == 44
+    assert len(PROCEDURES) == 46
     assert not PROCEDURES.keys() & NOT_HERE.keys()
     assert str(PROCEDURES["rename_tag"]) == "table, tag (STRING), target_tag (STRING)"

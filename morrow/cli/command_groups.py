@@ -585,9 +585,9 @@ def spark_sql(
     form: arg.ResultFormat = Format.TABLE,
 ) -> None:
     """Run statements in Spark, from an option, a file or standard input, with a warehouse as catalog."""
-    from morrow.cli import spark_clients
+    from morrow.cli import warehouse
 
-    spark_clients.run_sql(folder, name, query, file, parse_pairs("--conf", conf), form)
+    warehouse.run_sql(folder, name, query, file, parse_pairs("--conf", conf), form)
 
 
 def thrift_server(
@@ -598,9 +598,9 @@ def thrift_server(
     conf: Conf = None,
 ) -> None:
     """Start Spark's Thrift server with a warehouse as catalog: for beeline, BI tools and dbt, without a password."""
-    from morrow.cli import spark_clients
+    from morrow.cli import warehouse
 
-    spark_clients.serve(folder, name, host, port, parse_pairs("--conf", conf))
+    warehouse.serve(folder, name, host, port, parse_pairs("--conf", conf))
 
 
 SPARK_COMMANDS: tuple[Callable[..., None], ...] = (spark_sql, thrift_server)

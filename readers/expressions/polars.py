@@ -42,7 +42,7 @@ from morrow.engine.plan.predicate import (
     split_conjuncts,
 )
 from morrow.readers.casts.dtypes import to_arrow_table, to_frame
-from morrow.readers.expressions import sql, stop_filters
+from morrow.readers.expressions import sql
 
 RAISED_BY_FUNCTIONS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """Errors that a user's Python function within a Polars expression may raise."""
@@ -316,3 +316,14 @@ _LEAVES: dict[Op, Build] = {
     Op.STARTS_WITH: _starts_with,
     Op.NOT_STARTS_WITH: lambda column, literals, _dtype: ~column.str.starts_with(literals[0]),
 }
+
+
+def stop_filters(frame: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the frame with a barrier: projections are pushed below it, filters are not."""
+    return frame.map_batches(
+        _return_unchanged, predicate_pushdown=False, projection_pushdown=True, slice_pushdown=False, streamable=True
+    )
+
+
+def _return_unchanged(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame

@@ -12,7 +12,7 @@ import pyspark
 import pytest
 
 import morrow
-from morrow.cli import spark_clients
+from morrow.cli import warehouse
 from morrow.cli.arguments import Format
 from morrow.engine.errors import InvalidArgument
 from morrow.spark import servers
@@ -58,7 +58,7 @@ def test_statements_of_a_terminal(
     morrow.spark.catalog(spark, "pm", warehouse=tmp_path)
     shared = SimpleNamespace(sql=spark.sql, stop=lambda: None)  # the session of all tests goes on
     monkeypatch.setattr(servers, "open_session", lambda *_: shared)
-    spark_clients.run_sql(str(tmp_path), "pm", "SHOW DATABASES IN pm; SELECT 'a;b' AS c", None, {}, Format.CSV)
+    warehouse.run_sql(str(tmp_path), "pm", "SHOW DATABASES IN pm; SELECT 'a;b' AS c", None, {}, Format.CSV)
     assert capsys.readouterr().out.splitlines()[-2:] == ["c", "a;b"]
     with pytest.raises(InvalidArgument, match="TABLE_OR_VIEW_NOT_FOUND"):
-        spark_clients.run_sql(str(tmp_path), "pm", "SELECT * FROM pm.db.nope", None, {}, Format.CSV)
+        warehouse.run_sql(str(tmp_path), "pm", "SELECT * FROM pm.db.nope", None, {}, Format.CSV)

@@ -30,6 +30,7 @@ NEED_SPARK = re.compile(
     r"|DESCRIBE .*PARTITION|SHOW TABLE EXTENDED LIKE|.*scan\.ignore-"  # commands of a session of Spark
     r"|.*DEFAULT (ARRAY|MAP|STRUCT)"  # Spark evaluates these values
     r"|INSERT INTO orders \(day, id\) VALUES \('2026-05-02', '3'\)"  # Spark casts the text to a number
+    r"|.*sys\.(path_to_descriptor|blob_view)"  # functions of Spark's catalog
     r"|.*__paimon_|DELETE FROM orders WHERE amount > 1|SELECT \* FROM d$|.*n INT DEFAULT 1"
 )
 """Statements of the guide that need a Spark session or dialect, and statements that are refused without one."""

@@ -52,8 +52,9 @@ def test_all_operations_are_here() -> None:
         for name, method in inspect.getmembers(RowOperations, inspect.isfunction)
         if "properties" in inspect.signature(method).parameters and not name.startswith("_")
     }
-    of_row_ids = {"update_rows", "materialize_deletion_vectors", "create_global_index", "drop_global_index"}
-    assert takes == OPERATIONS.keys() | of_row_ids
+    indexes = {"create_global_index", "drop_global_index"}
+    of_row_ids = {"update_rows", "reassign_row_ids", "materialize_deletion_vectors"}
+    assert takes == OPERATIONS.keys() | indexes | of_row_ids
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

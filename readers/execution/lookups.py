@@ -62,9 +62,8 @@ MAX_SLICES = 16
 """Maximum runs of rows that are read one by one. More rows of a file are selected by a filter on its keys."""
 PAGE_ROWS = 20_000
 """Rows of a page, as Java and Arrow write them by default."""
-MIN_ROWS_PER_PAGE_ROW = 4
-"""Read single pages of many runs of rows only if they hold 1/4 of the file at most: a scan decodes columns in threads.
-"""
+MIN_ROWS_PER_PAGE_ROW = 8
+"""Read single pages only if they hold 1/8 of the rows of a file at most: a scan decodes columns in threads."""
 REQUESTS = 16
 """Maximum files of a remote store that are searched at once."""
 GROUP_BYTES = 200
@@ -231,10 +230,9 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         stored = list_stored_columns(self.plan, self.section, file, fields)
         if file.format != PARQUET or not stored or not len(places) or need_positions(self.plan, fields):
             return None
-        if len(_find_runs(places)) > MAX_SLICES:
-            pages = len(np.unique(places // PAGE_ROWS))
-            if pages * PAGE_ROWS * MIN_ROWS_PER_PAGE_ROW > file.row_count:
-                return None
+        pages = len(np.unique(places // PAGE_ROWS))
+        if pages * PAGE_ROWS * MIN_ROWS_PER_PAGE_ROW > file.row_count:
+            return None
         if has_shared_maps(self.plan.file_options, stored):  # the footer describes them, and excerpts leave this out
             return None
         source = make_source(file, self.plan, self.store)

@@ -1,4 +1,4 @@
-"""Chain tables: partitions of which one branch holds whole states, and another one the changes of each period.
+"""Chain tables: one branch holds whole partitions, and another one the changes of each period.
 
 With ``chain-table.enabled``, the branch ``scan.fallback-snapshot-branch`` holds whole partitions, and
 ``scan.fallback-delta-branch`` the changes of each. A read takes partitions from main first, then from the snapshot
@@ -95,7 +95,7 @@ def plan_chain(request: ScanRequest, chain: Chain, held: frozenset[bytes]) -> Sc
     Raises:
         Unsupported: branches that differ in their merge or schemas, or numbers of buckets that differ in a chain;
             partitions whose values and times are in different orders.
-        InvalidArgument: a partition that is no time.
+        InvalidArgument: a partition that is not a time.
     """
     asked = replace(_ask_branch(request, chain.snapshots), left_out=held)
     return replace(make_plan(chain.snapshots.metadata, asked), fallback=plan_merged(request, chain, held))
@@ -262,8 +262,8 @@ class PartitionOrder:
         time = self._read_time(stored)
         if time is None:
             raise InvalidArgument(
-                f"{self.where}: the partition {self.values[stored][1]} is no time as 'partition.timestamp-pattern' and "
-                "'partition.timestamp-formatter' want it; correct these options"
+                f"{self.where}: the partition {self.values[stored][1]} is not a time as 'partition.timestamp-pattern' "
+                "and 'partition.timestamp-formatter' want it; correct these options"
             )
         return time
 

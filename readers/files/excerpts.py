@@ -8,7 +8,7 @@ decompressed here, and the dictionaries of row groups are remembered. A dictiona
 it.
 
 The offset index of a chunk lists its pages. Without an index, the page headers are read one after another on a local
-disk. Then there is no excerpt of columns with repeated values, whose pages of version 1 do not count rows. Page tables
+disk. Columns with repeated values are left out then: their pages of version 1 do not count rows. Page tables
 are remembered.
 
     ColumnChunk     3 meta_data   4 offset_index_offset: i64   5 offset_index_length: i32
@@ -89,7 +89,7 @@ PAGE_ENTRY_BYTES = 200
 HEADER_BYTES = 1 << 10
 """Bytes that are read to decode a page header; a longer header is read again with `MAX_HEADER_BYTES`."""
 MAX_HEADER_BYTES = 1 << 16
-"""Maximum bytes of a page header: statistics with long text make it this long. There is no excerpt beyond it."""
+"""Maximum bytes of a page header, which statistics with long text need. A chunk with longer headers is left out."""
 REQUESTS = 16
 """Maximum ranges of a remote file that are requested at once."""
 

@@ -134,7 +134,7 @@ def compact_chain(metadata: TableMetadata, partition: Mapping[str, object], *, o
     chain = find_chain(metadata, target.options, Travel())
     if chain is None:
         raise InvalidArgument(
-            f"{metadata.where}: it is no chain table with both branches; set 'chain-table.enabled', "
+            f"{metadata.where}: it is not a chain table with both branches; set 'chain-table.enabled', "
             "'scan.fallback-snapshot-branch' and 'scan.fallback-delta-branch'"
         )
     if not partition:

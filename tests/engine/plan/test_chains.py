@@ -166,7 +166,7 @@ def test_what_is_refused(chain: ChainTable) -> None:
     write(chain.whole, (1, 1, "20250801"))
     write(chain.changes, (2, 2, "20250802"), (3, 2, "no day"))
 
-    with pytest.raises(InvalidArgument, match=r"'no day'.* is no time"):
+    with pytest.raises(InvalidArgument, match=r"'no day'.* is not a time"):
         chain.rows()
     with pytest.raises(Unsupported, match="changes of a whole chain table is not supported; read the changes of"):
         chain.main.changes()

@@ -1,4 +1,4 @@
-"""Excerpts of Parquet files: the rows of their pages equal those of the whole file, whatever wrote the file."""
+"""Excerpts of Parquet files: the rows of their pages equal the rows of the whole file, whatever wrote it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Remembered(dict[Hashable, Any]):
 
 
 class RemoteStore:
-    """A store that counts requests; its files are those of a local disk."""
+    """A store that counts requests; its files are on a local disk."""
 
     is_local = False
 

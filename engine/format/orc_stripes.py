@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.orc as orc
 
-from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.errors import MISWRITTEN, CorruptFile, Unsupported
 from morrow.engine.format.orc_columns import (
     BIT_WIDTHS,
     DIRECT_RUN,
@@ -174,7 +174,11 @@ class StripeColumns:
         return 1 if self.stripe.encodings[node] in (DIRECT, DICTIONARY) else 2
 
     def corrupt(self, node: int, problem: str) -> CorruptFile:
-        return CorruptFile(self.layout.where, f"its column {node} has {problem}")
+        """Return the error about damage to a column, or to a member of one."""
+        where, described = self.layout.where, f"its column {node} has {problem}"
+        if node in self.layout.types[0].children:
+            return CorruptFile(where, described)
+        return CorruptFile(where, described, hint=MISWRITTEN)
 
 
 def read_columns(layout: OrcLayout, number: int, columns: Sequence[int]) -> StripeColumns:

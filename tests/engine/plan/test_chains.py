@@ -232,7 +232,7 @@ def test_random_histories(tmp_path: Path, seed: int) -> None:
         )
         asked = morrow.sql("SELECT * FROM db.t WHERE s > 3", chain.folder).fetchall()
         assert sorted(asked) == [row for row in expected if row[1] > 3]
-        assert sorted(map(tuple, chain.main.dataset().to_table().to_pandas().values.tolist())) == expected
+        assert sorted(tuple(row.values()) for row in chain.main.dataset().to_table().to_pylist()) == expected
 
 
 def merge(model: dict[str, dict[str, dict[int, int]]]) -> dict[str, dict[int, int]]:

@@ -302,7 +302,7 @@ def test_orphans_of_a_whole_database(spark: SparkSession, tmp_path: Path) -> Non
         ("repair_earliest_snapshot", {"snapshot_id": 9}, "the oldest snapshot is one of 1 to 3, and 9 is not"),
         ("merge_branch", {"source_branch": "x"}, "there is no branch 'x'"),
         ("repair", {"database_or_table": "x"}, "the catalog is its folders, so that no metastore can lag behind"),
-        ("compact_chain_table", {"partition": "dt=1"}, "no chain table with both branches"),
+        ("compact_chain_table", {"partition": "dt=1"}, "not a chain table with both branches"),
         ("clear_consumers", {"includingConsumers": "["}, "'[' is no regular expression"),
     ],
 )

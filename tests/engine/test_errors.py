@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 
 import pytest
@@ -30,12 +31,17 @@ def test_they_come_back_as_they_were(error: errors.MorrowError) -> None:
     assert vars(back) == vars(error)
 
 
+MARKS = re.compile(r" *[~^]+")
+"""Lines with which Python 3.13 marks a part of the line before."""
+
+
 def test_ipython_shows_the_lines_of_the_user_and_the_message(tmp_path: Path) -> None:
     cell = compile("def load(path):\n    return morrow.open(path)\n\nload(path)", "<cell 1>", "exec")
     with pytest.raises(errors.TableNotFound) as caught:
         exec(cell, {"morrow": morrow, "path": tmp_path / "none"})
     caught.value.add_note("a note")
-    shown = [line for line in caught.value._render_traceback_() if __file__ not in line and "exec(cell" not in line]
+    lines = caught.value._render_traceback_()
+    shown = [line for line in lines if __file__ not in line and "exec(cell" not in line and not MARKS.fullmatch(line)]
     assert shown == [
         '  File "<cell 1>", line 4, in <module>',
         '  File "<cell 1>", line 2, in load',

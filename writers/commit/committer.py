@@ -77,10 +77,24 @@ class Committer:
         _log_snapshot(self.target.where, created, time.monotonic() - began)
         replaced = list_replaced_partitions(self.target, request.kind, tries.changes)
         if replaced:
-            branch = open_snapshot_branch(self.target)
-            drop = make_overwrite_changes(branch, Changes(), replaced)
-            Committer(branch).create(SnapshotRequest(OVERWRITE, BATCH_COMMIT_IDENTIFIER, drop, True))
+            self._drop_whole_partitions(created, replaced)
         return created
+
+    def _drop_whole_partitions(self, created: Snapshot, partitions: list[bytes]) -> None:
+        """Drop partitions from the snapshot branch of a chain table.
+
+        An error is an `UnclearOutcome`: callers would delete the files of the commit, which stands, after another one.
+        """
+        try:
+            branch = open_snapshot_branch(self.target)
+            drop = make_overwrite_changes(branch, Changes(), partitions)
+            Committer(branch).create(SnapshotRequest(OVERWRITE, BATCH_COMMIT_IDENTIFIER, drop, True))
+        except MorrowError as error:
+            named = [self.target.partition_values(stored) for stored in partitions]
+            raise UnclearOutcome(
+                f"{self.target.where}: snapshot {created.id} is committed, but the snapshot branch still has the "
+                f"partitions {named}, which reads prefer; drop them there ({error})"
+            ) from error
 
     def _tried(self, tries: _Tries) -> Snapshot:
         write = self.target.write

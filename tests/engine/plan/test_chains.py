@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import morrow
-from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.errors import InvalidArgument, UnclearOutcome, Unsupported
 
 OPTIONS: dict[str, object] = {
     "bucket": 2,
@@ -136,6 +136,19 @@ def test_overwritten_changes_are_merged_again(chain: ChainTable) -> None:
 
     assert chain.whole.count("dt = '20250802'") == 0
     assert chain.rows(filter="dt = '20250802'") == [(1, 1, "20250802"), (3, 3, "20250802")]
+
+
+def test_overwritten_changes_stay_if_the_whole_partition_cannot_be_dropped(chain: ChainTable) -> None:
+    """The overwrite is committed before the drop is refused, so its files must stay."""
+    write(chain.whole, (1, 1, "20250801"))
+    write(chain.changes, (2, 2, "20250801"), (2, 2, "20250802"))
+
+    with pytest.raises(UnclearOutcome, match=r"snapshot 2 is committed, but the snapshot branch still has .*20250801"):
+        chain.changes.overwrite([{"k": 3, "s": 3, "dt": "20250801"}])
+
+    assert chain.changes.scan(filter="dt = '20250801'").to_polars().rows() == [(3, 3, "20250801")]
+    assert len(chain.changes.snapshots()) == 2
+    assert chain.rows(filter="dt = '20250802'") == [(1, 1, "20250802"), (2, 2, "20250802")]
 
 
 def test_a_whole_partition_that_changes_need_is_not_dropped(chain: ChainTable) -> None:

@@ -111,8 +111,8 @@ UNCHECKED_COMMITS = (
     "commits that did not check each other leave it, and so does damage: read an older snapshot, or roll back to one"
 )
 MISWRITTEN = (
-    "pyarrow's ORC writer leaves it for nulls within structs, and so does damage: write the rows again as Parquet, or "
-    "read an older snapshot or tag"
+    "pyarrow's ORC writer leaves it for nulls within structs, and so does damage: write the rows again as Parquet, "
+    "restore the file from a backup, or read an older snapshot or tag"
 )
 """The hint about members of structs whose values may be shifted."""
 NOT_UTF8 = "a cast of bytes in Spark or Flink leaves it, as damage does: mend the values there, or read them there"

@@ -174,11 +174,11 @@ class StripeColumns:
         return 1 if self.stripe.encodings[node] in (DIRECT, DICTIONARY) else 2
 
     def corrupt(self, node: int, problem: str) -> CorruptFile:
-        """Return the error about damage to a column, or to a member of one."""
+        """Return the error about damage to a column. Members of structs have a hint of their own."""
         where, described = self.layout.where, f"its column {node} has {problem}"
-        if node in self.layout.types[0].children:
-            return CorruptFile(where, described)
-        return CorruptFile(where, described, hint=MISWRITTEN)
+        if any(node in type_.children for type_ in self.layout.types[1:] if type_.kind == STRUCT):
+            return CorruptFile(where, described, hint=MISWRITTEN)
+        return CorruptFile(where, described)
 
 
 def read_columns(layout: OrcLayout, number: int, columns: Sequence[int]) -> StripeColumns:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.manifest_entries import EntryKind
+from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import OVERWRITE, Snapshot
 from morrow.engine.plan.chains import Chain, PartitionOrder, find_chain
 from morrow.engine.plan.entries import read_live_entries
@@ -62,7 +63,7 @@ def open_snapshot_branch(target: WriteTarget) -> WriteTarget:
 
 
 def _open_chain(target: WriteTarget) -> Chain:
-    main = target.metadata.at_branch("main")
+    main = target.metadata.at_branch(MAIN_BRANCH)
     found = find_chain(main, target.options, Travel())
     assert found is not None
     return found

@@ -1,9 +1,9 @@
 """New row ids for partitions whose rows have scattered ids (data evolution), by metadata alone.
 
-Row ids are given in the order of commits, so the ids of a partition lie between those of others. Afterwards the ids of
-each such partition are consecutive, above all ids given before. Data files do not change, since they do not hold ids:
-manifests are written again, and so are the ranges of global indexes. An index whose range lies across several ranges
-of files is dropped.
+Row ids are given in the order of commits, so the ids of a partition lie between ids of other partitions. Afterwards the
+ids of each such partition are consecutive, above all ids given before. Data files do not change, since they do not hold
+ids: manifests are written again, and so are the ranges of global indexes. An index whose range lies across several
+ranges of files is dropped.
 
 Files of a partition with the same rows keep the same ids, and so do files of BLOBs and vectors beside them.
 """
@@ -50,7 +50,7 @@ class Reassignment(msgspec.Struct, frozen=True):
     def rewrite(
         self, target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, written: list[str]
     ) -> pl.DataFrame:
-        """Return the base list with new manifests instead of those that name reassigned files.
+        """Return the base list with new manifests instead of the manifests that name reassigned files.
 
         Args:
             listed: manifests, columns of `decode_manifest_list`.

@@ -114,7 +114,7 @@ def _find_actions(find: Callable[[WriteTarget], Iterable[Action]], target: Write
 
 
 def _find_partition_actions(target: WriteTarget) -> Iterator[Action]:
-    expiry = PartitionExpiry.of(target) if target.partition_fields else None
+    expiry = PartitionExpiry.of(target)
     if expiry is not None:
         yield _Partitions(expiry).run
 

@@ -72,7 +72,7 @@ class TableWriter:
         self._reading: Callable[[], object] | None = None
         self._overwrite = overwrite
         self._mode = determine_bucket_mode(target)
-        self._check_partition = make_partition_check(target) if target.partition_fields else None
+        self._check_partition = make_partition_check(target)
         self._base: _Base | None = None
         self._continued: Snapshot | None = None
         self._writers: dict[Placement, BucketWriter] = {}
@@ -208,8 +208,7 @@ class TableWriter:
         if not new:
             return
         for partition in {place.partition for place in new}:
-            if self._check_partition is not None:
-                self._check_partition(partition)
+            self._check_partition(partition)
         # Overwritten files are ignored, and so are all existing files in a table without buckets.
         alone = self._overwrite or self._mode is BucketMode.UNAWARE
         # After its own commit, a writer may open buckets that were changed since. Its base may even have expired.

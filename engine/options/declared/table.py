@@ -261,7 +261,7 @@ CHAIN_TABLE_STREAMING_MERGE_SNAPSHOT = declare_idle(
     "chain-table.streaming.merge-snapshot",
     BOOL,
     False,
-    "Merges the branches of a chain where a stream begins",
+    "Merges the branches of a chain when a stream begins",
 )
 CHAIN_TABLE_SPLIT_KEY_RANGE_ENABLED = declare_idle(
     TUNING, "chain-table.split.key-range-enabled", BOOL, True, "Splits the reads of a chain by keys"

@@ -16,7 +16,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import merge_nullability
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.chains import Chain, find_chain, plan_chain
-from morrow.engine.plan.entries import read_live_entries
+from morrow.engine.plan.entries import list_partitions
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.engine.plan.planner import Outlines, estimate_plan_bytes, make_plan, plan_by_directory
 from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest
@@ -76,7 +76,7 @@ def check_main_alone(metadata: TableMetadata, request: ScanRequest) -> None:
     if found is None:
         return
     if isinstance(found, Chain):
-        plan = plan_chain(request, found, _list_partitions(metadata, request.snapshot, request.schema))
+        plan = plan_chain(request, found, list_partitions(metadata, request.snapshot, request.schema))
     else:
         plan = _plan_fallback(metadata, request, found)
     read = next((part for part in plan.parts if part.files), None)
@@ -108,26 +108,19 @@ def _plan_branches(metadata: TableMetadata, request: ScanRequest, outlines: Outl
     if other is None:
         return make_plan(metadata, request, outlines)
     if isinstance(other, Chain):
-        held = _list_partitions(metadata, request.snapshot, request.schema)
+        held = list_partitions(metadata, request.snapshot, request.schema)
         return replace(make_plan(metadata, request, outlines), fallback=plan_chain(request, other, held))
     of_branch = _plan_fallback(metadata, request, other, outlines)
     if other.is_first:
-        request = replace(request, left_out=_list_partitions(other.metadata, other.snapshot, other.schema))
+        request = replace(request, left_out=list_partitions(other.metadata, other.snapshot, other.schema))
     return replace(make_plan(metadata, request, outlines), fallback=of_branch)
-
-
-def _list_partitions(metadata: TableMetadata, snapshot: Snapshot | None, schema: TableSchema) -> frozenset[bytes]:
-    """Return the partitions that have files, in stored form."""
-    if snapshot is None:
-        return frozenset()
-    return frozenset(read_live_entries(metadata, snapshot, schema).frame["_PARTITION"].unique().to_list())
 
 
 def _plan_fallback(
     metadata: TableMetadata, request: ScanRequest, other: OtherBranch, outlines: Outlines | None = None
 ) -> ScanPlan:
     check_same_columns(request.schema, other, metadata.where)
-    held = frozenset[bytes]() if other.is_first else _list_partitions(metadata, request.snapshot, request.schema)
+    held = frozenset[bytes]() if other.is_first else list_partitions(metadata, request.snapshot, request.schema)
     options = other.metadata.options(other.metadata.latest_schema())
     rest = replace(
         request,

@@ -124,6 +124,14 @@ def read_live_entries(
     return LiveEntries(entries, listed.height, kept.height, entries.height)
 
 
+def list_partitions(metadata: TableMetadata, snapshot: Snapshot | None, schema: TableSchema) -> frozenset[bytes]:
+    """Return the partitions that have files, in stored form. Raises as `read_live_entries`."""
+    if snapshot is None:
+        return frozenset()
+    live = read_live_entries(metadata, snapshot, schema, columns=("_PARTITION",))
+    return frozenset(live.frame["_PARTITION"].unique().to_list())
+
+
 def count_rows(entries: pl.DataFrame) -> int:
     """Return the rows of the files that entries add, minus the rows of files that they delete."""
     rows = entries["_ROW_COUNT"]

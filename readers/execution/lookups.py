@@ -7,7 +7,7 @@ these rows only.
 Files of tables with keys are sorted. The bounds in a footer show which row groups may hold a key, and a search in
 their key columns gives the positions of its rows. Bounds and key columns of row groups are cached in memory. If the
 types of keys have no usable bounds, Polars filters the file's keys. The other columns are read from the pages that hold
-the rows, if the file allows this.
+the rows, if these are few pages of a file that allows this.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ from morrow.engine.format.manifest_entries import EntryKind
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import OVERWRITE, Snapshot
 from morrow.engine.plan.chains import Chain, PartitionOrder, find_chain
-from morrow.engine.plan.entries import read_live_entries
-from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.entries import list_partitions
 from morrow.engine.plan.time_travel import Travel
 from morrow.writers.commit.messages import Changes
 from morrow.writers.target import WriteTarget
@@ -32,9 +31,8 @@ def check_dropped_partitions(target: WriteTarget, kind: str, changes: Changes, l
     if kinds != {EntryKind.DELETE}:
         return
     found = _open_chain(target)
-    whole, periods = _list_partitions(target.metadata, latest), set[bytes]()
-    if found.deltas.snapshot is not None:
-        periods = _list_partitions(found.deltas.metadata, found.deltas.snapshot)
+    whole = list_partitions(target.metadata, latest, target.schema)
+    periods = list_partitions(found.deltas.metadata, found.deltas.snapshot, found.deltas.schema)
     order = PartitionOrder(found, sorted({*whole, *periods, *changes.partitions}))
     anchors, following = order.sort(whole), order.sort(periods)
     for stored in changes.partitions:
@@ -67,8 +65,3 @@ def _open_chain(target: WriteTarget) -> Chain:
     found = find_chain(main, target.options, Travel())
     assert found is not None
     return found
-
-
-def _list_partitions(metadata: TableMetadata, snapshot: Snapshot) -> set[bytes]:
-    frame = read_live_entries(metadata, snapshot, metadata.latest_schema()).frame
-    return set(frame["_PARTITION"].unique().to_list())

@@ -302,7 +302,8 @@ def _mask_other_types(
     others = [
         number
         for number in find_schema_ids(entries)
-        if any(not _is_stored_alike(f.type, kinds[f.id]) for f in metadata.schema(number).fields if f.id in kinds)
+        if number != schema.id
+        and any(not _is_stored_alike(f.type, kinds[f.id]) for f in metadata.schema(number).fields if f.id in kinds)
     ]
     return entries["_SCHEMA_ID"].is_in(others)
 

@@ -26,6 +26,8 @@ INFORMATION = "information_schema"
 ADDED = pa.array(["+I", "+U"])
 VECTOR_SEARCH = "vector_search"
 """Paimon's table function for the rows with the nearest vectors."""
+FULL_TEXT_SEARCH = "full_text_search"
+"""Paimon's table function for the rows whose texts match a query."""
 MAX_PT = "max_pt"
 TABLES = {"table_catalog": pa.string(), "table_schema": pa.string(), "table_name": pa.string()}
 YES, NO = "YES", "NO"
@@ -82,6 +84,8 @@ class CatalogSources:
 
         if name.lower() == VECTOR_SEARCH:
             return self._search(arguments, database)
+        if name.lower() == FULL_TEXT_SEARCH:
+            return self._search_text(arguments, database)
         known = CHANGES_BY.get(name.lower())
         if known is None:
             return None
@@ -93,8 +97,8 @@ class CatalogSources:
 
     def _search(self, arguments: Sequence[object], database: str | None) -> pa.Table:
         """Return the rows of ``vector_search('db.t', 'column', [1.0, 2.0], k, 'metric=cosine')``."""
-        from morrow.readers.execution.vector_search import DEFAULT_METRIC
-        from morrow.scans.lookups import parse_search_options, search_rows
+        from morrow.readers.execution.row_search import parse_search_options
+        from morrow.scans.lookups import SearchRequest, plan_search
 
         if len(arguments) not in (4, 5):
             raise InvalidArgument(
@@ -102,9 +106,22 @@ class CatalogSources:
                 "optionally a text such as 'metric=cosine'"
             )
         table, column, query, k, *options = arguments
-        metric = parse_search_options(str(options[0])) if options else DEFAULT_METRIC
+        metric, exact, others = parse_search_options(str(options[0]) if options else "")
         metadata = self.catalog.table(_qualify_name(str(table), database))._metadata
-        return search_rows(metadata, str(column), query, k, metric=metric)
+        asked = SearchRequest(str(column), k)
+        return plan_search(metadata, asked, query, metric, exact=exact, options=others)[1]()
+
+    def _search_text(self, arguments: Sequence[object], database: str | None) -> pa.Table:
+        """Return the rows of ``full_text_search('db.t', 'column', 'words, or a query in JSON', k)``."""
+        from morrow.scans.lookups import SearchRequest, search_texts
+
+        if len(arguments) != 4:
+            raise InvalidArgument(
+                f"{FULL_TEXT_SEARCH} takes the name of a table, a column, a query, and the number of rows"
+            )
+        table, column, query, k = arguments
+        metadata = self.catalog.table(_qualify_name(str(table), database))._metadata
+        return search_texts(metadata, SearchRequest(str(column), k), query)
 
     def value(self, name: str, arguments: Sequence[object], database: str | None) -> str | None:
         from morrow.writers.operations.partition_filters import find_greatest_partition

@@ -158,7 +158,9 @@ def list_files(sections: Iterable[Section]) -> tuple[DataFileMeta, ...]:
 
 
 MAX_CACHED_KEYS = 1 << 14
-"""Maximum decoded keys that are cached: two for each file of a bucket."""
+"""Maximum decoded keys of a table that are cached: two for each file."""
+MAX_CACHED_ORDERS = 8
+"""Maximum tables whose decoded keys are cached."""
 
 WORD_BITS = 64
 MIN_PACKED_KEYS = 1 << 12
@@ -174,18 +176,28 @@ def trim_key(target: WriteTarget) -> tuple[DataField, ...]:
     return tuple(target.schema.by_name[name] for name in target.schema.trimmed_primary_keys)
 
 
-def make_key_order(fields: Sequence[DataField], *, where: str, keys: Iterable[bytes] = ()) -> KeyOrder:
+def make_key_order(fields: Sequence[DataField], *, where: str, keys: Collection[bytes] = ()) -> KeyOrder:
     """Return a function that converts a stored key to a tuple that compares as Paimon compares keys.
 
     `keys` are decoded together, which is a hundred times faster than one by one.
     """
-    types = [field.type for field in fields]
-    known = _decode_keys({*keys}, types, where)
+    types = tuple(field.type for field in fields)
+    order, known = _make_cached_order(types, where), _decode_keys({*keys}, types, where) if keys else {}
+
+    def find(key: bytes) -> tuple[Any, ...]:
+        found = known.get(key)
+        return order(key) if found is None else found
+
+    return find if known else order
+
+
+@lru_cache(MAX_CACHED_ORDERS)
+def _make_cached_order(types: tuple[DataType, ...], where: str) -> KeyOrder:
+    """Return the order of a table; it remembers keys, since the next write meets the same files again."""
 
     @lru_cache(MAX_CACHED_KEYS)
     def order(key: bytes) -> tuple[Any, ...]:
-        found = known.get(key)
-        return tuple(map(_to_comparable, decode_row(key, types, where=where))) if found is None else found
+        return tuple(map(_to_comparable, decode_row(key, types, where=where)))
 
     return order
 

@@ -274,7 +274,7 @@ def read_bucket_states(target: WriteTarget, snapshot: Snapshot | None) -> dict[P
 
 def build_levels(target: WriteTarget, state: BucketState) -> Levels:
     """Return the merge tree of a bucket of a keyed table. Raises `Unsupported` if files of a level overlap."""
-    keys = (key for file in state.files for key in (file.min_key, file.max_key))
+    keys = [key for file in state.files for key in (file.min_key, file.max_key)]
     order = make_key_order(trim_key(target), where=target.where, keys=keys)
     return Levels.of(state.files, target.write.levels, order, where=target.where)
 

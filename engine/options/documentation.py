@@ -9,6 +9,7 @@ from textwrap import fill
 from types import ModuleType
 
 from morrow.engine.options.declarations import AnyOption
+from morrow.engine.options.declared.features import TEXT_INDEX_OPTIONS, VECTOR_INDEX_OPTIONS
 from morrow.engine.options.table_options import COLUMN_OPTIONS, FREE_PREFIXES, THEMES, list_options
 
 HEAD = """# Options of tables
@@ -33,6 +34,12 @@ COLUMNS_HEAD = """## Options of columns
 commas.
 """
 FAMILIES = "Other options that begin with {} are kept as they are."
+INDEXES_HEAD = "## Options of indexes\n"
+VECTOR_INDEXES = (
+    "An index of vectors has `<type>.<option>` and, for one column, `fields.<column>.<option>`, which wins. The types "
+    "are `ivf-flat`, `ivf-pq`, `ivf-sq`, `ivf-rq` and `diskann`. The options are {}."
+)
+TEXT_INDEXES = "Full-text indexes have `full-text.<option>`. The options are {}."
 MAX_LINE_LENGTH = 100
 """The limit of characters in a line of text, as in all documents."""
 TABLE = ("| option | kind | default | here | what it does |", "| -- | -- | -- | -- | -- |")
@@ -53,7 +60,12 @@ def build_page() -> str:
     rows = (_build_row(option.of("*"), suffix) for suffix, option in COLUMN_OPTIONS.items())
     families = ", ".join(f"`{prefix}`" for prefix in FREE_PREFIXES)
     kept = fill(FAMILIES.format(families), MAX_LINE_LENGTH, break_long_words=False, break_on_hyphens=False)
-    return "\n".join([*parts, COLUMNS_HEAD, *TABLE, *rows, "", kept, ""])
+    vectors, texts = (", ".join(f"`{name}`" for name in names) for names in (VECTOR_INDEX_OPTIONS, TEXT_INDEX_OPTIONS))
+    indexes = "\n\n".join(
+        fill(text.format(names), MAX_LINE_LENGTH, break_long_words=False, break_on_hyphens=False)
+        for text, names in ((VECTOR_INDEXES, vectors), (TEXT_INDEXES, texts))
+    )
+    return "\n".join([*parts, COLUMNS_HEAD, *TABLE, *rows, "", kept, "", INDEXES_HEAD, indexes, ""])
 
 
 def format_default(option: AnyOption) -> str | None:

@@ -100,6 +100,7 @@ IMMUTABLE = frozenset(key for key, option in OPTIONS.items() if option.immutable
 FREE_PREFIXES = (
     *("file-index.", "parquet.", "orc.", "avro.", "metadata.iceberg.", "commit.callback.", "tag.callback."),
     *("blob-descriptor.", "btree-index.", "bitmap-index.", "multivalue-index.", "sorted-index.", "lumina."),
+    *("ivf-flat.", "ivf-pq.", "ivf-sq.", "ivf-rq.", "diskann.", "ivf.", "full-text."),
 )
 """Families of options that are not individually listed here."""
 
@@ -210,10 +211,12 @@ def split_column_option(key: str) -> tuple[str, str] | None:
 
 
 def _refuse_slip(key: str, raw: Mapping[str, str], where: str) -> None:
+    column = split_column_option(key)
+    if column is not None and column[1] in features.VECTOR_INDEX_OPTIONS:
+        return
     meant = _find_nearest(key)
     if meant is not None:
         raise InvalidArgument(f"{where}: there is no option {key!r}; did you mean {meant!r}?")
-    column = split_column_option(key)
     if column is not None and not _is_of_other_package(key, raw):
         known = ", ".join(COLUMN_OPTIONS)
         raise InvalidArgument(f"{where}: there is no option {key!r}; the options of a column are {known}")
@@ -244,6 +247,48 @@ def _find_close(name: str, known: Iterable[str]) -> Iterator[str]:
 
     for near in difflib.get_close_matches(re.sub(SEPARATORS, "-", name.lower()), plain, n=1, cutoff=MIN_SIMILARITY):
         yield plain[near]
+
+
+SAMPLE_RATIO, METRIC = "train.sample-ratio", "metric"
+DEFAULT_METRIC = "inner_product"
+"""The metric of an index of vectors whose options name none, as in Paimon."""
+
+
+def choose_vector_options(index_type: str, column: str, options: Options) -> tuple[dict[str, str], float]:
+    """Return the options of paimon-vindex for an index, and the share of its vectors to train with.
+
+    Raises:
+        InvalidArgument: an unknown option of the index, or a share that is not above 0 and up to 1.
+    """
+    chosen = {METRIC: DEFAULT_METRIC}
+    for prefix in (f"{index_type}.", f"{FIELDS}{column}."):  # options of the column win
+        for key in (key for key in options.raw if key.startswith(prefix)):
+            name = features.VECTOR_INDEX_OPTIONS.get(key.removeprefix(prefix))
+            if name is not None:
+                chosen[name] = options.raw[key]
+            elif not key.startswith(FIELDS):
+                known = ", ".join(features.VECTOR_INDEX_OPTIONS)
+                raise InvalidArgument(f"{options.where}: there is no option {key!r}; {index_type} has {known}")
+    chosen[METRIC] = chosen[METRIC].strip().lower().replace("-", "_")
+    text = chosen.pop(SAMPLE_RATIO, "1")
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = 0.0
+    if not 0 < ratio <= 1:
+        raise InvalidArgument(f"{options.where}: {SAMPLE_RATIO!r} is a number above 0 and up to 1, not {text!r}")
+    return chosen, ratio
+
+
+def choose_text_options(options: Options) -> dict[str, str]:
+    """Return the options of paimon-ftindex. Raises `InvalidArgument` for an unknown option of full-text indexes."""
+    prefix = "full-text."
+    chosen = {key.removeprefix(prefix): value for key, value in options.raw.items() if key.startswith(prefix)}
+    unknown = next((key for key in chosen if key not in features.TEXT_INDEX_OPTIONS), None)
+    if unknown is not None:
+        known = ", ".join(features.TEXT_INDEX_OPTIONS)
+        raise InvalidArgument(f"{options.where}: there is no option {prefix + unknown!r}; full-text has {known}")
+    return chosen
 
 
 TRAVEL: tuple[AnyOption, ...] = (

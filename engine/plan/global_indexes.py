@@ -19,6 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import CorruptFile, UnsafePath, Unsupported
+from morrow.engine.format.file_formats import is_dedicated_file
 from morrow.engine.format.file_index.data_output import Ragged
 from morrow.engine.format.manifest_entries import ColumnStats
 from morrow.engine.format.schema import TableSchema
@@ -38,6 +39,7 @@ from morrow.engine.format.types import DataField, DataType, has_same_values
 from morrow.engine.options import TableOptions
 from morrow.engine.options.declared.features import GLOBAL_INDEX_COLUMN_UPDATE_ACTION
 from morrow.engine.plan.data_files import resolve_external_path
+from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.manifests import read_index_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import And, Leaf, Op, Predicate, Value, find_columns
@@ -93,9 +95,9 @@ def _parse_source(data: bytes | None) -> int | None:
 
 
 def list_index_parts(
-    metadata: TableMetadata, options: TableOptions, snapshot: Snapshot
+    metadata: TableMetadata, options: TableOptions, snapshot: Snapshot, types: Sequence[str] = SORTED_INDEXES
 ) -> dict[bytes, list[IndexPart]]:
-    """Return the files of btree and bitmap indexes on one column, by partition.
+    """Return the files of indexes of these types on one column, by partition.
 
     Files outside of the folders that the table may use are left out. Raises as `read_index_entries`.
     """
@@ -105,7 +107,7 @@ def list_index_parts(
         return found
     rows = pl.col("_GLOBAL_INDEX").struct
     several = rows.field("_EXTRA_FIELD_IDS").list.len().fill_null(0) > 0
-    own = entries.filter(pl.col("_GLOBAL_INDEX").is_not_null(), pl.col("_INDEX_TYPE").is_in(SORTED_INDEXES), ~several)
+    own = entries.filter(pl.col("_GLOBAL_INDEX").is_not_null(), pl.col("_INDEX_TYPE").is_in(types), ~several)
     for entry in own.iter_rows(named=True):
         about, name, outside = entry["_GLOBAL_INDEX"], entry["_FILE_NAME"], entry["_EXTERNAL_PATH"]
         try:
@@ -146,11 +148,15 @@ class IndexSearch(msgspec.Struct, frozen=True):
             keep[own] = _find_overlaps(ranges, first[own], stop[own])
         return pl.Series(keep)
 
-    def narrow_plan(self, plan: ScanPlan) -> ScanPlan:
-        """Return the plan with only the ranges of rows that may match; a section becomes one for each range."""
+    def narrow_plan(self, plan: ScanPlan, by: str = "global index") -> ScanPlan:
+        """Return the plan with only the ranges of rows that may match; a section becomes one for each range.
+
+        Args:
+            by: the index or search, for explain.
+        """
         sections = tuple(part for section in plan.sections for part in _divide_section(section, self))
         before, after = (sum(map(_count_read_rows, each)) for each in (plan.sections, sections))
-        step = PruneStep(f"rows by global index ({format_count(len(sections), 'range')})", after, before)
+        step = PruneStep(f"rows by {by} ({format_count(len(sections), 'range')})", after, before)
         return replace(plan, sections=sections, steps=(*plan.steps, step))
 
 
@@ -240,21 +246,80 @@ class _Search(msgspec.Struct, frozen=True):
         if rows is None:
             return None
         self.used[f"{chosen[0].index_type} of {field.name}"] = None
-        return combine_ranges([_to_ranges(rows), invert_ranges(best)], 1)
+        return combine_ranges([to_ranges(rows), invert_ranges(best)], 1)
 
     def _find_covered(self, field: DataField, parts: Sequence[IndexPart]) -> Ranges:
         """Return the row ids for which these parts are right."""
         if not parts:
             return NOTHING
-        ignores = self.options.given.get(GLOBAL_INDEX_COLUMN_UPDATE_ACTION) == "ignore"
         found = []
         for scanned in {part.scanned for part in parts}:
-            if scanned is None and ignores:
-                continue
             about = np.array([[part.first, part.stop] for part in parts if part.scanned == scanned], np.int64)
-            fresh = EVERYTHING if scanned is None else find_fresh_ranges(self.metadata, field.id, self.files, scanned)
+            fresh = _find_trusted(self.metadata, self.options, field.id, self.files, scanned)
             found.append(combine_ranges([combine_ranges([about], 1), fresh], 2))
         return combine_ranges(found, 1)
+
+
+def _find_trusted(
+    metadata: TableMetadata, options: TableOptions, field_id: int, files: pl.DataFrame, scanned: int | None
+) -> Ranges:
+    """Return the row ids for which an index from this snapshot is right, if it has them; None: an unknown snapshot."""
+    if scanned is not None:
+        return find_fresh_ranges(metadata, field_id, files, scanned)
+    return NOTHING if options.given.get(GLOBAL_INDEX_COLUMN_UPDATE_ACTION) == "ignore" else EVERYTHING
+
+
+class IndexShare(msgspec.Struct, frozen=True):
+    """An index file, and the row ids that a search takes from it."""
+
+    part: IndexPart
+    ranges: Ranges
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are all row ids of the file."""
+        return bool(np.array_equal(self.ranges, [[self.part.first, self.part.stop]]))
+
+
+def share_rows(
+    metadata: TableMetadata,
+    schema: TableSchema,
+    options: TableOptions,
+    snapshot: Snapshot,
+    field_id: int,
+    types: Sequence[str],
+) -> dict[bytes, list[IndexShare]]:
+    """Divide the row ids of live files among the index files of a column, by partition.
+
+    Each row id is in one file at most, whose snapshot has its newest value. Other row ids, and rows without an id, must
+    be read. Raises as `list_index_parts` and `read_live_entries`.
+    """
+    if not options.global_index_enabled or not options.row_tracking or schema.primary_keys:
+        return {}
+    parts = list_index_parts(metadata, options, snapshot, types)
+    parts = {partition: [part for part in own if part.field_id == field_id] for partition, own in parts.items()}
+    if not any(parts.values()):
+        return {}
+    files = read_live_entries(metadata, snapshot, schema).frame
+    found: dict[bytes, list[IndexShare]] = {}
+    for partition, own in parts.items():
+        held = files.filter(pl.col("_PARTITION") == pl.lit(partition, pl.Binary))
+        left = list_row_ids(held)
+        for part in sorted(own, key=lambda part: -(part.scanned or 0)):
+            trusted = _find_trusted(metadata, options, field_id, held, part.scanned)
+            ranges = combine_ranges([np.array([[part.first, part.stop]], np.int64), trusted, left], 3)
+            left = combine_ranges([left, invert_ranges(ranges)], 2)
+            if len(ranges):
+                found.setdefault(partition, []).append(IndexShare(part, ranges))
+    return found
+
+
+def list_row_ids(files: pl.DataFrame) -> Ranges:
+    """Return the row ids of the entries of data files, without files of blobs or vectors."""
+    own = files.filter(pl.Series([not is_dedicated_file(name) for name in files["_FILE_NAME"]], dtype=pl.Boolean))
+    own = own.filter(pl.col("_FIRST_ROW_ID").is_not_null(), pl.col("_ROW_COUNT") > 0)
+    first = own["_FIRST_ROW_ID"].to_numpy()
+    return combine_ranges([np.stack([first, first + own["_ROW_COUNT"].to_numpy()], axis=1)], 1)
 
 
 def find_fresh_ranges(metadata: TableMetadata, field_id: int, files: pl.DataFrame, scanned: int) -> Ranges:
@@ -375,7 +440,8 @@ def divide_ranges(ranges: Ranges, most: int) -> Iterator[tuple[int, int]]:
         yield from ((low, min(low + most, stop)) for low in range(first, stop, most))
 
 
-def _to_ranges(rows: Ints) -> Ranges:
+def to_ranges(rows: Ints) -> Ranges:
+    """Return row ids, in any order, as ranges."""
     rows = np.unique(rows)
     starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
     return np.stack([rows[starts], np.append(rows[starts[1:] - 1], rows[-1:]) + 1], axis=1) if len(rows) else NOTHING
@@ -383,6 +449,11 @@ def _to_ranges(rows: Ints) -> Ranges:
 
 def _count_ids(ranges: Ranges) -> int:
     return int((ranges[:, 1] - ranges[:, 0]).sum())
+
+
+def mask_ids(ids: Ints, ranges: Ranges) -> Mask:
+    """Return whether each row id is in a range."""
+    return _find_overlaps(ranges, ids, ids + 1)
 
 
 def _find_overlaps(ranges: Ranges, first: Ints, stop: Ints) -> Mask:

@@ -27,18 +27,17 @@ PROCEDURES: Mapping[str, Procedure] = {
 ALIASES: Mapping[str, str] = {"rollback_to": "rollback"}
 """Names of procedures in Flink -> those in Spark."""
 
-_SEARCH = "Table.search compares all vectors; Morrow has no indexes of vectors and texts"
 _MERGE = "run the statement MERGE INTO"
 _COPY = "CALL sys.copy(...) copies a table, and Catalog.copy_table"
 NOT_HERE: Mapping[str, str] = {
     **dict.fromkeys(("merge_into", "data_evolution_merge_into"), _MERGE),
     **dict.fromkeys(("clone", "copy_files"), _COPY),
     "drop_partition": "run ALTER TABLE ... DROP PARTITION",
-    "full_text_search": _SEARCH,
+    "full_text_search": "SELECT ... FROM full_text_search(...) returns the rows, as does Table.search_text",
     "query_service": "it starts a job of Flink",
     "remove_unexisting_manifests": "Table.doctor lists missing files, CALL sys.rollback(...) goes back before them",
     "rollback_to_as_latest": "CALL sys.rollback(...) makes a snapshot the newest one",
-    "vector_search": _SEARCH,
+    "vector_search": "SELECT ... FROM vector_search(...) returns the rows, as does Table.search",
     "repair": "the catalog is its folders, so that no metastore can lag behind; Table.repair mends hints",
 }
 """Paimon procedures that Morrow does not support, each with the reason."""

@@ -1,4 +1,4 @@
-"""Rows by primary key (`Table.get`, `Table.get_many`), and rows by the nearest vectors (`Table.search`).
+"""Rows by primary key (`Table.get`, `Table.get_many`), by the nearest vectors and by words (`Table.search`).
 
 A lookup is a scan with a filter on the primary key. `morrow.readers.execution.lookups` reads such a scan from the row
 groups that may hold the keys.
@@ -7,13 +7,15 @@ groups that may hold the keys.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import msgspec
 import numpy as np
 
+from morrow.engine.arguments import MAX_ROWS
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
-from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.schema import ROW_ID, TableSchema
 from morrow.engine.format.types import DataField, DoubleType, FloatType
 from morrow.engine.names import SCORE, clear_pattern_name, col, cols, get_series, join_by_names, reserve_name
 from morrow.engine.options.declarations import parse_whole
@@ -160,66 +162,101 @@ MAX_BATCH_BYTES = 32 << 20
 """Approximate maximum of the bytes of vectors in a batch, in 64-bit numbers."""
 
 
-def search_rows(
-    metadata: TableMetadata,
-    column: str,
-    query: object,
-    k: object,
-    *,
-    filter: FilterLike | None = None,
-    metric: str = "l2",
-    columns: Sequence[str] | None = None,
-    travel: Travel = NOW,
-) -> pa.Table:
-    """Return the rows of a search as an Arrow table; see `Table.search`."""
-    from morrow.readers.execution import vector_search
+class SearchRequest(msgspec.Struct, frozen=True):
+    """The arguments that `Table.search` and `Table.search_text` share. `columns` are None for all."""
 
-    name = vector_search.check_metric(metric)
+    column: str
+    k: object
+    filter: FilterLike | None = None
+    columns: Sequence[str] | None = None
+    travel: Travel = NOW
+
+
+class _Prepared(msgspec.Struct, frozen=True):
+    """A checked search: a scan of the output columns and the searched one."""
+
+    scan: Scan
+    wanted: tuple[str, ...]
+    field: DataField
+    k: int
+
+    @property
+    def tracked(self) -> Scan:
+        """The scan, with row ids if the table has them."""
+        return self.scan if ROW_ID in self.scan.request.columns else self.scan.with_tracked_columns((ROW_ID,))
+
+
+def _prepare_search(metadata: TableMetadata, asked: SearchRequest) -> _Prepared:
+    k = asked.k
     limit = k if isinstance(k, int) and not isinstance(k, bool) else parse_whole(str(k))
-    if limit is None or limit < 1:
+    if limit is None or not 1 <= limit <= MAX_ROWS:
         raise InvalidArgument(f"the number of rows of a search must be 1 or more, not {k!r}")
-    scan = make_scan(metadata, filter=filter, travel=travel)
-    wanted = tuple(field.name for field in scan.fields) if columns is None else check_columns(columns)
-    read = scan.narrowed(tuple(dict.fromkeys((*wanted, column))))
+    scan = make_scan(metadata, filter=asked.filter, travel=asked.travel)
+    wanted = tuple(field.name for field in scan.fields) if asked.columns is None else check_columns(asked.columns)
+    if ROW_ID in wanted:
+        scan = scan.with_tracked_columns((ROW_ID,))
+    read = scan.narrowed(tuple(dict.fromkeys((*wanted, asked.column))))
     if SCORE in wanted:
         raise InvalidArgument(f"{scan.title}: the column {SCORE!r} has the name of the score; rename it")
-    field = next(each for each in read.fields if each.name == column)
-    vector = vector_search.check_query(query, field)
-    batches = read.to_batches(max(MAX_BATCH_BYTES // (8 * len(vector)), 1))
-    found = vector_search.find_nearest(batches, read.schema, field, vector, limit, name)
-    return found.select([*wanted, SCORE])
+    return _Prepared(read, wanted, next(each for each in read.fields if each.name == asked.column), limit)
 
 
-def search_table(
+def plan_search(
     metadata: TableMetadata,
-    column: str,
+    asked: SearchRequest,
     query: object,
-    k: int,
+    metric: str = "l2",
     *,
-    filter: FilterLike | None,
-    metric: str,
-    columns: Sequence[str] | None,
-    travel: Travel,
-) -> pl.DataFrame:
-    """Return the rows of a search as a Polars DataFrame; see `Table.search`."""
+    exact: bool = True,
+    options: Mapping[str, object] | None = None,
+) -> tuple[Scan, Callable[[], pa.Table]]:
+    """Return the scan whose rows a search for vectors scores, and a function that returns its result.
+
+    Raises: as `Table.search`.
+    """
+    from morrow.readers.execution import row_search
+
+    name = row_search.check_metric(metric)
+    if exact and options:
+        raise InvalidArgument(f"the options {', '.join(options)} are for searches in an index; pass exact=False")
+    known = row_search.parse_index_options(options or {})
+    prepared = _prepare_search(metadata, asked)
+    scan, field = prepared.scan, prepared.field
+    vector = row_search.check_query(query, field)
+    if not exact:
+        request, tracked = scan.request, prepared.tracked
+        plan = row_search.narrow_to_candidates(
+            scan._metadata, request.options, tracked.plan, field, vector, prepared.k, name, known
+        )
+        scan = Scan(scan._metadata, tracked.request, plan).narrowed(request.columns)
+
+    def run() -> pa.Table:
+        batches = scan.to_batches(max(MAX_BATCH_BYTES // (8 * len(vector)), 1))
+        found = row_search.find_nearest(batches, scan.schema, field, vector, prepared.k, name)
+        return found.select([*prepared.wanted, SCORE])
+
+    return scan, run
+
+
+def search_texts(metadata: TableMetadata, asked: SearchRequest, query: object) -> pa.Table:
+    """Return the rows of a search for words as an Arrow table; see `Table.search_text`."""
+    from morrow.engine.format.search_indexes import parse_text_query
+    from morrow.readers.execution import row_search
+
+    text = parse_text_query(query)
+    prepared = _prepare_search(metadata, asked)
+    row_search.check_text(prepared.field)
+    scan = prepared.tracked
+    found = row_search.find_texts(
+        scan._metadata, scan.request.options, scan.plan, scan.schema, prepared.field, text, prepared.k
+    )
+    return found.select([*prepared.wanted, SCORE])
+
+
+def to_frame(found: pa.Table) -> pl.DataFrame:
+    """Return the rows of a search as a Polars DataFrame."""
     import polars as pl
 
     from morrow.engine.library_versions import import_array
 
-    found = search_rows(metadata, column, query, k, filter=filter, metric=metric, columns=columns, travel=travel)
     return pl.DataFrame([import_array(found[name]).alias(name) for name in found.column_names])
-
-
-def parse_search_options(text: str) -> str:
-    """Return the metric that options such as ``metric=cosine`` name.
-
-    Raises:
-        InvalidArgument: another option. An exact search accepts only ``metric``.
-    """
-    metric = "l2"
-    for part in filter(None, map(str.strip, text.split(","))):
-        key, equals, value = part.partition("=")
-        if not equals or key.strip().rpartition(".")[2] != "metric":
-            raise InvalidArgument(f"{part!r} is not an option of an exact search; write metric=l2")
-        metric = value.strip()
-    return metric

@@ -26,6 +26,8 @@ INFORMATION = "information_schema"
 ADDED = pa.array(["+I", "+U"])
 VECTOR_SEARCH = "vector_search"
 """Paimon's table function for the rows with the nearest vectors."""
+FULL_TEXT_SEARCH = "full_text_search"
+"""Paimon's table function for the rows whose texts match a query."""
 MAX_PT = "max_pt"
 TABLES = {"table_catalog": pa.string(), "table_schema": pa.string(), "table_name": pa.string()}
 YES, NO = "YES", "NO"
@@ -35,12 +37,12 @@ YES, NO = "YES", "NO"
 class CatalogSources:
     """The tables of a catalog, with the options of a session.
 
-    `open_dataset` maps ``database.table``, optionally with ``$``, options of reads and columns of row tracking to a
-    dataset.
+    `open_dataset` maps ``database.table``, optionally with ``$``, time travel, options of reads, columns of row
+    tracking and settings to a dataset. Options override settings. Tables without options of reads refuse the former.
     """
 
     catalog: Warehouse
-    open_dataset: Callable[[str, Travel, Mapping[str, str], Sequence[str]], PaimonDataset]
+    open_dataset: Callable[[str, Travel, Mapping[str, str], Sequence[str], Mapping[str, str]], PaimonDataset]
     session: SqlSession | None = None
 
     @property
@@ -51,10 +53,8 @@ class CatalogSources:
         self, name: str, travel: Travel, tracked: Sequence[str] = (), options: Mapping[str, str] = MappingProxyType({})
     ) -> PaimonDataset:
         table = parse_object_name(name).table
-        if options:
-            self.catalog.table(table)  # refuses folders of files, which have no options of reads
         settings = {} if self.session is None else self.session.select_options(self.catalog, table)
-        return self.open_dataset(name, travel, {**settings, **options}, tracked)
+        return self.open_dataset(name, travel, options, tracked, settings)
 
     def in_catalog(self, name: str) -> CatalogSources | None:
         return None if self.session is None else self.session.sources.get(name)
@@ -84,6 +84,8 @@ class CatalogSources:
 
         if name.lower() == VECTOR_SEARCH:
             return self._search(arguments, database)
+        if name.lower() == FULL_TEXT_SEARCH:
+            return self._search_text(arguments, database)
         known = CHANGES_BY.get(name.lower())
         if known is None:
             return None
@@ -95,8 +97,8 @@ class CatalogSources:
 
     def _search(self, arguments: Sequence[object], database: str | None) -> pa.Table:
         """Return the rows of ``vector_search('db.t', 'column', [1.0, 2.0], k, 'metric=cosine')``."""
-        from morrow.readers.execution.vector_search import DEFAULT_METRIC
-        from morrow.scans.lookups import parse_search_options, search_rows
+        from morrow.readers.execution.row_search import parse_search_options
+        from morrow.scans.lookups import SearchRequest, plan_search
 
         if len(arguments) not in (4, 5):
             raise InvalidArgument(
@@ -104,9 +106,22 @@ class CatalogSources:
                 "optionally a text such as 'metric=cosine'"
             )
         table, column, query, k, *options = arguments
-        metric = parse_search_options(str(options[0])) if options else DEFAULT_METRIC
+        metric, exact, others = parse_search_options(str(options[0]) if options else "")
         metadata = self.catalog.table(_qualify_name(str(table), database))._metadata
-        return search_rows(metadata, str(column), query, k, metric=metric)
+        asked = SearchRequest(str(column), k)
+        return plan_search(metadata, asked, query, metric, exact=exact, options=others)[1]()
+
+    def _search_text(self, arguments: Sequence[object], database: str | None) -> pa.Table:
+        """Return the rows of ``full_text_search('db.t', 'column', 'words, or a query in JSON', k)``."""
+        from morrow.scans.lookups import SearchRequest, search_texts
+
+        if len(arguments) != 4:
+            raise InvalidArgument(
+                f"{FULL_TEXT_SEARCH} takes the name of a table, a column, a query, and the number of rows"
+            )
+        table, column, query, k = arguments
+        metadata = self.catalog.table(_qualify_name(str(table), database))._metadata
+        return search_texts(metadata, SearchRequest(str(column), k), query)
 
     def value(self, name: str, arguments: Sequence[object], database: str | None) -> str | None:
         from morrow.writers.operations.partition_filters import find_greatest_partition

@@ -201,23 +201,27 @@ class Rewriting:
         options: Mapping[str, object] | None = None,
         properties: Properties = None,
     ) -> ChangedIndex:
-        """Build a global index of a column of a table with row ids, in one commit. Reads with a filter use it.
+        """Build a global index of a column of a table with row ids, in one commit.
 
-        A repeated call indexes the rows that were added or changed since. Reads always return rows without an index.
+        Reads with a filter use ``btree`` and ``bitmap``, `Table.search` uses indexes of vectors if it is asked to, and
+        `Table.search_text` uses ``full-text``. A repeated call indexes the rows that were added or changed since. Reads
+        and searches always return rows without an index.
 
         Args:
-            column: a column of numbers, text, booleans, dates or times.
-            index_type: ``btree``, or ``bitmap`` for columns of few values.
+            column: a column of numbers, text, booleans, dates or times. Indexes of vectors need VECTOR<FLOAT, n> or
+                ARRAY<FLOAT>, ``full-text`` needs text.
+            index_type: ``btree``, or ``bitmap`` for columns of few values; ``ivf-flat``, ``ivf-pq``, ``ivf-sq``,
+                ``ivf-rq`` or ``diskann`` (``pip install 'morrow[vindex]'``); ``full-text`` (``morrow[full-text]``).
             partition, where: as for `rescale`.
-            options: ``sorted-index.records-per-range``, ``btree-index.block-size`` and the like; they override those of
-                the table.
+            options: ``sorted-index.records-per-range``, ``ivf-flat.metric``, ``full-text.tokenizer`` and the like; they
+                override those of the table.
             properties: stored in the snapshots of the commit.
 
         Returns: the number of new index files, and the snapshot; None if all rows are indexed.
 
         Raises:
-            ColumnNotFound, InvalidArgument: a wrong name or option. Unsupported: another type of index or column, or a
-                table without row ids.
+            ColumnNotFound, InvalidArgument: a wrong name or option, or a vector that no index can have. Unsupported:
+                another type of index or column, a table without row ids, or a package that is not installed.
             CommitConflict: others changed the rows on every attempt; nothing was changed.
         """
         from morrow.writers.operations.global_indexes import create_global_index

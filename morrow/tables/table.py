@@ -12,7 +12,7 @@ from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.manifests import load_newest_schema
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Time, TravelArguments, parse_travel
-from morrow.engine.redaction import explain_missing_name, list_public_names
+from morrow.engine.redaction import PrintedText, explain_missing_name, list_public_names
 from morrow.scans.arguments import check_limit, expose_travel_arguments
 from morrow.scans.table_scan import Scan, choose_engine, make_scan, read_latest_files
 from morrow.tables.maintenance import Maintenance
@@ -453,32 +453,97 @@ class Table(RowOperations, Maintenance, Following):
         filter: FilterLike | None = None,
         metric: str = "l2",
         columns: Sequence[str] | None = None,
+        exact: bool = True,
+        options: Mapping[str, object] | None = None,
         **at: Unpack[TravelArguments],
     ) -> pl.DataFrame:
         """Return the `k` rows whose vectors are nearest to a query vector, best first.
 
-        The search is exact: it reads and scores all vectors that the filter keeps. Rows without a vector are left out.
-        Of rows with equal scores, those that a scan returns first win.
+        By default the search is exact: it reads and scores all vectors that the filter keeps. With ``exact=False`` it
+        reads only the candidates that indexes of the column name (see `create_global_index`), and all rows that no
+        index covers, or that were updated since. All rows that are read have their exact score, so another row may be
+        nearer than those found, but no score is wrong. Deleted rows are never found. Rows without a vector are left
+        out. Of rows with equal scores, those that a scan returns first win. `explain_search` shows what is read.
 
         Args:
             column: a VECTOR, or an ARRAY of numbers whose arrays have the length of the query.
             query: a list, numpy array or series of numbers.
             k: the maximum number of rows.
             filter: only rows that fulfil it are searched, as for `scan`.
-            metric: ``l2``, ``cosine`` or ``inner_product``.
+            metric: ``l2``, ``cosine`` or ``inner_product``; an index must have been built for it.
             columns: output columns in order; None for all.
+            exact: whether to read all vectors.
+            options: for indexes: ``ivf.nprobe``, ``diskann.l_search``, and ``ivf.refine_factor``, the number of
+                candidates per row (by default 4 for compressed vectors and 1 for others).
 
         Returns: the columns, then ``__paimon_search_score`` (Float64), higher for nearer rows: 1 / (1 + squared
             distance), the cosine, or the inner product.
 
         Raises:
-            InvalidArgument: the query, metric or column does not fit. Others as of `scan`.
+            InvalidArgument: the query, metric, column or an option does not fit. Unsupported: an index exists, and
+                paimon-vindex is not installed. CorruptFile: an index is damaged. Others as of `scan`.
         """
-        from morrow.scans.lookups import search_table
+        from morrow.scans.lookups import SearchRequest, plan_search, to_frame
 
-        return search_table(
-            self._metadata, column, query, k, filter=filter, metric=metric, columns=columns, travel=parse_travel(**at)
-        )
+        asked = SearchRequest(column, k, filter, columns, parse_travel(**at))
+        return to_frame(plan_search(self._metadata, asked, query, metric, exact=exact, options=options)[1]())
+
+    @expose_travel_arguments
+    def explain_search(
+        self,
+        column: str,
+        query: Sequence[float] | npt.NDArray[Any],
+        k: int,
+        *,
+        filter: FilterLike | None = None,
+        metric: str = "l2",
+        columns: Sequence[str] | None = None,
+        exact: bool = True,
+        options: Mapping[str, object] | None = None,
+        **at: Unpack[TravelArguments],
+    ) -> PrintedText:
+        """Explain the read of `search`: the indexes that are used, and the rows that are read and scored."""
+        from morrow.scans.lookups import SearchRequest, plan_search
+
+        asked = SearchRequest(column, k, filter, columns, parse_travel(**at))
+        return plan_search(self._metadata, asked, query, metric, exact=exact, options=options)[0].explain()
+
+    @expose_travel_arguments
+    def search_text(
+        self,
+        column: str,
+        query: str | Mapping[str, object],
+        k: int,
+        *,
+        filter: FilterLike | None = None,
+        columns: Sequence[str] | None = None,
+        **at: Unpack[TravelArguments],
+    ) -> pl.DataFrame:
+        """Return the `k` rows whose texts match a query best, best first. Needs ``pip install 'morrow[full-text]'``.
+
+        Indexes of the type ``full-text`` are used where they are right (see `create_global_index`). The texts of other
+        rows are read and indexed in memory, with the options of the column's index, or else of the table. So all rows
+        are searched, with and without an index. Deleted rows are never found, nor are rows without text.
+
+        Args:
+            column: a STRING, CHAR or VARCHAR column.
+            query: words, any of which may match; or a query of Paimon, as a mapping or JSON:
+                ``{"match": {"query": "lake format", "operator": "And"}}``, ``match_phrase``, ``boolean``, ``boost``.
+            k: the maximum number of rows.
+            filter: only rows that fulfil it are found, as for `scan`.
+            columns: output columns in order; None for all.
+
+        Returns: the columns, then ``__paimon_search_score`` (Float64): the BM25 score among the texts of the same file
+            of the index, or among the texts that were indexed in memory together.
+
+        Raises:
+            InvalidArgument: the query or column does not fit. Unsupported: paimon-ftindex is not installed.
+            CorruptFile: an index is damaged. Others as of `scan`.
+        """
+        from morrow.scans.lookups import SearchRequest, search_texts, to_frame
+
+        asked = SearchRequest(column, k, filter, columns, parse_travel(**at))
+        return to_frame(search_texts(self._metadata, asked, query))
 
     @expose_travel_arguments
     def dataset(self, **at: Unpack[TravelArguments]) -> PaimonDataset:

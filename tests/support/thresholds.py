@@ -219,7 +219,7 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
         "writers.files.blob_files": "MAX_PIECE_ROWS",
     },
     "vectors, times of rows and records of loads, which have tests of their own": {
-        "readers.execution.vector_search": "MAX_BLOCK_BYTES",
+        "readers.execution.row_search": "MAX_BLOCK_BYTES MAX_TEXT_BYTES",
         "writers.files.bucket_reader": "MIN_MILLIS",
         "writers.history.load_history": "MAX_RECORDED_FILES",
     },

@@ -1,8 +1,9 @@
-"""Building and dropping of btree and bitmap global indexes of tables with row ids.
+"""Building and dropping of global indexes of tables with row ids: btree, bitmap, vectors and full-text.
 
 An index is built from the rows of one snapshot, for the row ids that no file of the index covers yet. Files whose rows
 were written since they were built are replaced. Each file is about at most ``sorted-index.records-per-range`` rows of
-one partition, which are in memory while it is built. At commit, the newest snapshot must still have these rows, with
+one partition (vectors and full-text: ``global-index.row-count-per-shard``), which are in memory while it is built. At
+commit, the newest snapshot must still have these rows, with
 the same values of the column. Java: `SortedGlobalIndexWriter`, `CreateGlobalIndexProcedure`,
 `DropGlobalIndexProcedure`.
 """
@@ -18,9 +19,16 @@ import numpy as np
 import polars as pl
 
 from morrow.engine.errors import CommitConflict, InvalidArgument, Unsupported
-from morrow.engine.format.file_formats import is_dedicated_file
 from morrow.engine.format.manifest_entries import GlobalIndexMeta, IndexEntry, IndexFileMeta, index_entries_of
 from morrow.engine.format.schema import ROW_ID
+from morrow.engine.format.search_indexes import (
+    SEARCH_INDEXES,
+    TEXT_INDEX,
+    VECTOR_INDEXES,
+    is_search_indexable,
+    write_text_index,
+    write_vector_index,
+)
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.sorted_indexes import BTREE, SORTED_INDEXES, is_indexable, write_index_file
 from morrow.engine.format.types import DataField
@@ -31,17 +39,21 @@ from morrow.engine.options.declared.features import (
     BTREE_INDEX_BLOCK_SIZE,
     BTREE_INDEX_COMPRESSION,
     GLOBAL_INDEX_EXTERNAL_PATH,
+    GLOBAL_INDEX_ROW_COUNT_PER_SHARD,
     SORTED_INDEX_RECORDS_PER_RANGE,
 )
+from morrow.engine.options.table_options import choose_text_options, choose_vector_options
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.global_indexes import (
     NOTHING,
+    Ints,
     Ranges,
     combine_ranges,
     divide_ranges,
     find_fresh_ranges,
     invert_ranges,
     list_index_parts,
+    list_row_ids,
     serialize_source,
 )
 from morrow.engine.plan.manifests import read_index_entries
@@ -58,11 +70,12 @@ from morrow.writers.operations.partition_filters import AnyOf, build_partition_f
 from morrow.writers.operations.write_session import commit_once, plan_where
 from morrow.writers.target import WriteTarget
 
-WHEELS: Mapping[str, str] = {
-    **dict.fromkeys(("ivf-flat", "ivf-pq", "ivf-sq", "ivf-rq", "diskann"), "paimon-vindex"),
-    "full-text": "paimon-ftindex",
+INDEX_TYPES = (*SORTED_INDEXES, *SEARCH_INDEXES)
+FILE_PREFIXES = {index_type: f"vector-{index_type}" for index_type in VECTOR_INDEXES}
+COLUMNS_OF = {
+    **dict.fromkeys(SORTED_INDEXES, "numbers, text, booleans, dates or times"),
+    TEXT_INDEX: "STRING, CHAR or VARCHAR",
 }
-"""Types of indexes that other wheels build."""
 ADVICE = "nothing was changed: build the index again"
 
 
@@ -92,11 +105,11 @@ class _Unchanged(Premise):
         if latest is None or latest.id < read.id or metadata.snapshot_or_none(read.id) not in (None, read):
             raise CommitConflict(f"{target.where}: the table was rolled back while it was indexed; {ADVICE}")
         live = read_live_entries(metadata, latest, target.schema, set(self.built))
-        others = list_index_parts(metadata, target.options, latest)
+        others = list_index_parts(metadata, target.options, latest, INDEX_TYPES)
         for partition, ranges in self.built.items():
             files = live.filter(pl.col("_PARTITION") == pl.lit(partition, pl.Binary))
             fresh = find_fresh_ranges(metadata, column.id, files, read.id)
-            if len(combine_ranges([ranges, invert_ranges(combine_ranges([fresh, _list_ranges(files)], 2))], 2)):
+            if len(combine_ranges([ranges, invert_ranges(combine_ranges([fresh, list_row_ids(files)], 2))], 2)):
                 raise CommitConflict(f"{target.where}: rows were changed while they were indexed; {ADVICE}")
             same = [each for each in others.get(partition, []) if (each.field_id, each.index_type) == self._kind]
             there = [[p.first, p.stop] for p in same if p.path.rpartition("/")[2] not in self.dropped]
@@ -121,7 +134,7 @@ def create_global_index(
     index_type = index_type.strip().lower()
     indexed = _check_index(target, column, index_type)
     given = Options({**target.write.given.raw, **options}, target.where)
-    _check_options(target, given)
+    _check_options(target, given, index_type, indexed)
     chosen = build_partition_filter(target, partition, where, "create_global_index")
 
     def attempt() -> ChangedIndex:
@@ -141,17 +154,11 @@ def create_global_index(
 
 
 def _check_index(target: WriteTarget, column: str, index_type: str) -> DataField:
-    if index_type in WHEELS:
+    if index_type not in INDEX_TYPES:
         raise Unsupported(
             f"building an index of the type {index_type!r}",
             where=target.where,
-            hint=f"build it by pypaimon, in an environment with `pip install {WHEELS[index_type]}`",
-        )
-    if index_type not in SORTED_INDEXES:
-        raise Unsupported(
-            f"building an index of the type {index_type!r}",
-            where=target.where,
-            hint=f"choose one of {', '.join(SORTED_INDEXES)}",
+            hint=f"choose one of {', '.join(INDEX_TYPES)}",
         )
     if not target.options.row_tracking or target.keyed:
         raise Unsupported(
@@ -165,21 +172,27 @@ def _check_index(target: WriteTarget, column: str, index_type: str) -> DataField
     found = target.schema.column(names[0])
     if found.name in target.schema.partition_keys:
         raise InvalidArgument(f"{target.where}: {found.name!r} is a partition column; partitions need no index")
-    if not is_indexable(found.type):
+    is_fit = is_indexable(found.type) if index_type in SORTED_INDEXES else is_search_indexable(index_type, found)
+    if not is_fit:
         raise Unsupported(
             f"a {index_type} index of {found.name!r}, which is {found.type},",
             where=target.where,
-            hint="index a column of numbers, text, booleans, dates or times",
+            hint=f"index a column of {COLUMNS_OF.get(index_type, 'VECTOR<FLOAT, n> or ARRAY<FLOAT>')}",
         )
     return found
 
 
-def _check_options(target: WriteTarget, options: Options) -> None:
+def _check_options(target: WriteTarget, options: Options, index_type: str, column: DataField) -> None:
+    if index_type == TEXT_INDEX:
+        choose_text_options(options)
+    elif index_type in VECTOR_INDEXES:
+        choose_vector_options(index_type, column.name, options)
     for option in (BTREE_INDEX_COMPRESSION, BITMAP_INDEX_COMPRESSION):
         if options.get(option) != "none":
             raise Unsupported(f"the compression of indexes by {option}", where=target.where, hint="set it to none")
-    if options.get(SORTED_INDEX_RECORDS_PER_RANGE) < 1:
-        raise InvalidArgument(f"{target.where}: {SORTED_INDEX_RECORDS_PER_RANGE} is a number of 1 or more")
+    for number in (SORTED_INDEX_RECORDS_PER_RANGE, GLOBAL_INDEX_ROW_COUNT_PER_SHARD):
+        if options.get(number) < 1:
+            raise InvalidArgument(f"{target.where}: {number} is a number of 1 or more")
     if options.get(GLOBAL_INDEX_EXTERNAL_PATH) is not None or target.options.index_in_data_dir:
         raise Unsupported(
             "building global indexes in other folders than the table's folder of indexes",
@@ -214,9 +227,11 @@ class _Builder:
                     messages.append(message)
                     if len(wanted):
                         built[partition] = wanted
-                    most = self.options.get(SORTED_INDEX_RECORDS_PER_RANGE)
-                    for first, stop in divide_ranges(wanted, most):
-                        files = (*messages[-1].new_index_files, self._write(sections, first, stop))
+                    is_sorted = self.index_type in SORTED_INDEXES
+                    most = SORTED_INDEX_RECORDS_PER_RANGE if is_sorted else GLOBAL_INDEX_ROW_COUNT_PER_SHARD
+                    for first, stop in divide_ranges(wanted, self.options.get(most)):
+                        written = self._write(sections, first, stop)
+                        files = (*messages[-1].new_index_files, *([] if written is None else [written]))
                         messages[-1] = msgspec.structs.replace(messages[-1], new_index_files=files)
         except BaseException:
             TableCommit(target).abort(messages)
@@ -237,7 +252,8 @@ class _Builder:
         return found
 
     def _list_parts(self, partition: bytes) -> list[tuple[int, int, int | None, str]]:
-        parts = list_index_parts(self.target.metadata, self.target.options, self.snapshot).get(partition, [])
+        found = list_index_parts(self.target.metadata, self.target.options, self.snapshot, INDEX_TYPES)
+        parts = found.get(partition, [])
         own = (part for part in parts if (part.field_id, part.index_type) == (self.column.id, self.index_type))
         return [(part.first, part.stop, part.scanned, part.path.rpartition("/")[2]) for part in own]
 
@@ -264,26 +280,33 @@ class _Builder:
                     about = NOTHING
             yield name, about
 
-    def _write(self, sections: Sequence[Section], first: int, stop: int) -> IndexFileMeta:
+    def _write(self, sections: Sequence[Section], first: int, stop: int) -> IndexFileMeta | None:
+        """Write the index file of a range of row ids; return None if no row has a vector."""
         rows = self._read(sections, first, stop)
-        option = BTREE_INDEX_BLOCK_SIZE if self.index_type == BTREE else BITMAP_INDEX_DICTIONARY_BLOCK_SIZE
-        data, meta = write_index_file(
-            self.index_type,
-            rows[self.column.name],
-            rows[ROW_ID].to_numpy() - first,
-            self.column.type,
-            self.options.get(option),
-        )
+        data, meta = self._encode(rows[self.column.name], rows[ROW_ID].to_numpy() - first)
+        if data is None:
+            return None
         about = GlobalIndexMeta(first, stop - 1, self.column.id, None, meta, serialize_source(self.snapshot.id))
+        prefix = FILE_PREFIXES.get(self.index_type, self.index_type)
         file = IndexFileMeta(
             index_type=self.index_type,
-            file_name=f"{self.index_type}-global-index-{uuid.uuid4()}.index",
+            file_name=f"{prefix}-global-index-{uuid.uuid4()}.index",
             file_size=len(data),
             row_count=rows.height,
             global_index=about,
         )
         self.target.store.write(self.target.metadata.paths.index(file.file_name), data)
         return file
+
+    def _encode(self, values: pl.Series, rows: Ints) -> tuple[bytes | None, bytes]:
+        column, kind = self.column, self.index_type
+        if kind == TEXT_INDEX:
+            return write_text_index(values, rows, choose_text_options(self.options), self.target.where)
+        if kind in VECTOR_INDEXES:
+            native, ratio = choose_vector_options(kind, column.name, self.options)
+            return write_vector_index(kind, values, rows, column, native, ratio, self.target.where), b"{}"
+        option = BTREE_INDEX_BLOCK_SIZE if kind == BTREE else BITMAP_INDEX_DICTIONARY_BLOCK_SIZE
+        return write_index_file(kind, values, rows, column.type, self.options.get(option))
 
     def _read(self, sections: Sequence[Section], first: int, stop: int) -> pl.DataFrame:
         """Return the column and the row ids of rows in this range of ids, in their order."""
@@ -310,14 +333,6 @@ def _span_ranges(sections: Sequence[Section]) -> Ranges:
     files = [section.files[section.marked_file] for section in sections]
     spans = [[file.first_row_id, (file.first_row_id or 0) + file.row_count] for file in files if file.row_count]
     return combine_ranges([np.array(spans, np.int64).reshape(-1, 2)], 1)
-
-
-def _list_ranges(files: pl.DataFrame) -> Ranges:
-    """Return the row ids of data files, without files of blobs or vectors."""
-    own = files.filter(pl.Series([not is_dedicated_file(name) for name in files["_FILE_NAME"]], dtype=pl.Boolean))
-    own = own.filter(pl.col("_FIRST_ROW_ID").is_not_null(), pl.col("_ROW_COUNT") > 0)
-    first = own["_FIRST_ROW_ID"].to_numpy()
-    return combine_ranges([np.stack([first, first + own["_ROW_COUNT"].to_numpy()], axis=1)], 1)
 
 
 def drop_global_index(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from morrow.engine.options.declarations import (
     BOOL,
     ENGINES,
@@ -10,9 +12,8 @@ from morrow.engine.options.declarations import (
     MEMORY,
     NAMES,
     NO_BLOBS,
-    NO_INDEXES,
-    NO_SHARDS,
     NOT_WRITTEN,
+    ONE_BUILDER,
     ONE_INFERENCE,
     READS_ALL_ROWS,
     REAL,
@@ -252,27 +253,37 @@ SCALAR_INDEX_SEARCH_MODE = declare_idle(
     "How scalar indexes are searched",
 )
 VECTOR_INDEX_SEARCH_MODE = declare_idle(
-    NO_INDEXES,
+    READS_ALL_ROWS,
     "vector-index.search-mode",
     make_choice("fast", "full", "detail"),
     "fast",
     "How vector indexes are searched",
 )
 FULL_TEXT_INDEX_SEARCH_MODE = declare_idle(
-    NO_INDEXES,
+    READS_ALL_ROWS,
     "full-text-index.search-mode",
     make_choice("fast", "full", "detail"),
     "fast",
     "How full-text indexes are searched",
 )
-GLOBAL_INDEX_ROW_COUNT_PER_SHARD = declare_idle(
-    NO_SHARDS, "global-index.row-count-per-shard", LONG, 100_000, "Rows of a shard of a global index"
+GLOBAL_INDEX_ROW_COUNT_PER_SHARD = declare_honoured(
+    "global-index.row-count-per-shard", LONG, 100_000, "Rows of a file of an index of vectors or texts"
 )
 GLOBAL_INDEX_BUILD_MAX_SHARD = declare_idle(
-    NO_SHARDS, "global-index.build.max-shard", INT, 32, "Most shards of a global index"
+    ENGINES, "global-index.build.max-shard", INT, 32, "Most shards of a global index"
+)
+GLOBAL_INDEX_BUILD_PARALLELISM = declare_idle(
+    ONE_BUILDER, "global-index.build.parallelism", INT, 1, "Threads of pypaimon that build a global index"
+)
+GLOBAL_INDEX_FILTER_REFINE_FROM_DATA = declare_idle(
+    "Morrow always reads the columns of a filter",
+    "global-index.filter.refine-from-data",
+    BOOL,
+    False,
+    "Lets searches of vectors read the columns of a filter",
 )
 GLOBAL_INDEX_BUILD_MAX_PARALLELISM = declare_idle(
-    "Morrow builds an index in one process",
+    ONE_BUILDER,
     "global-index.build.max-parallelism",
     INT,
     4096,
@@ -288,6 +299,33 @@ GLOBAL_INDEX_COLUMN_UPDATE_ACTION = declare_honoured(
     "throw_error",
     "What happens to a global index when its column is updated",
 )
+
+DISKANN_OPTIONS = (
+    *("build-preset", "max-degree", "build-search-list-size", "alpha", "seed", "memory-budget-bytes"),
+    *("storage-layout", "raw-vector-encoding", "build-distance"),
+)
+VECTOR_INDEX_OPTIONS: Mapping[str, str] = {
+    **dict.fromkeys(("dimension", "index.dimension"), "dimension"),
+    **dict.fromkeys(("distance.metric", "metric"), "metric"),
+    **dict.fromkeys(("pq.use-opq", "use-opq"), "use-opq"),
+    **{
+        name: name
+        for name in (
+            *("train.sample-ratio", "nlist", "expected-vector-count", "pq.m", "pq.code-ratio", "pq.bits", "rq.bits"),
+            *("target-recall", "max-bytes-per-vector", "deployment-profile", "ivf.coarse-assignment"),
+            *("ivf.pq-encoding", "ivf.train.max-points-per-centroid", "pq.train.max-points-per-centroid"),
+        )
+    },
+    **{f"{prefix}{name}": f"diskann.{name}" for name in DISKANN_OPTIONS for prefix in ("", "diskann.")},
+}
+"""Options of indexes of vectors -> their names in paimon-vindex. Keys are ``<type>.<option>``, and
+``fields.<column>.<option>``, which wins."""
+TEXT_INDEX_OPTIONS = (
+    *("tokenizer", "ngram.min-gram", "ngram.max-gram", "ngram.prefix-only", "jieba.search-mode"),
+    *("jieba.ordinal-position", "lower-case", "max-token-length", "ascii-folding", "stem", "language"),
+    *("remove-stop-words", "stop-words", "with-position", "searcher-pool.max-size"),
+)
+"""Options of indexes of texts. Their keys are ``full-text.<option>``."""
 
 METADATA_ICEBERG_STORAGE = declare_honoured(
     "metadata.iceberg.storage",

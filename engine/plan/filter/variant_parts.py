@@ -23,7 +23,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import VariantType
 from morrow.engine.names import reserve_name
-from morrow.engine.plan.filter.literals import Node, find_cast_target
+from morrow.engine.plan.filter.sql_parsing import Node, find_cast_target
 from morrow.engine.plan.predicate import Columns, VariantPart
 from morrow.engine.structs import replace
 

@@ -321,7 +321,7 @@ class FileStoreTable:
             raise AttributeError(f"a table has no attribute {name!r}; table.morrow has Morrow's methods")
 
 
-_SEARCH = "filter with a scan: Morrow has no search indexes"
+_SEARCH = "call table.morrow.search, or search_text: both return rows"
 MISSING = {
     "new_postpone_fixed_bucket_write_builder": "write with new_batch_write_builder, then table.morrow.rescale(n)",
     "new_vector_search_builder": _SEARCH,

@@ -11,7 +11,7 @@ values outside of this range to the largest value, so that value is an error her
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -300,7 +300,10 @@ def _read_footer(source: FileSource) -> pq.FileMetaData:
 
 
 def _search_parts(
-    source: FileSource, names: Mapping[str, str], condition: PartCondition
+    source: FileSource,
+    names: Mapping[str, str],
+    condition: PartCondition,
+    evaluate: Callable[[pl.DataFrame], npt.NDArray[np.bool_]],
 ) -> tuple[npt.NDArray[np.bool_], bool] | None:
     """Return the rows that may fulfil a condition on parts of variants; see `FileReader.search_parts`."""
     import pyarrow.parquet as pq
@@ -330,7 +333,7 @@ def _search_parts(
             if not _may_hold_parts(parts, condition, chunks, rows):
                 kept.append(np.zeros(rows, np.bool_))
                 continue
-            answer = _search_group(file, group, parts, condition, chunks)
+            answer = _search_group(file, group, parts, evaluate, chunks)
             if answer is None:
                 return None
             kept.append(answer[0])
@@ -374,12 +377,11 @@ def _search_group(
     file: pq.ParquetFile,
     group: int,
     parts: Mapping[VariantPart, PartLeaves],
-    condition: PartCondition,
+    evaluate: Callable[[pl.DataFrame], npt.NDArray[np.bool_]],
     chunks: Mapping[str, Any],
 ) -> tuple[npt.NDArray[np.bool_], bool] | None:
     """Return the rows of a row group that may fulfil the condition, and whether all of them do."""
     from morrow.engine.format.variant_shredding import decide_part
-    from morrow.readers.expressions.polars import compile
 
     rows = file.metadata.row_group(group).num_rows
     read = {each.typed for each in parts.values()}
@@ -394,9 +396,7 @@ def _search_group(
             return None
         columns.append(to_series(part.name, answer[0], part.type))
         undecided |= answer[1]
-    frame = pl.DataFrame(columns)
-    kept = frame.select(compile(condition.predicate, frame.schema).fill_null(False)).to_series().to_numpy()
-    return kept | undecided, not undecided.any()
+    return evaluate(pl.DataFrame(columns)) | undecided, not undecided.any()
 
 
 # --- timestamps that 64 bits of nanoseconds cannot hold ---

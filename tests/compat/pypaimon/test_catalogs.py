@@ -149,7 +149,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "updates by row id": (lambda t: t.new_batch_write_builder().new_update().new_update_by_row_id(), "update_rows"),
     "overwritten columns": (lambda t: overwrite_columns(evolving(t)), "overwrite"),
     "callbacks": (lambda t: t.new_batch_write_builder().new_commit().add_commit_callback(print), "after commit"),
-    "search": (lambda t: t.new_vector_search_builder(), "filter"),
+    "search": (lambda t: t.new_vector_search_builder(), "table.morrow.search"),
     "keys of maps": (lambda t: t.new_read_builder().with_projection(["m['k']"]), "whole column"),
     "keyed changes": (lambda t: read(keyed(t).copy({"incremental-between": "1,2"})), "changes"),
     "bucket filters": (lambda t: t.new_stream_read_builder().with_buckets([1]), "partitions"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -188,11 +189,11 @@ def test_changes_of_others_while_rows_are_indexed_are_conflicts(
 def test_other_indexes_are_refused_with_the_remedy(tmp_path: Path) -> None:
     table = make(tmp_path, ("p",))
 
-    with pytest.raises(Unsupported, match="pip install paimon-ftindex"):
-        table.create_global_index("s", "full-text")
-    with pytest.raises(Unsupported, match="pip install paimon-vindex"):
+    with pytest.raises(Unsupported, match="index a column of VECTOR"):
         table.create_global_index("s", "ivf-flat")
-    with pytest.raises(Unsupported, match="choose one of btree, bitmap"):
+    with pytest.raises(Unsupported, match="index a column of STRING"):
+        table.create_global_index("id", "full-text")
+    with pytest.raises(Unsupported, match=r"choose one of btree, bitmap, ivf-flat, .*, full-text"):
         table.create_global_index("s", "hash")
     with pytest.raises(Unsupported, match="several columns"):
         table.create_global_index("s,id")
@@ -203,6 +204,25 @@ def test_other_indexes_are_refused_with_the_remedy(tmp_path: Path) -> None:
     plain = morrow.Catalog(tmp_path).create_table("db.plain", {"id": "INT"})
     with pytest.raises(Unsupported, match=r"row-tracking\.enabled"):
         plain.create_global_index("id")
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "kind"), [("paimon_vindex", "vindex", "ivf-pq"), ("paimon_ftindex", "full-text", "full-text")]
+)
+def test_a_missing_package_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, extra: str, kind: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    table = morrow.Catalog(tmp_path).create_table("db.t", "v VECTOR<FLOAT, 2>, s STRING", options=OPTIONS)
+    table.append([{"v": [1.0, 2.0], "s": "lake"}])
+
+    with pytest.raises(Unsupported, match=rf"pip install 'morrow\[{extra}\]'"):
+        table.create_global_index("s" if kind == "full-text" else "v", kind)
+    assert list_indexes(table) == []
+    assert table.search("v", [1.0, 2.0], 1, exact=False).height == 1  # without an index, the package is not needed
+    if kind == "full-text":
+        with pytest.raises(Unsupported, match=rf"pip install 'morrow\[{extra}\]'"):
+            table.search_text("s", "lake", 1)
 
 
 def test_the_procedures_build_and_drop(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Exact search for the nearest vectors, compared with numpy over all rows."""
+"""Searches for the nearest vectors, compared with numpy over all rows, and for words; see `test_index_search`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
-from morrow.readers.execution.vector_search import SCORE
+from morrow.readers.execution.row_search import SCORE
 
 ROWS = 500
 RANDOM = np.random.default_rng(7)
@@ -72,7 +72,7 @@ def test_sql(table: morrow.Table) -> None:
     call = "vector_search('db.t', 'v', array(1.0, -2.0, 0.5, 3.0), 5, 'metric=inner-product')"
     found = catalog.sql(f"SELECT id, {SCORE} AS score FROM {call} ORDER BY score DESC, id").fetchall()
     assert found == expected("inner_product", list(range(ROWS)), 5)
-    with pytest.raises(InvalidArgument, match="'nprobe=3' is not an option of an exact search"):
+    with pytest.raises(InvalidArgument, match=r"no option 'nprobe' of searches; choose ivf\.nprobe"):
         catalog.sql("SELECT * FROM vector_search('db.t', 'v', [1.0, 2.0, 3.0, 4.0], 5, 'nprobe=3')")
 
 

@@ -634,7 +634,8 @@ def _holds_value(blobs: pa.Array) -> Bools:
     import pyarrow.compute as pc
 
     blobs = blobs.cast(pa.large_binary())
-    return pc.fill_null(pc.not_equal(blobs, NULL_VALUE), False).to_numpy(zero_copy_only=False)
+    held = pc.fill_null(pc.not_equal(blobs, NULL_VALUE), False)
+    return np.asarray(held.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _keep(array: pa.Array, kept: Bools) -> pa.Array:

@@ -121,6 +121,10 @@ def search_parts(plan: ScanPlan, sections: Sequence[Section], store: FileStore) 
     assert condition is not None
     fields = [plan.schema.by_name[name] for name in sorted({part.column for part in condition.parts})]
 
+    def evaluate(parts: pl.DataFrame) -> npt.NDArray[np.bool_]:
+        kept = expressions.compile(condition.predicate, parts.schema).fill_null(False)
+        return parts.select(kept).to_series().to_numpy()
+
     def search(file: DataFile) -> PartAnswer:
         find = find_file_reader(file.format, file.path).search_parts
         written = {field.id: field.name for field in list_written_fields(plan, file)}
@@ -132,7 +136,7 @@ def search_parts(plan: ScanPlan, sections: Sequence[Section], store: FileStore) 
                 from morrow.readers.files.page_checksums import check_pages
 
                 check_pages([source], {written[field.id] for field in fields})
-            return find(source, {field.name: written[field.id] for field in fields}, condition)
+            return find(source, {field.name: written[field.id] for field in fields}, condition, evaluate)
 
     files = [file for section in sections for file in section.files]
     with open_threads(SEARCH_WORKERS) as pool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from posixpath import dirname
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -50,7 +50,20 @@ class KeyBounds(msgspec.Struct, frozen=True):
     high: Any
 
 
-Found: TypeAlias = tuple[npt.NDArray[np.bool_], bool]
+class SearchParts(Protocol):
+    """Searches a file for a condition on parts of variants; returns None if the file has no columns of the parts.
+
+    `names` are the names of columns in the file. `evaluate` returns which rows of parts fulfil the condition.
+    """
+
+    def __call__(
+        self,
+        source: FileSource,
+        names: Mapping[str, str],
+        condition: PartCondition,
+        evaluate: Callable[[pl.DataFrame], npt.NDArray[np.bool_]],
+        /,
+    ) -> tuple[npt.NDArray[np.bool_], bool] | None: ...
 
 
 class FileReader(msgspec.Struct, frozen=True):
@@ -76,13 +89,8 @@ class FileReader(msgspec.Struct, frozen=True):
     """Reads several files at once: their rows in sequence, and the row count of each, checked against metadata."""
     key_bounds: Callable[[FileSource, str], Sequence[KeyBounds] | None] | None = None
     """Returns bounds of a column by ranges of rows, in their order; None if the file lacks bounds."""
-    search_parts: (
-        Callable[[FileSource, Mapping[str, str], PartCondition], tuple[npt.NDArray[np.bool_], bool] | None] | None
-    ) = None
-    """Returns the rows that may fulfil a condition on parts of variants, and whether all of these rows do.
-
-    The mapping gives the names of columns in the file. Returns None if the file has no columns of the parts.
-    """
+    search_parts: SearchParts | None = None
+    """Returns the rows that may fulfil a condition on parts of variants, and whether all of these rows do."""
 
 
 BUILT_IN = ("parquet", "orc", "avro", "json", "csv", "text", "blob", "lance", "vortex", "mosaic", "row")

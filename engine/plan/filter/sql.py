@@ -26,24 +26,24 @@ from morrow.engine.format.types import BooleanType, DataField
 from morrow.engine.names import OWN_PREFIX, reserve_name
 from morrow.engine.plan.filter.implied import derive_predicate
 from morrow.engine.plan.filter.literals import (
-    NULL,
     STRING_TYPES,
-    Constant,
-    Node,
     build_comparison,
     build_is_not_null,
     build_is_null,
     build_membership,
-    convert_constant,
-    read_constant,
 )
 from morrow.engine.plan.filter.sql_parsing import (
     CLOSING,
     COMPARISONS,
+    NULL,
     OPENING,
+    Constant,
+    Node,
     Parser,
     check_calls,
+    convert_constant,
     describe_problem,
+    read_constant,
     run_with_stack,
 )
 from morrow.engine.plan.predicate import (

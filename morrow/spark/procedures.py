@@ -149,7 +149,7 @@ class Source:
 
 
 def is_paimon(about: Mapping[str, str]) -> bool:
-    """Return whether the properties of `Source.describe` are of a table of Morrow's."""
+    """Return whether the properties that `Source.describe` returns show a Paimon table."""
     return about.get("Provider", "").lower() in OWN
 
 

@@ -2,6 +2,7 @@ package morrow.spark.jvm;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -11,6 +12,8 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogUtils;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -50,13 +53,9 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
         return table.namespace().length == 1 && owns(table.namespace()[0], table.name());
     }
 
-    /** Whether a new table is Morrow's: USING paimon. Its folder is in that of its database. */
+    /** Whether a new table is Morrow's: USING paimon, in the folder of its database. Spark's catalog notes tables with a LOCATION. */
     private static boolean isOwn(Map properties) {
-        boolean isOurs = isOurs(properties.get(TableCatalog.PROP_PROVIDER));
-        if (isOurs && properties.containsKey(TableCatalog.PROP_LOCATION)) {
-            throw Refused.of("Unsupported", "a table USING paimon with a LOCATION in spark_catalog is not supported; read it by spark.read.format('paimon').load(path)");
-        }
-        return isOurs;
+        return isOurs(properties.get(TableCatalog.PROP_PROVIDER)) && !properties.containsKey(TableCatalog.PROP_LOCATION);
     }
 
     static boolean isOurs(Object provider) {
@@ -106,20 +105,41 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
         try {
             return own.loadTable(table);
         } catch (NoSuchTableException error) {
-            Table found = super.loadTable(table);
-            if (found instanceof V1Table && ((V1Table) found).v1Table().provider().isDefined() && isOurs(((V1Table) found).v1Table().provider().get())) {
-                throw Refused.of("Unsupported", "the table " + table + ", which Spark's catalog knows by its LOCATION, is not supported beside tables of Morrow; read it by spark.read.format('paimon').load(path)");
-            }
-            return found;
+            return located(super.loadTable(table), null, null);
         }
     }
 
+    /** A table of the format that Spark's catalog knows by its LOCATION, with an option, as a table of the format; other tables unchanged. */
+    private static Table located(Table found, String option, String value) {
+        CatalogTable known = found instanceof V1Table ? ((V1Table) found).v1Table() : null;
+        if (known == null || known.provider().isEmpty() || !isOurs(known.provider().get())) {
+            return found;
+        }
+        Map options = new HashMap(scala.jdk.javaapi.CollectionConverters.asJava(known.properties()));
+        options.putAll(scala.jdk.javaapi.CollectionConverters.asJava(known.storage().properties()));
+        options.put("path", CatalogUtils.URIToString(known.location()));
+        if (option != null) {
+            options.put(option, value);
+        }
+        return MorrowFormat.ofSparksCatalog(options);
+    }
+
     public Table loadTable(Identifier table, String version) throws NoSuchTableException {
-        return owns(table) ? own.loadTable(table, version) : super.loadTable(table, version);
+        if (owns(table)) {
+            return own.loadTable(table, version);
+        }
+        Table found = super.loadTable(table);
+        Table located = located(found, "scan.version", version);
+        return located == found ? super.loadTable(table, version) : located;
     }
 
     public Table loadTable(Identifier table, long micros) throws NoSuchTableException {
-        return owns(table) ? own.loadTable(table, micros) : super.loadTable(table, micros);
+        if (owns(table)) {
+            return own.loadTable(table, micros);
+        }
+        Table found = super.loadTable(table);
+        Table located = located(found, "scan.timestamp-millis", String.valueOf(Math.floorDiv(micros, 1000L)));
+        return located == found ? super.loadTable(table, micros) : located;
     }
 
     public boolean tableExists(Identifier table) {
@@ -129,7 +149,7 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
     public Table createTable(Identifier table, Column[] columns, Transform[] partitions, Map properties)
             throws TableAlreadyExistsException, NoSuchNamespaceException {
         if (!isOwn(properties)) {
-            return super.createTable(table, columns, partitions, properties);
+            return located(super.createTable(table, columns, partitions, properties), null, null);
         }
         refuseTaken(table);
         return own.createTable(table, columns, partitions, properties);

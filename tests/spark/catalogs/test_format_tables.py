@@ -100,6 +100,8 @@ def test_a_format_of_files_makes_a_format_table(catalog: morrow.Catalog, run: Ru
     place = Path(catalog.table("db.t").path).parent / "elsewhere"
     run(f"CREATE TABLE files.db.far (id INT) LOCATION '{place}'")
     run("INSERT INTO files.db.far VALUES (7)")
+    assert ("Type", "EXTERNAL", "") in run("DESCRIBE EXTENDED files.db.far")
+    assert f"LOCATION '{place}'" in str(run("SHOW CREATE TABLE files.db.far"))
     run("DROP TABLE files.db.far")
     run(f"CREATE TABLE files.db.far USING paimon LOCATION '{place}'")
     assert run("SELECT * FROM files.db.far") == [(7,)]

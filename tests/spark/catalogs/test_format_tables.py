@@ -112,7 +112,7 @@ def test_a_format_of_files_makes_a_format_table(catalog: morrow.Catalog, run: Ru
     assert catalog.table("db.saved").scan().count() == 1
     run("CREATE TABLE files.db.of_csv (a INT, p STRING) USING csv PARTITIONED BY (p)")
     writer = spark.sql("SELECT 5 AS a, 'x' AS p").write.mode("overwrite").partitionBy("p")
-    with pytest.raises(PySparkException, match="saveAsTable in the mode overwrite, .* of the format json"):
+    with pytest.raises(PySparkException, match=r"saveAsTable in the mode overwrite, .* of the format json"):
         writer.format("json").saveAsTable("files.db.of_csv")
     writer.format("csv").saveAsTable("files.db.of_csv")
     assert run("SELECT * FROM files.db.of_csv") == [(5, "x")]

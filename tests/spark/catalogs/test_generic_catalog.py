@@ -75,7 +75,7 @@ REFUSED = {
     "CREATE TABLE p (a INT) USING paimon": "TABLE_OR_VIEW_ALREADY_EXISTS",
     "CREATE TABLE t (a INT) USING parquet": "AlreadyExists: there is a table",
     "CREATE TABLE x USING paimon LOCATION '/tmp/x' AS SELECT 1 AS a": "create the table, then INSERT INTO it",
-    "REPLACE TABLE p (a INT) USING paimon": "replacing own.p, a table of Spark's own, by a Paimon table is not supported",
+    "REPLACE TABLE p (a INT) USING paimon": "replacing own.p, a table of Spark's own",
     "CREATE OR REPLACE TABLE p USING paimon AS SELECT 1 AS a": "a table of Spark's own, by a Paimon table",
     "CREATE TABLE t LIKE p": "AlreadyExists: there is a table",
     "CREATE VIEW t AS SELECT 1": "AlreadyExists: there is a table",

@@ -254,6 +254,7 @@ class ExternalRestTable(RestTable):
     """
 
     owns = Owned.SCHEMAS
+    is_external = True
 
     def commit_schema(self, branch: str, schema: TableSchema, changes: Sequence[object]) -> bool:
         is_servers = branch == MAIN_BRANCH and bool(changes)

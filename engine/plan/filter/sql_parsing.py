@@ -455,7 +455,7 @@ def _read_hexadecimal(node: Node) -> Constant | None:
 
 def _read_cast(node: Node) -> Constant | None:
     """Read ``DATE '2024-01-01'``, ``CAST('..' AS DATE)``, ``'..'::DATE``: only casts without rounding."""
-    inner, target = read_constant(node.this), _find_target(node)
+    inner, target = read_constant(node.this), find_cast_target(node)
     if inner is None or inner is NULL or target is None:
         return NULL if inner is NULL and target is not None else None
     kind, family = target
@@ -468,7 +468,8 @@ def _read_cast(node: Node) -> Constant | None:
     return Constant(snap.below, family) if snap and snap.exact else None
 
 
-def _find_target(node: Node) -> tuple[DataType, str] | None:
+def find_cast_target(node: Node) -> tuple[DataType, str] | None:
+    """Return the type of a cast, and the family of its literals; None for a type with options or of another kind."""
     target = node.args.get("to")
     options = {name for name, value in node.args.items() if value not in (None, False, [])} - {"this", "to", "_type"}
     if not isinstance(target, exp.DataType) or options:

@@ -34,7 +34,7 @@ ATTEMPTS = 3
 
 
 def check(server: S3Server, requests: int, rounds: int, attempt: Callable[[int], None]) -> None:
-    """Assert that one of some attempts makes at most so many requests and rounds; `attempt` clears `server.asked`."""
+    """Assert that one of some attempts stays within the limits; `attempt` clears `server.asked`."""
     for number in range(ATTEMPTS):
         attempt(number)
         if len(server.asked) <= requests and server.rounds() <= rounds:

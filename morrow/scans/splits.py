@@ -2,14 +2,15 @@
 
 A split holds a plan of a few files, so that its reader plans nothing and reads the snapshot of the scan, whatever is
 committed meanwhile. It pickles without secrets. All versions of a key are in one split. The rows of all splits of a
-scan together are the rows of the scan, in its order unless they were shuffled.
+scan together are the rows of the scan, in its order unless they were shuffled. Tasks of Ray, Dask and Daft read splits.
 """
 
 from __future__ import annotations
 
 import random
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -327,9 +328,7 @@ class Divisible(Rows):
         Raises:
             Unsupported: Ray is not installed; install ``morrow[ray]``. Others as `splits`.
         """
-        from morrow.scans.distributed_frames import to_ray
-
-        return to_ray(self.splits(n), self.schema, **options)
+        return _make_ray_dataset(self.splits(n), self.schema, **options)
 
     def to_dask(self, n: int | None = None) -> Any:
         """Return the scan as a Dask DataFrame of at most `n` partitions, by default of about 128 MiB of files each.
@@ -337,9 +336,7 @@ class Divisible(Rows):
         Raises:
             Unsupported: Dask or pandas is not installed; install ``morrow[dask]``. Others as `splits`.
         """
-        from morrow.scans.distributed_frames import to_dask
-
-        return to_dask(self.splits(n), self._make_split(()))
+        return _make_dask_frame(self.splits(n), self._make_split(()))
 
     def to_daft(self, n: int | None = None) -> Any:
         """Return the scan as a Daft DataFrame, read by at most `n` tasks, by default one for about 128 MiB of files.
@@ -347,9 +344,7 @@ class Divisible(Rows):
         Raises:
             Unsupported: Daft is not installed; install ``morrow[daft]``. Others as `splits`.
         """
-        from morrow.scans.distributed_frames import to_daft
-
-        return to_daft(self.splits(n), self.schema)
+        return _make_daft_frame(self.splits(n), self.schema)
 
     def _select_buckets(self, buckets: Collection[int] | None) -> ScanPlan:
         plan: ScanPlan = self.plan
@@ -423,3 +418,105 @@ def _check_positive(value: int, what: str) -> int:
 
 def _is_unfiltered(plan: ScanPlan) -> bool:
     return plan.filter.predicate == ALWAYS and not plan.filter.residuals
+
+
+# --- other libraries, whose tasks read splits ---
+
+
+def _make_ray_dataset(splits: Sequence[Split], schema: pa.Schema, **options: Any) -> Any:
+    """Return a Ray dataset whose tasks read these splits; see `Scan.to_ray`."""
+    with require_extra("to_ray", "ray", "ray"):
+        import ray.data
+        from ray.data import Datasource
+        from ray.data.block import BlockMetadata
+        from ray.data.datasource import ReadTask
+
+    class MorrowSource(Datasource):  # type: ignore[misc]  # Ray is not there when types are checked
+        """The splits of a scan."""
+
+        def get_read_tasks(self, *_: Any, **__: Any) -> list[ReadTask]:
+            return [
+                ReadTask(
+                    partial(_read_tables, split),
+                    BlockMetadata(num_rows=None, size_bytes=split.size, input_files=split.paths, exec_stats=None),
+                    schema=schema,
+                )
+                for split in splits
+            ]
+
+        def estimate_inmemory_data_size(self) -> int:
+            return sum(split.size for split in splits)
+
+        def get_name(self) -> str:
+            return "Morrow"
+
+    if not splits:
+        return ray.data.from_arrow(schema.empty_table())
+    return ray.data.read_datasource(MorrowSource(), **options)
+
+
+def _read_tables(split: Split) -> Iterator[pa.Table]:
+    """Yield the rows of a split as tables, at least one, from which Ray takes the schema."""
+    import pyarrow as pa
+
+    empty = True
+    for batch in split.to_batches():
+        empty = False
+        yield pa.Table.from_batches([batch], split.schema)
+    if empty:
+        yield split.schema.empty_table()
+
+
+def _make_dask_frame(splits: Sequence[Split], empty: Split) -> Any:
+    """Return a Dask DataFrame with a partition for each split; `empty` is a split of the same columns without rows."""
+    with require_extra("to_dask", "dask", "dask"):
+        import dask.dataframe
+    meta = empty.to_pandas()
+    if not splits:
+        return dask.dataframe.from_pandas(meta, npartitions=1)
+    return dask.dataframe.from_map(_read_frame, list(splits), meta=meta, label="morrow")
+
+
+def _read_frame(split: Split) -> Any:
+    return split.to_pandas()
+
+
+def _make_daft_frame(splits: Sequence[Split], schema: pa.Schema) -> Any:
+    """Return a Daft DataFrame whose tasks read these splits; see `Scan.to_daft`."""
+    with require_extra("to_daft", "daft", "daft"):
+        import daft
+        from daft.io.source import DataSource, DataSourceTask
+        from daft.recordbatch import RecordBatch
+
+    rows = daft.Schema.from_pyarrow_schema(schema)
+
+    class Task(DataSourceTask):  # type: ignore[misc]  # Daft is not there when types are checked
+        """The rows of a split."""
+
+        def __init__(self, split: Split) -> None:
+            self._split = split
+
+        @property
+        def schema(self) -> Any:
+            return rows
+
+        async def read(self) -> AsyncIterator[RecordBatch]:
+            for batch in self._split.to_batches():
+                yield RecordBatch.from_arrow_record_batches([batch], batch.schema)
+
+    class Source(DataSource):  # type: ignore[misc]  # Daft is not there when types are checked
+        """The splits of a scan."""
+
+        @property
+        def name(self) -> str:
+            return "Morrow"
+
+        @property
+        def schema(self) -> Any:
+            return rows
+
+        async def get_tasks(self, pushdowns: Any) -> AsyncIterator[Task]:  # noqa: ARG002  # Daft applies them itself
+            for split in splits:
+                yield Task(split)
+
+    return Source().read()

@@ -5,8 +5,8 @@ to be right; `make test ARGS="--costs FILE"` measures again. A worker that start
 all others waiting at the end.
 
 Tests with the fixture `spark` share a JVM, which takes as long to start as dozens of tests. Two workers run them, since
-one alone would end last: one runs those of catalogs, the other the rest. Tests that call the real Java Paimon share a
-JVM of their own.
+one alone would end last: one runs the tests of catalogs, the other the rest. Tests that call the real Java Paimon share
+a JVM of their own.
 """
 
 from __future__ import annotations

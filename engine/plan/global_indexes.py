@@ -201,8 +201,11 @@ def search_indexes(
 
 def _is_searchable(metadata: TableMetadata, schema: TableSchema, field: DataField, frame: pl.DataFrame) -> bool:
     """Return whether the column always had keys of its current type, since the oldest file was written."""
-    if not is_indexable(field.type):
-        return False
+    return is_indexable(field.type) and _has_kept_type(metadata, schema, field, frame)
+
+
+def _has_kept_type(metadata: TableMetadata, schema: TableSchema, field: DataField, frame: pl.DataFrame) -> bool:
+    """Return whether the column had values of its current type in all schemas since the oldest of these files."""
     first = min(find_schema_ids(frame), default=schema.id)
     ids = [number for number in metadata.schema_ids() if first <= number] if first != schema.id else []
     types = (old.type for number in ids for old in metadata.schema(number).fields if old.id == field.id)
@@ -286,7 +289,7 @@ def share_rows(
     schema: TableSchema,
     options: TableOptions,
     snapshot: Snapshot,
-    field_id: int,
+    field: DataField,
     types: Sequence[str],
 ) -> dict[bytes, list[IndexShare]]:
     """Divide the row ids of live files among the index files of a column, by partition.
@@ -297,16 +300,18 @@ def share_rows(
     if not options.global_index_enabled or not options.row_tracking or schema.primary_keys:
         return {}
     parts = list_index_parts(metadata, options, snapshot, types)
-    parts = {partition: [part for part in own if part.field_id == field_id] for partition, own in parts.items()}
+    parts = {partition: [part for part in own if part.field_id == field.id] for partition, own in parts.items()}
     if not any(parts.values()):
         return {}
     files = read_live_entries(metadata, snapshot, schema).frame
+    if not _has_kept_type(metadata, schema, field, files):
+        return {}
     found: dict[bytes, list[IndexShare]] = {}
     for partition, own in parts.items():
         held = files.filter(pl.col("_PARTITION") == pl.lit(partition, pl.Binary))
         left = list_row_ids(held)
         for part in sorted(own, key=lambda part: -(part.scanned or 0)):
-            trusted = _find_trusted(metadata, options, field_id, held, part.scanned)
+            trusted = _find_trusted(metadata, options, field.id, held, part.scanned)
             ranges = combine_ranges([np.array([[part.first, part.stop]], np.int64), trusted, left], 3)
             left = combine_ranges([left, invert_ranges(ranges)], 2)
             if len(ranges):

@@ -263,7 +263,7 @@ def narrow_to_candidates(
     Raises: as `search_vector_index`.
     """
     shares = _share_rows(metadata, options, plan, field, VECTOR_INDEXES)
-    if not shares:
+    if not shares or np.abs(query).max() > np.finfo(np.float32).max:  # indexes have 32-bit numbers
         return plan
     allowed = _find_allowed(plan, metadata, shares)
 
@@ -304,7 +304,7 @@ def _share_rows(
     """Return the index files of the partitions that a plan reads; none if it reads a fallback branch, too."""
     if plan.snapshot is None or plan.fallback is not None:
         return []
-    found = share_rows(metadata, plan.schema, options, plan.snapshot, field.id, types)
+    found = share_rows(metadata, plan.schema, options, plan.snapshot, field, types)
     read = {section.partition_row for section in plan.sections}
     return [(partition, share) for partition, own in found.items() if partition in read for share in own]
 

@@ -472,20 +472,26 @@ def _find_overlaps(ranges: Ranges, first: Ints, stop: Ints) -> Mask:
 
 MIN_SKIPPED_ROWS = 1 << 16
 """Rows without a match that are skipped within a file; fewer are read, since row groups are larger."""
+MIN_SKIPPED_BYTES = 32 << 20
+"""Bytes of rows without a match that are skipped within a file, if they are fewer rows than `MIN_SKIPPED_ROWS`.
+
+Rows with vectors are large: a row group has about this size.
+"""
 MAX_READ_RANGES = 64
 """The limit of ranges that one file is read in."""
 
 
-def divide_rows(ranges: Ranges, first: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of positions to read of a file whose row ids are [`first`, `stop`)."""
+def divide_rows(ranges: Ranges, first: int, stop: int, size: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of positions to read of a file of `size` bytes whose row ids are [`first`, `stop`)."""
+    least = min(MIN_SKIPPED_ROWS, max(MIN_SKIPPED_BYTES * (stop - first) // max(size, 1), 1))
     own = combine_ranges([ranges, np.array([[first, stop]], np.int64)], 2) - first
     if not len(own):
         return
     starts, ends = own[:, 0].copy(), own[:, 1].copy()
-    starts[0] = 0 if starts[0] < MIN_SKIPPED_ROWS else starts[0]
-    ends[-1] = stop - first if stop - first - ends[-1] < MIN_SKIPPED_ROWS else ends[-1]
+    starts[0] = 0 if starts[0] < least else starts[0]
+    ends[-1] = stop - first if stop - first - ends[-1] < least else ends[-1]
     gaps = starts[1:] - ends[:-1]
-    cuts = np.flatnonzero(gaps >= MIN_SKIPPED_ROWS)
+    cuts = np.flatnonzero(gaps >= least)
     if len(cuts) >= MAX_READ_RANGES:
         cuts = np.sort(cuts[np.argsort(-gaps[cuts], kind="stable")[: MAX_READ_RANGES - 1]])
     yield from zip(starts[np.append(0, cuts + 1)].tolist(), ends[np.append(cuts, len(ends) - 1)].tolist())
@@ -501,15 +507,17 @@ def _divide_section(section: Section, search: IndexSearch) -> Iterator[Section]:
     whole: list[DataFile] = []
     for file in files:
         first = file.first_row_id
-        spans = [] if first is None else list(divide_rows(ranges, first, first + file.row_count))
-        if first is None or spans == [(0, file.row_count)]:
+        low, high = section.read_rows if stitched else (file.deletion and file.deletion.rows) or (0, file.row_count)
+        size = section.size if stitched else file.size
+        spans = [] if first is None else list(divide_rows(ranges, first + low, first + high, size))
+        if first is None or spans == [(0, high - low)]:
             whole.append(file)
             continue
         if whole:
             yield msgspec.structs.replace(section, files=tuple(whole))
             whole = []
         alone = section if stitched else msgspec.structs.replace(section, files=(file,))
-        yield from (alone.with_rows(*span) for span in spans)
+        yield from (alone.with_rows(low + start, low + stop) for start, stop in spans)
     if whole:
         yield section if stitched else msgspec.structs.replace(section, files=tuple(whole))
 

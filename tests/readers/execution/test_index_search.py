@@ -110,6 +110,23 @@ def test_the_search_reads_candidates_and_rows_without_index(tmp_path: Path) -> N
     assert table.search("v", QUERY, 3, exact=False, filter="id < 0").height == 0
 
 
+def test_filters_may_use_indexes_of_other_columns(tmp_path: Path) -> None:
+    table = make(tmp_path, deletion_vectors__enabled="true")
+    index_vectors(table)
+    for column in ("id", "s"):
+        table.create_global_index(column)
+    table.create_global_index("s", "full-text")
+    table.delete("id = 30")
+
+    for condition in ("id IN (1, 30, 31, 90, 91, 150)", "id < 20 OR id >= 190", "s >= 'p'", "id = 5"):
+        assert "btree" in str(table.explain_search("v", QUERY, 5, filter=condition))
+        found = check(table, filter=condition)
+        assert len(found) == len(set(found))
+        texts = table.search_text("s", "paimon lake", 200, filter=condition, columns=["id"])["id"].to_list()
+        words = (find_matching(table, word, condition) for word in ("paimon", "lake"))
+        assert sorted(texts) == sorted(set().union(*words))
+
+
 def test_deleted_updated_and_overwritten_rows_are_not_found(tmp_path: Path) -> None:
     table = make(tmp_path, deletion_vectors__enabled="true", global_index__column_update_action="ignore")
     index_vectors(table)

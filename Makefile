@@ -15,8 +15,8 @@ DATA  := bench/.data
 PAGES := $(wildcard *.md .github/*.md docs/*.md docs/decisions/*.md docs/guides/*.md examples/data/*.md)
 
 # Tests spread over the cores, the dearest files first; WORKERS=0 runs them in this process (for a debugger).
-# One worker more than cores, since tests wait for disks, other processes and JVMs.
-WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
+# Two workers more than cores, since tests wait for disks, other processes and JVMs.
+WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 2)")
 PYTEST  := $(BIN)/pytest -q -n $(WORKERS)
 
 MAKEFLAGS += --no-print-directory

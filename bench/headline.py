@@ -13,13 +13,14 @@ Cells = Mapping[str, str]
 """A row of RESULTS.md: head of the column -> text of the cell."""
 
 CHOSEN = (
-    ("Merge-on-read, deduplicate: full read", "key BIGINT, first", "full read of a merged table, first"),
     ("Merge-on-read, deduplicate: full read", "key BIGINT, again", "full read of a merged table, again"),
     ("Merge-on-read, deduplicate: count and sum", "key BIGINT, again", "count and sum of a merged table, again"),
-    ("Merge engines: full read", "partial-update, again", "full read of a partial-update table, again"),
+    ("Other readers, merge-on-read, deduplicate", "full read to Arrow, first", "full read of a merged table, first"),
     ("Deletion vectors", "full read, 10 % deleted, first", "full read with deletion vectors, first"),
     ("After a commit", "deduplicate: count and sum, commits of 10,000 rows", "count and sum after each commit"),
-    ("Other readers, merge-on-read, deduplicate", "full read to Arrow, first", "full read of a merged table, first"),
+    ("Lookups, other readers", "one key", "one row by its key"),
+    ("Questions", "SQL, b BETWEEN 1000 AND 5000", "rows by a range of a value in SQL"),
+    ("Questions", "SQL, groups with count and sum", "count and sum by group in SQL"),
     ("Writing", "upsert of 2,000,000 rows into an empty table", "upsert of 2,000,000 rows"),
     ("Spark: the scan of Parquet is the limit", "deduplicate: full read, again", "full read on Spark, again"),
     ("Spark: Java Paimon", "deduplicate: full read, first", "full read on Spark, first"),

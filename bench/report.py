@@ -101,29 +101,66 @@ def markdown(report: Report) -> str:
 
 
 def _standing(head: str, texts: Sequence[str]) -> str:
-    """Return the head of the report: the headline ratios, and the bounds that sections do not meet."""
-    outcomes = [outcome for text in texts for outcome in _outcomes(text)]
-    missed = [f"- {said}" for said, met in outcomes if not met]
+    """Return the head of the report: the headline ratios, and for each section the bounds that it does not meet."""
+    outcomes = {title: _outcomes(rows) for title, rows in map(_parsed, texts)}
+    missed = [line for title, each in outcomes.items() for line in _summarize_missed(title, each)]
+    every = [each for section in outcomes.values() for each in section]
     kept = head.partition(NOT_MET)[0].partition(AT_A_GLANCE)[0].rstrip("\n")
     chosen = headline.headlines(dict(map(_parsed, texts)))
     glance = [AT_A_GLANCE, *headline.table(chosen)] if chosen else []
     counted = re.sub(
-        rf"\d+ of \d+ {BOUNDS_MET}", f"{len(outcomes) - len(missed)} of {len(outcomes)} {BOUNDS_MET}", kept
+        rf"\d+ of \d+ {BOUNDS_MET}", f"{sum(each.met for each in every)} of {len(every)} {BOUNDS_MET}", kept
     )
     return "\n".join([counted, *glance, *([NOT_MET, *missed] if missed else []), ""])
 
 
-def _outcomes(text: str) -> list[tuple[str, bool]]:
-    """Return for each row that has a bound its result and whether the bound is met.
+@dataclass(frozen=True)
+class _Outcome:
+    """A row that has a bound; `result` is its ratio or its time."""
 
-    The results are parsed from the table, since sections are measured in several runs.
+    what: str
+    result: str
+    bound: str
+    met: bool
+
+    @property
+    def excess(self) -> float:
+        """The result as a multiple of the bound, or the bound as one of the result, if the bound is a minimum."""
+        result, bound = (_parse_amount(text) for text in (self.result, self.bound))
+        return bound / result if self.bound.startswith(">=") else result / bound
+
+
+UNITS = {"s": 1000.0, "GB": 1000.0}
+"""How many of the smaller unit, milliseconds or MB, the larger one is."""
+
+
+def _parse_amount(text: str) -> float:
+    """Return the first number in a cell, in milliseconds or MB if it has a unit."""
+    found = re.search(r"([\d.,]+) ?(\w*)", text)
+    assert found, text
+    return float(found[1].replace(",", "")) * UNITS.get(found[2], 1.0)
+
+
+def _outcomes(rows: Sequence[dict[str, str]]) -> list[_Outcome]:
+    """Return the outcomes of the rows that have a bound.
+
+    They are read from the table, since sections are measured in several runs.
     """
-    title, rows = _parsed(text)
     return [
-        (f"{title}: {row['what']}: {row.get('ratio') or row['Morrow']}, bound {row['bound']}", row[""] == MARK[True])
+        _Outcome(row["what"], row.get("ratio") or row["Morrow"], row["bound"], row[""] == MARK[True])
         for row in rows
         if row.get("")
     ]
+
+
+def _summarize_missed(title: str, outcomes: Sequence[_Outcome]) -> list[str]:
+    """Return one line on the bounds that a section does not meet, with the row that is farthest from its bound."""
+    missed = [each for each in outcomes if not each.met]
+    if not missed:
+        return []
+    worst = max(missed, key=lambda each: each.excess)
+    share = f"{len(missed)} of {len(outcomes)}"
+    return [f"- {title}: {share}; the farthest is {worst.what}: {worst.result}, bound {worst.bound}"]
 
 
 def _parsed(text: str) -> tuple[str, list[dict[str, str]]]:

@@ -130,8 +130,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Use one worker more than there are cores, since many tests wait for Spark's JVM, killed processes or clocks."""
-    return (os.cpu_count() or 1) + 1
+    """Use two workers more than there are cores, since many tests wait for Spark's JVM, killed processes or clocks."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -57,12 +57,24 @@ def test_bounds_of_a_part_are_counted_with_those_of_the_rest(tmp_path: Path) -> 
 
     head = path.read_text().partition("## ")[0]
     assert "2 of 3 bounds are met." in head
-    assert head.endswith("Not met:\n\n- Spark: sum: 2.50, bound <= 2x\n\n")
+    assert head.endswith("Not met:\n\n- Spark: 1 of 2; the farthest is sum: 2.50, bound <= 2x\n\n")
 
     update(Report("x", (row("Spark", "sum", met=True, **bounded),)), tmp_path)
 
     head = path.read_text().partition("## ")[0]
     assert head == RESULTS.partition("## ")[0].replace("1 of 1", "2 of 2")
+
+
+def test_the_row_farthest_from_its_bound_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "RESULTS.md"
+    path.write_text(RESULTS)
+    near = {"ratio": 2.4, "baseline": "scan", "baseline_value": 0.4, "faster": False, "bound": "<= 2x", "met": False}
+    slow = {"ratio": 1.5, "faster": True, "baseline": "peer", "baseline_value": 1.5, "bound": ">= 3x faster"}
+
+    update(Report("x", (row("Spark", "sum", **near), row("Spark", "full", met=False, **slow))), tmp_path)
+
+    told = "- Spark: 2 of 2; the farthest is full: 1.5x faster, bound >= 3x faster"
+    assert told in path.read_text().splitlines()
 
 
 def test_a_benchmark_may_have_several_rows(tmp_path: Path) -> None:
@@ -80,7 +92,7 @@ def test_the_ratios_that_matter_come_first(tmp_path: Path) -> None:
     path = tmp_path / "RESULTS.md"
     path.write_text(RESULTS)
     merged = row(
-        "Merge-on-read, deduplicate: full read", "key BIGINT, first", baseline="scan", baseline_value=0.5, ratio=2.0
+        "Merge-on-read, deduplicate: full read", "key BIGINT, again", baseline="scan", baseline_value=0.5, ratio=2.0
     )
     peer = row(
         "Other readers, merge-on-read, deduplicate",
@@ -96,7 +108,7 @@ def test_the_ratios_that_matter_come_first(tmp_path: Path) -> None:
 
     head = path.read_text().partition("## ")[0]
     assert head.count("At a glance:") == 1
-    assert "| full read of a merged table, first | 1 ms | scan | 0.5 ms | 2.00 |" in head
+    assert "| full read of a merged table, again | 1 ms | scan | 0.5 ms | 2.00 |" in head
     assert "| full read of a merged table, first | 1 ms | peer | 4 ms | 0.25 |" in head
     assert (tmp_path / "plots" / "headline.svg").read_text().count("<rect") == 2
 

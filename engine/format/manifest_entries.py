@@ -38,6 +38,7 @@ import msgspec
 import polars as pl
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.arrow_buffers import make_series
 from morrow.engine.format.binary_row import decode_columns, read_arities
 from morrow.engine.format.metadata_json import format_json
 from morrow.engine.format.types import DataType
@@ -131,7 +132,7 @@ def _decode_layout(
 
 
 def _decode_bounds(rows: pl.Series, types: Sequence[DataType], indexes: Sequence[int], where: str) -> list[pl.Series]:
-    empty = pl.Series(read_arities(rows, where=where)) == 0
+    empty = make_series(read_arities(rows, where=where) == 0)
     if empty.any():
         rows = rows.zip_with(~empty, pl.Series([None], dtype=pl.Binary).new_from_index(0, len(rows)))
     bounds = decode_columns(rows, types, where=where, columns=indexes, unrepresentable="null")

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
 Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
 
 VALUE, METADATA, TYPED = "value", "metadata", "typed_value"
 ORDER = (VALUE, METADATA)
@@ -226,6 +227,12 @@ FIXED: Mapping[type[t.DataType], tuple[Primitive, str]] = {
 }
 DECIMALS = (Primitive.DECIMAL4, Primitive.DECIMAL8, Primitive.DECIMAL16)
 MAX_LONG_DIGITS = 18
+MAX_EXACT_DOUBLE = 2.0**53
+"""The number up to which a DOUBLE has all integers."""
+MIN_DAY, MAX_DAY, DAY_MICROS = -719_162, 2_932_896, 86_400_000_000
+"""The days of the years 1 to 9999, counted from 1970."""
+NULL_VALUE = b"\0"
+"""The bytes of the null of JSON."""
 MAX_MEMBERS = 1000
 """Maximum members of an object whose types are merged, as in Java."""
 
@@ -569,3 +576,119 @@ def parse_shredding_types(text: str, where: str) -> dict[str, t.DataType]:
     for field in kind.fields:
         check_shredding_type(field.type, f"{where}: the column {field.name!r} of variant.shreddingSchema")
     return {field.name: field.type for field in kind.fields}
+
+
+# --- parts: values at a path that have a column of their own ---
+
+
+class PartLeaves(NamedTuple):
+    """The leaves of a file that decide a part of a column's variants, as dotted names."""
+
+    typed: str
+    kind: pa.DataType
+    """The type of the leaf `typed`, which has the values of the part."""
+    others: tuple[str, ...]
+    """Leaves with values as bytes: of the part, and of the objects around it."""
+
+
+def find_part_leaves(name: str, stored: pa.DataType, path: Sequence[str | int]) -> PartLeaves | None:
+    """Return the leaves for a path in a column of this Arrow type; None if the part has no column of its own."""
+    others: list[str] = []
+    for step in (*path, None):
+        members = {each.name: each.type for each in stored} if pa.types.is_struct(stored) else {}
+        if TYPED not in members:
+            return None
+        others += [f"{name}.{VALUE}"] if VALUE in members else []
+        name, stored = f"{name}.{TYPED}", members[TYPED]
+        if step is None:
+            break
+        if not isinstance(step, str) or "." in step or not pa.types.is_struct(stored):
+            return None
+        if (at := stored.get_field_index(step)) < 0:
+            return None
+        name, stored = f"{name}.{step}", stored.field(at).type
+    return None if pa.types.is_nested(stored) else PartLeaves(name, stored, tuple(others))
+
+
+def decide_part(group: pa.Array, path: Sequence[str | int], kind: DataType) -> tuple[pa.Array, Bools] | None:
+    """Return a part of a shredded column in a type, and the rows that only the whole variant decides.
+
+    Values are what a cast of the part's text to the type gives, null if there is no part. `group` needs the leaves of
+    `find_part_leaves` only, without leaves of bytes that are all null. Returns None if the whole variant decides all.
+    """
+    present, undecided = np.asarray(read_validity(group), np.bool_), np.zeros(len(group), np.bool_)
+    for step in (*path, None):
+        members = {group.type.field(i).name: group.field(i) for i in range(group.type.num_fields)}
+        typed = members[TYPED]
+        is_typed = present & read_validity(typed)
+        if VALUE in members:
+            undecided |= present & ~is_typed & _holds_value(members[VALUE])
+        present = is_typed
+        group = typed if step is None else typed.field(step)
+    found = convert_part(_keep(group, present), kind)
+    return None if found is None else (found[0], undecided | found[1])
+
+
+def _holds_value(blobs: pa.Array) -> Bools:
+    """Return whether there is a value other than the null of JSON."""
+    import pyarrow.compute as pc
+
+    blobs = blobs.cast(pa.large_binary())
+    held = pc.fill_null(pc.not_equal(blobs, NULL_VALUE), False)
+    return np.asarray(held.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _keep(array: pa.Array, kept: Bools) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return array if bool(kept.all()) else pc.if_else(pa.array(kept), array, pa.scalar(None, array.type))
+
+
+def convert_part(values: pa.Array, kind: DataType) -> tuple[pa.Array, Bools] | None:
+    """Return values of a typed column in a type, as a cast of their text gives them, and which are left out.
+
+    Conversions keep the order of values. Returns None if text decides all of them.
+    """
+    stored, target = values.type, kind.arrow()
+    here = read_validity(values)
+    if isinstance(kind, t.VarCharType) and (pa.types.is_string(stored) or pa.types.is_large_string(stored)):
+        return values.cast(target), np.zeros(len(values), np.bool_)
+    if isinstance(kind, t.BooleanType) and pa.types.is_boolean(stored):
+        return values, np.zeros(len(values), np.bool_)
+    if isinstance(kind, (t.DateType, t.TimestampType)) and stored == target:
+        unit = 1 if isinstance(kind, t.DateType) else DAY_MICROS
+        numbers = values.cast(pa.int32() if unit == 1 else pa.int64()).fill_null(0).to_numpy().astype(np.int64)
+        fits = (numbers >= MIN_DAY * unit) & (numbers < (MAX_DAY + 1) * unit)
+        return _keep(values, fits), here & ~fits
+    if isinstance(kind, (t.FloatType, t.DoubleType)) and stored == target:
+        fits = np.isfinite(values.fill_null(0).to_numpy())
+        return _keep(values, fits), here & ~fits
+    return _convert_numbers(values, kind, here)
+
+
+def _convert_numbers(values: pa.Array, kind: DataType, here: Bools) -> tuple[pa.Array, Bools] | None:
+    stored = values.type
+    if pa.types.is_integer(stored):
+        unscaled, scale = values.cast(pa.int64()).fill_null(0).to_numpy(), 0
+    elif pa.types.is_decimal128(stored) and stored.precision <= MAX_LONG_DIGITS:
+        low = np.frombuffer(values.buffers()[1], "<i8")[2 * values.offset : 2 * (values.offset + len(values)) : 2]
+        unscaled, scale = np.where(here, low, 0), stored.scale
+    else:
+        return None
+    factor = 10**scale
+    if isinstance(kind, t.INTEGER_TYPES):
+        bits = kind.arrow().bit_width - 1
+        numbers = np.sign(unscaled) * (np.abs(unscaled) // factor) if scale else unscaled
+        fits = (numbers >= -(2**bits)) & (numbers <= 2**bits - 1)
+        made = pa.array(np.where(fits, numbers, 0)).cast(kind.arrow())
+    elif isinstance(kind, t.DoubleType):
+        fits = np.abs(unscaled.astype(np.float64)) <= MAX_EXACT_DOUBLE  # and so a division rounds once
+        made = pa.array(unscaled / float(factor))
+    elif isinstance(kind, t.DecimalType) and kind.precision <= MAX_LONG_DIGITS and kind.scale >= scale:
+        fits = np.abs(unscaled.astype(np.float64)) < 10.0 ** (kind.precision - kind.scale + scale)
+        made = _keep(values, fits)
+        made = made if pa.types.is_decimal(stored) else made.cast(pa.int64()).cast(pa.decimal128(19, 0))
+        made = made.cast(pa.decimal256(76, kind.scale)).cast(kind.arrow())
+    else:
+        return None
+    return _keep(made, fits & here), here & ~fits

@@ -38,6 +38,8 @@ class TableOwner:
     """
 
     owns: Owned = Owned.NOTHING
+    is_external: bool = False
+    """Whether the table's folder is not the catalog's: dropping the table leaves its files."""
 
     def lock(self, branch: str) -> AbstractContextManager[object]:
         """Hold the table against commits of others if files cannot be created atomically."""

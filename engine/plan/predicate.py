@@ -258,6 +258,22 @@ MAX_SHOWN_LENGTH = 500
 """The limit of characters of a filter that a message shows."""
 
 
+class VariantPart(msgspec.Struct, frozen=True):
+    """A part of a VARIANT column: a path in it, cast to a type. `name` is its column in a `PartCondition`."""
+
+    name: str
+    column: str
+    path: tuple[str | int, ...]
+    type: t.DataType
+
+
+class PartCondition(msgspec.Struct, frozen=True):
+    """A condition as a predicate over parts of variants."""
+
+    predicate: Predicate
+    parts: tuple[VariantPart, ...]
+
+
 class Residual(msgspec.Struct, frozen=True, eq=False):
     """A condition without an exact `Predicate`: readers keep the rows for which it is true.
 
@@ -265,6 +281,8 @@ class Residual(msgspec.Struct, frozen=True, eq=False):
     `columns` are the top-level columns it reads. `text` is for display and may be shortened; `identity`, the serialized
     expression, identifies the residual. If it does not suffice (a Python function reads variables of its own),
     `identity` is None, and the residual equals only itself.
+
+    `parts` is the same condition over parts of variants, if it reads nothing else.
     """
 
     kind: Kind
@@ -272,6 +290,7 @@ class Residual(msgspec.Struct, frozen=True, eq=False):
     columns: frozenset[str]
     expression: Expression
     identity: bytes | None = None
+    parts: PartCondition | None = None
 
     def __repr__(self) -> str:
         return f"Residual({self.kind!r}, {self.text!r}, {set(self.columns)})"

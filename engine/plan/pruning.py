@@ -32,6 +32,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from morrow.engine.format.arrow_buffers import make_series
 from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.file_formats import get_format
 from morrow.engine.format.manifest_entries import ColumnStats, decode_column_stats
@@ -220,7 +221,8 @@ def has_misplaced_keys(
     for (total,), part in files.group_by("_TOTAL_BUCKETS"):
         first = decode_columns(part["_MIN_KEY"], types, where=metadata.where, columns=columns)
         found = [each.to_arrow() for each in first], [types[each] for each in columns]
-        if (pl.Series(compute_buckets(*found, cast(int, total), options.bucket_function)) != part["_BUCKET"]).any():
+        computed = make_series(compute_buckets(*found, cast(int, total), options.bucket_function))
+        if (computed != part["_BUCKET"]).any():
             return True
     return False
 
@@ -249,7 +251,7 @@ def mask_by_key(metadata: TableMetadata, schema: TableSchema, predicate: Predica
     if part == ALWAYS:
         return pl.repeat(True, entries.height, eager=True)
     wanted = [name for name in keys if name in find_columns(part)]
-    return pl.Series(
+    return make_series(
         mask_by_stats(part, StatsFrame(entries["_ROW_COUNT"], read_key_stats(metadata, schema, wanted, entries)))
     )
 
@@ -302,7 +304,8 @@ def _mask_other_types(
     others = [
         number
         for number in find_schema_ids(entries)
-        if any(not _is_stored_alike(f.type, kinds[f.id]) for f in metadata.schema(number).fields if f.id in kinds)
+        if number != schema.id
+        and any(not _is_stored_alike(f.type, kinds[f.id]) for f in metadata.schema(number).fields if f.id in kinds)
     ]
     return entries["_SCHEMA_ID"].is_in(others)
 
@@ -331,7 +334,7 @@ def mask_by_row_id(
         return None
     first, rows = entries["_FIRST_ROW_ID"], entries["_ROW_COUNT"]
     known = ColumnStats(minimum=first, maximum=first + rows - 1, null_count=None)
-    return pl.Series(mask_by_stats(part, StatsFrame(rows, {ROW_ID: known})))
+    return make_series(mask_by_stats(part, StatsFrame(rows, {ROW_ID: known})))
 
 
 def mask_by_index(
@@ -366,7 +369,7 @@ def _mask_values(
 ) -> pl.Series:
     types = {field.name: field.type for field in fields}
     wanted = [name for name in types if name in find_columns(predicate)]
-    return pl.Series(mask_by_stats(predicate, read_value_stats(entries, types, wanted, where=metadata.where)))
+    return make_series(mask_by_stats(predicate, read_value_stats(entries, types, wanted, where=metadata.where)))
 
 
 def _mask_indexes(

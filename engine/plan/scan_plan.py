@@ -475,7 +475,8 @@ def _format_filter(plan: ScanPlan) -> Iterator[str]:
         for part in split_conjuncts(plan.filter.predicate):
             yield f"  pushed     {part}"
     for residual in plan.filter.residuals:
-        yield f"  after      {residual.text} ({residual.kind} expression on the rows read)"
+        how = "" if residual.parts is None else "; columns of shredded files answer it"
+        yield f"  after      {residual.text} ({residual.kind} expression on the rows read{how})"
 
 
 def _describe_masks(plan: ScanPlan) -> str:

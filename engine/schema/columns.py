@@ -194,7 +194,9 @@ def _find_arrow_schema(schema: Any) -> pa.Schema | None:
     if type(schema).__module__ in ("polars.schema", "polars.dataframe.frame"):
         from morrow.engine.library_versions import to_arrow_schema
 
-        return to_arrow_schema(cast("pl.Schema", getattr(schema, "schema", schema)))
+        columns = cast("pl.Schema", getattr(schema, "schema", schema))
+        check_polars_schema(columns)
+        return to_arrow_schema(columns)
     if hasattr(schema, "__arrow_c_schema__"):
         return pa.schema(schema)
     if hasattr(schema, "__arrow_c_stream__"):
@@ -302,6 +304,33 @@ def _convert_map(arrow: pa.DataType, column: str) -> DataType:
     return MapType(key=key, value=_convert_member(arrow.item_field, column))
 
 
+def _convert_extension(arrow: pa.DataType, column: str) -> DataType:
+    check_extension(arrow, column)
+    return to_paimon_type(arrow.storage_type, column)
+
+
+def check_extension(arrow: pa.DataType, column: str) -> None:
+    """Raise `InvalidArgument` for an Arrow extension type whose stored values lose their meaning without it."""
+    name = getattr(arrow, "extension_name", None)
+    if name == "pandas.period":
+        raise _make_type_error(arrow, column, f"convert its periods: df[{column!r}].dt.to_timestamp(), or .astype(str)")
+    if name == "arrow.opaque" and not is_.is_string(arrow.storage_type):
+        raise _make_type_error(arrow, column, "cast it to another type where the rows come from")
+
+
+POLARS_ADVICE = {
+    "Object": "make a column of its values of one type",
+    **dict.fromkeys(("Int128", "UInt128"), f"cast it to pl.Decimal({MAX_DECIMAL_PRECISION}, 0)"),
+}
+
+
+def check_polars_schema(schema: pl.Schema) -> None:
+    """Raise `InvalidArgument` for types without one of Arrow: Polars exports Python objects as addresses in memory."""
+    for name, kind in schema.items():
+        if advice := POLARS_ADVICE.get(str(kind)):
+            raise InvalidArgument(f"column {name!r} has Polars' type {kind}, which Arrow lacks; {advice}")
+
+
 def _convert_row(arrow: pa.DataType, column: str) -> DataType:
     members = [arrow.field(i) for i in range(arrow.num_fields)]
     return RowType(fields=tuple(_convert_row_member(i, member, column) for i, member in enumerate(members)))
@@ -315,7 +344,7 @@ def _convert_row_member(position: int, member: pa.Field, column: str) -> DataFie
 
 
 CONVERTERS: tuple[tuple[Callable[[pa.DataType], bool], Converter], ...] = (
-    (lambda t: isinstance(t, pa.BaseExtensionType), lambda t, column: to_paimon_type(t.storage_type, column)),
+    (lambda t: isinstance(t, pa.BaseExtensionType), _convert_extension),
     (is_.is_dictionary, lambda t, column: to_paimon_type(t.value_type, column)),
     (is_.is_run_end_encoded, lambda t, column: to_paimon_type(t.value_type, column)),
     (is_.is_decimal, _convert_decimal),

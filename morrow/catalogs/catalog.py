@@ -47,6 +47,7 @@ OTHER_NAMES = {
     "list_namespaces": "databases()",
     "listDatabases": "databases()",
     "create_namespace": "create_database(name)",
+    "drop_namespace": "drop_database(name)",
     "list_tables": "tables(database)",
     "listTables": "tables(database)",
     "list_views": "views(database)",
@@ -419,24 +420,28 @@ class Catalog(CatalogChanges, CatalogViews):
         travel: Travel,
         options: Mapping[str, str] = MappingProxyType({}),
         tracked: Sequence[str] = (),
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> PaimonDataset:
         """Return the dataset of ``db.orders``, ``db.orders$branch_dev``, ``db.orders$files`` or ``sys.tables``.
 
-        `options`: of reads, as for `Table.with_options`. Time travel has precedence over them. `tracked`: columns of
-        row tracking to add, if the table has them.
+        `options`: of reads, as for `Table.with_options`; tables without such options refuse them. Time travel has
+        precedence over them. `tracked`: columns of row tracking to add, if the table has them. `settings`: options of
+        the session, over which `options` have precedence; tables without such options ignore them.
         """
         from morrow.scans.system_tables import make_system_scan
 
         parts = parse_object_name(name)
         if parts.system is None and name.startswith(f"{SYSTEM_DATABASE}."):
-            if travel != NOW:
-                raise InvalidArgument(f"{name}: the tables about all tables have no past")
+            if travel != NOW or options:
+                raise InvalidArgument(f"{name}: the tables about all tables have no past and no options of reads")
             return self.system(name).dataset()
         try:
             metadata = self._catalog.table(parts.table)
         except Unsupported:
+            if options:
+                raise
             return self._folder_dataset(parts, travel)
-        if options and parts.system is None:
+        if (options := {**settings, **options}) and parts.system is None:
             from morrow.writers.target import with_dynamic_options
 
             metadata = with_dynamic_options(metadata, options)

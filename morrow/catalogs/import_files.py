@@ -11,6 +11,7 @@ import glob
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
+from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
 from morrow.engine.structs import replace
 from morrow.writers.ingest.row_files import (
     CSV,
@@ -369,6 +370,20 @@ def _make_part(file: RowFile, opened: _Opened, fields: Sequence[pa.Field]) -> Pa
         opened.rows,
         is_partition=bool(fields),
     )
+
+
+@contextmanager
+def translate_file_errors(where: str) -> Iterator[None]:
+    """Raise `FileMissing` or `StorageError` if a file cannot be read; nothing that reads the rows is inside."""
+    try:
+        yield
+    except MorrowError:
+        raise
+    except FileNotFoundError as error:
+        hint = "it was there when the import was planned; see who removed it: " + str(error).splitlines()[0]
+        raise FileMissing(where or "the source", hint=hint) from error
+    except OSError as error:
+        raise StorageError(f"{where or 'the source'}: the rows cannot be read: {str(error).splitlines()[0]}") from error
 
 
 def join_rows(rows: RowSource, schema: pa.Schema) -> Source:

@@ -34,9 +34,10 @@ from morrow.engine.io.resolve import to_location
 from morrow.engine.library_versions import export_frame, to_arrow_schema
 from morrow.engine.plugins import require_extra
 from morrow.engine.redaction import redact_text
+from morrow.engine.schema.columns import check_polars_schema
 from morrow.readers.expressions.sql import query_errors
 from morrow.tables.format_table import FormatTable
-from morrow.writers.ingest.sources import Source, is_of_pandas, open_source
+from morrow.writers.ingest.sources import Source, build_arrow, from_pandas, is_of_pandas, open_source
 from morrow.writers.ingest.store_paths import Place, open_place
 from morrow.writers.ingest.text_files import CsvOptions
 from morrow.writers.operations.append import READ_AGAIN
@@ -53,6 +54,7 @@ ADBC_DRIVERS: Mapping[str, str] = {
     **dict.fromkeys(("grpc", "grpc+tls", "grpc+tcp"), "adbc_driver_flightsql"),
 }
 """The schemes of databases -> the modules of their ADBC drivers."""
+DELTA_MAPPING = "delta.columnMapping.mode"
 CONNECTORX_SCHEMES = ("sqlite", "postgresql", "postgres", "redshift", "mysql", "mssql", "oracle", "bigquery", "trino")
 DATABASE_ROWS = 1 << 16
 """Rows that a database returns at a time."""
@@ -152,19 +154,31 @@ def _get_delta_options(folder: Place) -> dict[str, str] | None:
 
 
 def _open_delta(table: DeltaTable, wanted: Wanted) -> RowSource:
-    """Return the rows of a Delta table: each file is a part, or the whole table if its files have removed rows."""
+    """Return the rows of a Delta table: each file is a part, or the whole table if only a query reads it rightly."""
     import pyarrow.dataset as ds
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaProtocolError
 
+    if not isinstance(table, DeltaTable):
+        return _open_rows(table, wanted)
     title, version = _pin(f"Delta table {table.table_uri}", wanted, str(table.version()))
     if int(version) != table.version():
         table = DeltaTable(table.table_uri, int(version), storage_options=table._storage_options)
     keys = tuple(table.metadata().partition_columns)
+    mapping = table.metadata().configuration.get(DELTA_MAPPING, "none")
+    if mapping not in ("none", "name"):
+        raise Unsupported(
+            f"a Delta table whose columns are mapped by {mapping}",
+            where=table.table_uri,
+            hint="let Spark write it to another folder, and import that: "
+            f"spark.read.format('delta').load('{table.table_uri}').write.parquet(folder)",
+        )
+    if mapping == "name":  # a dataset of deltalake looks for names that the files lack, and finds nulls
+        return _query_delta(table, title, keys, version)
     try:
         dataset = table.to_pyarrow_dataset()
-    except DeltaProtocolError:  # files with deletion vectors or mapped columns, which Polars can read
-        return _open_rows(pl.scan_delta(table), wanted, title, keys, version)
+    except DeltaProtocolError:  # deletion vectors
+        return _query_delta(table, title, keys, version)
 
     def read(fragment: ds.FileFragment) -> Callable[[pa.Schema], Source]:
         return lambda _: open_source(
@@ -178,6 +192,22 @@ def _open_delta(table: DeltaTable, wanted: Wanted) -> RowSource:
         for each in dataset.get_fragments()
     ]
     return RowSource(title, tuple(parts), dataset.schema, keys, version)
+
+
+def _query_delta(table: DeltaTable, title: str, keys: tuple[str, ...], version: str) -> RowSource:
+    """Return the rows of a Delta table as one part, by deltalake's query engine, which follows all of its log."""
+    from deltalake import QueryBuilder
+
+    schema = pa.schema(table.schema().to_arrow())
+
+    def read(_: pa.Schema) -> Source:
+        with translate_errors("deltalake", title):
+            found = QueryBuilder().register("source", table).execute("SELECT * FROM source")
+        batches = (batch.cast(schema) for batch in pa.RecordBatchReader.from_stream(found))
+        return open_source(pa.RecordBatchReader.from_batches(schema, batches))
+
+    read(schema)  # refuses features of a table that deltalake cannot read, before anything is written
+    return RowSource(title, (Part(read, title, version),), schema, keys, version)
 
 
 def _find_iceberg_metadata(path: Path) -> Path | None:
@@ -209,22 +239,26 @@ def _find_iceberg_metadata(path: Path) -> Path | None:
 def _open_iceberg(table: IcebergTable, wanted: Wanted) -> RowSource:
     """Return the rows of an Iceberg table; each file is a part, read with its deletions."""
     from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+    from pyiceberg.table import Table
     from pyiceberg.transforms import IdentityTransform
 
+    if not isinstance(table, Table):
+        return _open_rows(_read_iceberg_scan(table), wanted)
     title = f"Iceberg table {table.location()}"
-    newest = table.metadata.current_snapshot_id
-    title, version = _pin(title, wanted, str(newest or 0))
-    scan = table.scan(snapshot_id=int(version) or None)
-    schema = schema_to_pyarrow(scan.projection(), include_field_ids=False)
+    title, version = _pin(title, wanted, _get_iceberg_version(table))
+    snapshot, _, schema_id = version.partition(" ")
+    scan = table.scan(snapshot_id=int(snapshot) or None)
+    projection = table.schemas()[int(schema_id)] if schema_id else scan.projection()
+    schema = schema_to_pyarrow(projection, include_field_ids=False)
     keys = tuple(
-        table.schema().find_column_name(each.source_id) or ""
+        projection.find_column_name(each.source_id) or ""
         for each in table.spec().fields
         if isinstance(each.transform, IdentityTransform)
     )
 
     def read(task: Any) -> Callable[[pa.Schema], Source]:
         def open_task(_: pa.Schema) -> Source:
-            rows = ArrowScan(table.metadata, table.io, scan.projection(), scan.row_filter, scan.case_sensitive)
+            rows = ArrowScan(table.metadata, table.io, projection, scan.row_filter, scan.case_sensitive)
             batches = (batch.cast(schema) for batch in rows.to_record_batches([task]))
             return open_source(pa.RecordBatchReader.from_batches(schema, batches))
 
@@ -237,6 +271,24 @@ def _open_iceberg(table: IcebergTable, wanted: Wanted) -> RowSource:
         for each in scan.plan_files()
     ]
     return RowSource(title, tuple(parts), schema, tuple(key for key in keys if key in schema.names), version)
+
+
+def _get_iceberg_version(table: IcebergTable) -> str:
+    """Return the current snapshot, and the current schema if it is newer than the one of the snapshot."""
+    snapshot, schema = table.current_snapshot(), table.metadata.current_schema_id
+    if snapshot is None:
+        return "0"
+    is_newer = snapshot.schema_id is not None and snapshot.schema_id != schema
+    return f"{snapshot.snapshot_id} {schema}" if is_newer else str(snapshot.snapshot_id)
+
+
+def _read_iceberg_scan(scan: Any) -> pa.RecordBatchReader:
+    """Return the rows of a scan of pyiceberg. Raises `InvalidArgument` for other objects."""
+    if not hasattr(scan, "to_arrow_batch_reader"):
+        raise InvalidArgument(
+            f"a {type(scan).__name__} of pyiceberg is not a table; pass catalog.load_table('db.t'), or a scan of it"
+        )
+    return scan.to_arrow_batch_reader()
 
 
 def _pin(title: str, wanted: Wanted, newest: str) -> tuple[str, str]:
@@ -306,7 +358,20 @@ def _open_uri(uri: str, query: str, wanted: Wanted) -> RowSource:
         import connectorx
     with _translate_query_errors(scheme, RuntimeError):
         rows = connectorx.read_sql(uri, query, return_type="arrow_stream", batch_size=DATABASE_ROWS)
-    return _open_rows(rows, wanted, f"a query of {scheme}")
+    stream = pa.RecordBatchReader.from_batches(rows.schema, _read_connectorx(rows, scheme))
+    return _open_rows(stream, wanted, f"a query of {scheme}")
+
+
+def _read_connectorx(rows: pa.RecordBatchReader, scheme: str) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from rows
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of Rust, whose class connectorx does not export
+            raise
+        raise InvalidArgument(
+            f"the query of {scheme}: a value is not of its column's type: {str(error).splitlines()[0]}; "
+            "cast the column in the query"
+        ) from error
 
 
 def _find_sqlite_file(uri: str) -> str:
@@ -322,7 +387,8 @@ def _find_sqlite_file(uri: str) -> str:
 
 
 def _open_cursor(connection: Any, query: str, wanted: Wanted, scheme: str, errors: type[Exception]) -> RowSource:
-    cursor = connection.cursor()
+    with _translate_query_errors(scheme, errors):
+        cursor = connection.cursor()
     if not hasattr(cursor, "fetch_record_batch"):
         raise InvalidArgument(
             f"a connection of {type(connection).__module__} returns rows as Python values; give the database's URI, "
@@ -363,15 +429,19 @@ def _open_rows(
     if wanted.table is not None and not wanted.merge:
         rows, schema = data, None
     elif isinstance(data, (pl.LazyFrame, pl.DataFrame)):
-        rows, schema = data, to_arrow_schema(data.collect_schema())
+        check_polars_schema(data.collect_schema())
+        rows, schema = data, build_arrow(to_arrow_schema, data.collect_schema())
     elif isinstance(getattr(data, "schema", None), pa.Schema):
         rows, schema = data, data.schema
-    elif hasattr(data, "__arrow_c_stream__") and not is_kept:
-        rows = pa.RecordBatchReader.from_stream(data)
+    elif hasattr(data, "__arrow_c_stream__") and not is_kept and not hasattr(data, "to_frame"):
+        with _translate_query_errors("DuckDB", *query_errors()):
+            rows = build_arrow(pa.RecordBatchReader.from_stream, data)
         schema = rows.schema
     else:
         source = open_source(data)
         first = next(source.pieces, None)
+        if first is None and is_of_pandas(data) and source.names:
+            first = from_pandas(data, {})
         if first is None:
             hint = "make the table first, by Catalog.create_table"
             raise InvalidArgument(f"{shown} has no rows, and so no columns; {hint}")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 import polars as pl
 import pyarrow as pa
 
-from morrow.catalogs.import_files import Part, RowSource, find_files, open_files
+from morrow.catalogs.import_files import Part, RowSource, find_files, open_files, translate_file_errors
 from morrow.catalogs.import_sources import Wanted, open_import_source
 from morrow.engine.arguments import check_texts
 from morrow.engine.catalog.names import check_new_table_name
@@ -27,12 +27,14 @@ from morrow.engine.io.resolve import resolve, to_location
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.progress import advance, show_progress
 from morrow.engine.redaction import clean_lines, escape_to_line
+from morrow.engine.schema.columns import to_paimon_type
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count, format_size
 from morrow.statements.execution import render_create_table
 from morrow.tables.table import Table
 from morrow.writers.history.load_history import Record
 from morrow.writers.ingest.row_files import PARQUET
+from morrow.writers.ingest.sources import Piece, Source
 from morrow.writers.ingest.text_files import CsvOptions
 from morrow.writers.operations.append import RowFile, add_columns, adopt_files, append_parts
 from morrow.writers.target import WriteTarget
@@ -169,7 +171,9 @@ def _commit(
     def open_part(part: Part) -> object:
         begun.append(part.name)
         advance(files=1)
-        return part.open(schema)
+        with translate_file_errors(part.name):
+            opened = part.open(schema)
+        return replace(opened, pieces=_read_pieces(part, opened)) if isinstance(opened, Source) else opened
 
     schema, begun = table.schema, list[str]()
     target = WriteTarget.of(table._metadata, properties=properties)
@@ -186,6 +190,11 @@ def _commit(
         if begun and begun[-1] and begun[-1] not in str(error):
             error.add_note(f"in {begun[-1]}")
         raise
+
+
+def _read_pieces(part: Part, source: Source) -> Iterator[Piece]:
+    with translate_file_errors(part.name):
+        yield from source.pieces
 
 
 def open_rows_of(
@@ -289,6 +298,12 @@ def _build_schema(
             f"{found.title}: its rows have no value of {', '.join(empty)}; "
             f"make the table first: morrow create {name} 'id BIGINT, ...', or Catalog.create_table"
         )
+    for column in found.schema:
+        try:
+            to_paimon_type(column.type, column.name)
+        except InvalidArgument as error:
+            error.add_note(f"in {found.title}; to choose the types yourself, make the table first: morrow create")
+            raise
     return catalog._build_first(
         name, found.schema, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment
     )

@@ -29,6 +29,7 @@ from morrow.engine.errors import InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.format.schema import TRACKED
 from morrow.engine.format.types import DataType
 from morrow.engine.plan.filter.sql_parsing import describe_problem, run_with_stack
+from morrow.engine.plan.filter.variant_parts import put_variant_functions, write_paths
 from morrow.engine.plan.time_travel import Travel
 from morrow.queries.dialect import (
     Dialect,
@@ -47,12 +48,11 @@ from morrow.queries.rewriting import (
     find_aggregates,
     find_condition,
     put_aggregates,
-    put_variant_functions,
     suits_masks,
-    write_paths,
+    take_part_conditions,
 )
 from morrow.readers.execution.duckdb_relation import make_variable
-from morrow.readers.expressions.sql import check_duckdb, name_type, to_morrow_error
+from morrow.readers.expressions.sql import check_duckdb, name_type, register_variant_functions, to_morrow_error
 
 if TYPE_CHECKING:
     import duckdb
@@ -145,7 +145,7 @@ def prepare_query(
         InvalidArgument: not a query, a parameter without a value. Others as opening and planning.
     """
     check_duckdb()
-    tree = parse_query(write_paths(query))
+    tree = parse_query(write_paths(query, Dialect))
     given = parameters or {}
     bound = literals and tree.find(exp.Placeholder) is not None
     if bound:
@@ -188,13 +188,16 @@ def prepare_query(
                 connection,
                 partial(find_condition, table, parameters=given, connection=connection),
                 suits_masks=partial(suits_masks, table),
+                take_part_conditions=partial(take_part_conditions, table, parameters=given, connection=connection),
             )
         )
         named.add((*catalog, (table.db or database or "").lower(), table.name.lower()))
         _hide_columns(table, tracked, found)
         _replace(table, name)
     changed = put_functions(tree, sources.catalog_function) | _replace_calls(tree, sources, database, given)
-    changed |= put_variant_functions(tree, connection)
+    if put_variant_functions(tree):
+        register_variant_functions(connection)
+        changed = True
     used = select_parameters(tree, given)
     if not (variables or changed or used or bound or viewed):
         return Prepared(query, {}, {})

@@ -23,6 +23,7 @@ from morrow.catalogs.catalog import Catalog
 from morrow.engine.catalog.names import MARK, parse_object_name
 from morrow.engine.errors import AlreadyExists, InvalidArgument, MorrowError, TableNotFound, Unsupported
 from morrow.engine.format.file_formats import find_format
+from morrow.engine.format.paths import normalize_path
 from morrow.engine.io.resolve import Roots, resolve, resolve_roots
 from morrow.engine.options.declared.files import FILE_FORMAT
 from morrow.engine.options.declared.table import BUCKET
@@ -60,7 +61,12 @@ if TYPE_CHECKING:
 CATALOG = "spark_catalog"
 SOURCES = ("hive", "spark")
 """The types of sources whose tables Spark's own catalog knows."""
+OWN = ("paimon", "morrow")
 UNAWARE = "-1"
+BESIDE = "_paimon_"
+"""The end of the name that a new table has until its source is gone, as in Java."""
+RENAMED = ("/", "hdfs://")
+"""The beginnings of folders that can be renamed."""
 DETAILS = "# Detailed Table Information"
 
 log = get_logger(__name__)
@@ -98,15 +104,26 @@ class Source:
     def migrate(self, catalog: Catalog, target: str, options: Mapping[str, str], delete: bool) -> None:
         """Move the rows to a table, which is created if it does not exist.
 
+        A new table that gets the folder of the source is written beside it first, and renamed when the source is gone.
+
         Raises:
-            Unsupported: a view. InvalidArgument: a table with buckets. AlreadyExists: the target has a primary key.
-            Others: as `write`.
+            Unsupported: a view; or a new table in the source's folder, in a store without renames.
+            InvalidArgument: a table with buckets, a source that is a Paimon table, or a target in the source's folder.
+            AlreadyExists: the target has a primary key. Others: as `write`.
         """
         rows, about = self.spark.table(self.quoted), self.describe()
         if about.get("Type") == "VIEW":
             raise Unsupported(f"migrating the view {self.name}", hint="create it again in the new catalog")
+        if is_paimon(about):
+            raise InvalidArgument(f"migrate: {self.name} is a table of Paimon already; name a table of another format")
         if options.get(BUCKET.key, UNAWARE) != UNAWARE:
             raise InvalidArgument("Hive migrator only support unaware-bucket target table; leave the option bucket out")
+        folder, final = normalize_path(about.get("Location") or "/").rstrip("/"), target
+        if folder == normalize_path(catalog._catalog.where_of(target)) and delete:
+            target = f"{final}{BESIDE}"
+            if not folder.startswith(RENAMED):
+                hint = "give another target_table"
+                raise Unsupported("a migration into the source's folder in an object store", where=final, hint=hint)
         if not catalog._catalog.has_table(target):
             provider = str(about.get("Provider", "")).lower()
             own = {FILE_FORMAT.key: provider} if find_format(provider) is not None else {}
@@ -120,11 +137,21 @@ class Source:
         table = catalog.table(target)
         if table.primary_keys:
             raise AlreadyExists(f"{target} has a primary key; rows are migrated to tables without one")
+        if folder and f"{normalize_path(table.path)}/".startswith(f"{folder}/"):
+            what = f"migrate: the table {target} would lie in the folder of its source, {folder}, which is removed"
+            raise InvalidArgument(f"{what}; give another target_table, and leave delete_origin out")
         write(rows, table)
         if delete:
             self.spark.sql(f"DROP TABLE {self.quoted}")
+            if target != final:
+                catalog.rename_table(target, final)
         elif about.get("Type") == "MANAGED":
             self.spark.sql(f"TRUNCATE TABLE {self.quoted}")
+
+
+def is_paimon(about: Mapping[str, str]) -> bool:
+    """Return whether the properties that `Source.describe` returns show a Paimon table."""
+    return about.get("Provider", "").lower() in OWN
 
 
 def _check_source_type(source_type: str, procedure: str) -> None:
@@ -187,7 +214,10 @@ def _migrate_database(
         if row.isTemporary:
             continue
         try:
-            Source.find(spark, f"{name}.{row.tableName}").migrate(call.catalog, f"{name}.{row.tableName}", given, True)
+            source = Source.find(spark, f"{name}.{row.tableName}")
+            if is_paimon(source.describe()):
+                continue
+            source.migrate(call.catalog, source.name, given, True)
             done += 1
         except (MorrowError, PySparkException) as error:  # as in Paimon, the remaining tables are migrated
             failed += 1

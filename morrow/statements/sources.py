@@ -37,12 +37,12 @@ YES, NO = "YES", "NO"
 class CatalogSources:
     """The tables of a catalog, with the options of a session.
 
-    `open_dataset` maps ``database.table``, optionally with ``$``, options of reads and columns of row tracking to a
-    dataset.
+    `open_dataset` maps ``database.table``, optionally with ``$``, time travel, options of reads, columns of row
+    tracking and settings to a dataset. Options override settings. Tables without options of reads refuse the former.
     """
 
     catalog: Warehouse
-    open_dataset: Callable[[str, Travel, Mapping[str, str], Sequence[str]], PaimonDataset]
+    open_dataset: Callable[[str, Travel, Mapping[str, str], Sequence[str], Mapping[str, str]], PaimonDataset]
     session: SqlSession | None = None
 
     @property
@@ -53,10 +53,8 @@ class CatalogSources:
         self, name: str, travel: Travel, tracked: Sequence[str] = (), options: Mapping[str, str] = MappingProxyType({})
     ) -> PaimonDataset:
         table = parse_object_name(name).table
-        if options:
-            self.catalog.table(table)  # refuses folders of files, which have no options of reads
         settings = {} if self.session is None else self.session.select_options(self.catalog, table)
-        return self.open_dataset(name, travel, {**settings, **options}, tracked)
+        return self.open_dataset(name, travel, options, tracked, settings)
 
     def in_catalog(self, name: str) -> CatalogSources | None:
         return None if self.session is None else self.session.sources.get(name)

@@ -13,7 +13,6 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.filter import FilterLike
-from morrow.engine.plan.predicate import Predicate
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.redaction import clean_text
 
@@ -23,8 +22,8 @@ ReadFunction = Callable[[Sequence[str] | None, pc.Expression | None], pa.RecordB
 PlanFunction = Callable[[Sequence[str] | None, pc.Expression | None], tuple[ScanPlan, FileStore]]
 """Plans what a `ReadFunction` would read; returns the plan and the store of its files."""
 
-NarrowFunction = Callable[[Predicate], "PaimonDataset"]
-"""Returns the dataset of the rows for which a predicate is true."""
+NarrowFunction = Callable[[FilterLike], "PaimonDataset"]
+"""Returns the dataset of the rows for which a filter is true."""
 
 
 SummarizeFunction = Callable[[Sequence[tuple[str, str | None]]], "pa.Table | None"]

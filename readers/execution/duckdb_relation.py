@@ -69,6 +69,7 @@ from morrow.engine.format.types import (
     TinyIntType,
     VarBinaryType,
     VarCharType,
+    VariantType,
 )
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
@@ -257,11 +258,13 @@ def make_variable(
     connection: duckdb.DuckDBPyConnection,
     find_condition: Callable[[Sequence[DataField]], Predicate] | None = None,
     suits_masks: Callable[[Sequence[DataField]], bool] | None = None,
+    take_part_conditions: Callable[[Sequence[DataField]], str | None] | None = None,
 ) -> pads.Dataset | pa.Table | duckdb.DuckDBPyRelation:
     """Return the object that queries of `connection` scan under the name of a variable.
 
     `find_condition` returns a predicate over columns that all rows fulfil which the query keeps. `suits_masks` returns
     whether DuckDB answers the query faster if it reads the files itself, and looks up the mask of each row.
+    `take_part_conditions` takes conditions on parts of variants from the query, and returns them.
     """
     if not isinstance(source, PaimonDataset):
         return to_scannable(source)
@@ -276,6 +279,9 @@ def make_variable(
         masked = _scan_masked(source, connection) if is_masked else None
         if masked is not None:
             return masked
+        if take_part_conditions is not None and any(isinstance(each.type, VariantType) for each in source.fields):
+            taken = take_part_conditions(source.fields)
+            source = source if taken is None or source.narrow is None else source.narrow(taken)
     return to_scannable(source)
 
 

@@ -27,7 +27,7 @@ from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.format.blobs import is_blob_type
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND_FIELD
-from morrow.engine.format.types import DataField, to_arrow_schema, to_polars_schema
+from morrow.engine.format.types import INTEGER_TYPES, DataField, to_arrow_schema, to_polars_schema
 from morrow.engine.io.store import FileStore
 from morrow.engine.library_versions import register_source
 from morrow.engine.names import cols
@@ -40,7 +40,14 @@ from morrow.engine.structs import replace
 from morrow.engine.units import format_count
 from morrow.readers.casts.dtypes import cast_layout, to_arrow_array, to_arrow_table
 from morrow.readers.execution.blob_columns import list_blob_columns, resolve_lazily
-from morrow.readers.execution.section_frames import filter_frame, make_empty_frame, scan_section_pieces
+from morrow.readers.execution.section_frames import (
+    filter_frame,
+    make_empty_frame,
+    scan_section,
+    scan_section_pieces,
+    search_parts,
+    split_by_answers,
+)
 from morrow.readers.execution.section_reads import (
     check_complete,
     count_rows,
@@ -50,6 +57,7 @@ from morrow.readers.execution.section_reads import (
     scan_sections,
 )
 from morrow.readers.execution.strategy import (
+    MAX_SCANNED_SECTION_ROWS,
     SCANS,
     Choice,
     Way,
@@ -58,6 +66,7 @@ from morrow.readers.execution.strategy import (
     is_arrow_only,
     is_complete,
     is_fetched,
+    is_maskable,
     limit_sections,
     scan_masks,
 )
@@ -91,6 +100,8 @@ MAX_GROUP_SECTIONS = 64
 """Maximum sections that a stream reads as one query (the number of stored rows is limited too)."""
 
 
+MAX_SEARCHED_FILES = 256
+"""Maximum files that are searched one by one for parts of variants, unless they are large."""
 MAX_STREAM_BYTES = 160 << 20
 """Approximate maximum of bytes (of the requested columns) that a stream reads at once from sections that merge."""
 MAX_SINGLE_BATCH_BYTES = 64 << 20
@@ -166,6 +177,10 @@ def _run_choices(
         if found is not None:
             return found, None
         choices = [replace(choice, way=Way.SCAN) for choice in choices]
+    if plan.filter.parts is not None and all(choice.way in SCANS for choice in choices):
+        answered = _scan_by_parts(plan, [choice.section for choice in choices], store)
+        if answered is not None:
+            return [], answered
     found, choices = look_up_sections(plan, choices, store)
     read = [*found, *read_sections(plan, [choice for choice in choices if choice.way not in SCANS], store)]
     left = [choice for choice in choices if choice.way in SCANS]
@@ -198,6 +213,29 @@ def _scan_choices(plan: ScanPlan, choices: Sequence[Choice], store: FileStore) -
     sections = [choice.section for choice in choices]
     frames = scan_sections(plan, zip(choices, _make_masks(plan, sections, store)), store)
     return _filter_residuals(plan, [*frames, *_list_merged(plan, sections, store)], store)
+
+
+def _scan_by_parts(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pl.LazyFrame | None:
+    """Return the rows of sections that fulfil a condition on parts of variants, as shredded columns of files decide it.
+
+    Columns of variants are not read of files that decide all rows. Returns None if no file has such columns.
+    """
+    files = sum(len(section.files) for section in sections)
+    few = files <= max(MAX_SEARCHED_FILES, plan.stored_rows // MAX_SCANNED_SECTION_ROWS)
+    if not few or not all(is_maskable(plan, section) for section in sections):
+        return None
+    found = search_parts(plan, sections, store)
+    if found is None:
+        return None
+    rest, frames = [], []
+    narrowed = replace(plan, filter=plan.filter.without_parts(), fallback=None)
+    for section, masks, answers in zip(sections, _make_masks(plan, sections, store), found):
+        decided, others = split_by_answers(section, masks, answers)
+        frames += [scan_section(narrowed, some, some_masks, store) for some, some_masks in decided]
+        rest += [scan_section(plan, some, some_masks, store) for some, some_masks in others]
+    rest += _list_merged(plan, sections, store)
+    parts = [_filter_residuals(each, some, store) for each, some in ((narrowed, frames), (plan, rest)) if some]
+    return pl.concat(parts) if parts else _filter_residuals(narrowed, [], store)
 
 
 def _list_merged(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[pl.LazyFrame]:
@@ -448,7 +486,10 @@ def _list_plain_columns(plan: ScanPlan) -> tuple[str, ...]:
 def _add_some_column(plan: ScanPlan) -> ScanPlan:
     """Add a column to a plan without columns, to count rows by: frames without columns lose their height."""
     fallback = None if plan.fallback is None else _add_some_column(plan.fallback)
-    return replace(plan, columns=(plan.read_columns or tuple(plan.schema.by_name))[:1], fallback=fallback)
+    parts = () if plan.filter.parts is None else plan.filter.without_parts().columns
+    read = [name for name in plan.read_columns if plan.filter.parts is None or name in parts]
+    plain = [field.name for field in plan.schema.fields if isinstance(field.type, INTEGER_TYPES)]
+    return replace(plan, columns=tuple((*read, *plain, *plan.schema.by_name)[:1]), fallback=fallback)
 
 
 def read_arrow_table(

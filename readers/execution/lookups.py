@@ -33,6 +33,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, clear_pattern_name, cols
 from morrow.engine.plan.predicate import find_columns
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.engine.plan.sections import find_distinct
 from morrow.engine.polars_threads import open_threads
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_polars_dtype
@@ -230,7 +231,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         stored = list_stored_columns(self.plan, self.section, file, fields)
         if file.format != PARQUET or not stored or not len(places) or need_positions(self.plan, fields):
             return None
-        pages = len(np.unique(places // PAGE_ROWS))
+        pages = len(find_distinct(places // PAGE_ROWS))
         if pages * PAGE_ROWS * MIN_ROWS_PER_PAGE_ROW > file.row_count:
             return None
         if has_shared_maps(self.plan.file_options, stored):  # the footer describes them, and excerpts leave this out

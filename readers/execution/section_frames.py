@@ -15,7 +15,10 @@ from functools import reduce
 from itertools import accumulate, groupby
 from operator import and_
 from posixpath import basename
+from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import Unsupported
@@ -26,7 +29,9 @@ from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.predicate import ALWAYS, find_columns
-from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.engine.plan.scan_plan import DataFile, DeletionRef, ScanPlan, Section, SectionKind
+from morrow.engine.polars_threads import open_threads
+from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.execution import strategy
 from morrow.readers.execution.blob_columns import (
@@ -40,9 +45,13 @@ from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import (
     is_file_dependent,
     list_virtual_columns,
+    list_written_fields,
+    make_source,
     scan_files,
     translate_file_errors,
 )
+from morrow.readers.files.registry import find_file_reader
+from morrow.readers.files.source import translate_errors
 from morrow.readers.masks import Mask, concat_masks
 
 MAX_POSITIONED_ROWS = 1 << 28
@@ -96,6 +105,76 @@ def scan_section_pieces(
             for start in range(first, first + rows, strategy.PIECE_ROWS):
                 part = start, min(strategy.PIECE_ROWS, first + rows - start)
                 yield _scan_masked(plan, section, [file], [mask], retractions, fields, store, part)
+
+
+PartAnswer: TypeAlias = "tuple[npt.NDArray[np.bool_], bool] | None"
+"""The rows of a file that may fulfil a condition on parts of variants, and whether they do; None if all rows may."""
+SEARCH_WORKERS = 2
+"""Number of files whose parts are searched at once; Arrow decodes each on all cores."""
+MAX_RUNS = 16
+"""Maximum ranges of rows of a file that are scanned one by one."""
+
+
+def search_parts(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[list[PartAnswer]] | None:
+    """Return an answer for each file of sections; None if no file has columns for the plan's condition on parts."""
+    condition = plan.filter.parts
+    assert condition is not None
+    fields = [plan.schema.by_name[name] for name in sorted({part.column for part in condition.parts})]
+
+    def evaluate(parts: pl.DataFrame) -> npt.NDArray[np.bool_]:
+        kept = expressions.compile(condition.predicate, parts.schema).fill_null(False)
+        return parts.select(kept).to_series().to_numpy()
+
+    def search(file: DataFile) -> PartAnswer:
+        find = find_file_reader(file.format, file.path).search_parts
+        written = {field.id: field.name for field in list_written_fields(plan, file)}
+        if find is None or not all(field.id in written for field in fields):
+            return None
+        source = make_source(file, plan, store)
+        with translate_errors(file.path):
+            if store.checks_pages:
+                from morrow.readers.files.page_checksums import check_pages
+
+                check_pages([source], {written[field.id] for field in fields})
+            return find(source, {field.name: written[field.id] for field in fields}, condition, evaluate)
+
+    files = [file for section in sections for file in section.files]
+    with open_threads(SEARCH_WORKERS) as pool:
+        found = iter(list(pool.map(search, files)))
+    answers = [[next(found) for _ in section.files] for section in sections]
+    return answers if any(each is not None for some in answers for each in some) else None
+
+
+def split_by_answers(
+    section: Section, masks: Sequence[Mask], answers: Sequence[PartAnswer]
+) -> tuple[list[tuple[Section, list[Mask]]], list[tuple[Section, list[Mask]]]]:
+    """Return parts of a section whose rows fulfil a condition, and parts of which each row has to be tested."""
+    decided: list[tuple[Section, list[Mask]]] = []
+    others: list[tuple[Section, list[Mask]]] = []
+    for file, mask, answer in zip(section.files, masks, answers, strict=True):
+        if answer is None:
+            others.append((replace(section, files=(file,)), [mask]))
+            continue
+        kept, is_decided = answer
+        live = kept.copy() if mask is None else kept & mask.to_numpy()
+        first, rows = _find_part(file) or (0, len(live))
+        live[:first] = live[first + rows :] = False
+        narrowed = None if live.all() else pl.Series(live)
+        for run in _find_runs(live):
+            part = replace(file, deletion=DeletionRef("", 0, 0, None, run))
+            (decided if is_decided else others).append((replace(section, files=(part,)), [narrowed]))
+    return decided, others
+
+
+def _find_runs(kept: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return the ranges of rows, begin and end, that a scan reads to get all rows that are kept."""
+    places = np.flatnonzero(kept)
+    if not len(places):
+        return []
+    cuts = np.flatnonzero(np.diff(places) > MIN_SEARCHED_ROWS)
+    starts, ends = places[[0, *(cuts + 1)]], places[[*cuts, len(places) - 1]] + 1
+    runs = [(int(start), int(end)) for start, end in zip(starts, ends, strict=True)]
+    return runs if len(runs) <= MAX_RUNS else [(runs[0][0], runs[-1][1])]
 
 
 def _find_part(file: DataFile) -> tuple[int, int] | None:

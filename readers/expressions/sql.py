@@ -57,6 +57,7 @@ from morrow.engine.format.types import (
     to_arrow_time_unit,
 )
 from morrow.engine.names import find_free_name
+from morrow.engine.plan.filter.variant_parts import FUNCTION_PREFIX, IS_NULL, PARSE, PART, TEXT, TRY_PARSE
 from morrow.engine.plan.predicate import And, Leaf, Op, Predicate, Residual, Value, shorten_text
 from morrow.engine.plugins import check_libraries, parse_version
 from morrow.engine.polars_threads import check_process
@@ -237,7 +238,10 @@ def _find_true_rows(residual: Residual, rows: pa.Table, height: int) -> npt.NDAr
     numbered = pa.table({number: pa.array(np.arange(height))})
     for name, column in zip(rows.column_names, rename_row_columns(rows).columns, strict=True):
         numbered = numbered.append_column(name, column)
-    cursor = open_session().cursor()
+    session = open_session()
+    if FUNCTION_PREFIX in str(residual.expression):
+        register_variant_functions(session)
+    cursor = session.cursor()
 
     def run() -> dict[str, npt.NDArray[np.int64]]:
         cursor.register(view, numbered)
@@ -509,3 +513,73 @@ def to_morrow_error(error: Exception) -> MorrowError:
     if isinstance(error, duckdb.IOException) or type(error) is duckdb.Error or before.startswith("IO Error"):
         return StorageError(f"the query: a file cannot be read: {told}; Scan.verify finds the damaged files of a table")
     return InvalidArgument(f"the query: {told}")
+
+
+# --- functions over VARIANT that DuckDB calls ---
+
+
+def _join(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _parse(texts: pa.Array) -> pa.Array:
+    from morrow.engine.format.variant_json import encode_json_column
+
+    return encode_json_column(_join(texts))
+
+
+def _try_parse(texts: pa.Array) -> pa.Array:
+    from morrow.engine.format.variant_json import encode_json_column
+
+    return encode_json_column(_join(texts), errors=False)
+
+
+def _find_path(paths: pa.Array) -> tuple[str | int, ...]:
+    from morrow.engine.format.variant_arrays import parse_path
+
+    distinct = _join(paths).unique()
+    if len(distinct) != 1 or not distinct[0].is_valid:
+        raise InvalidArgument("variant_get: the path is one text for all rows")
+    return parse_path(distinct[0].as_py())
+
+
+def _part(variants: pa.Array, paths: pa.Array) -> pa.Array:
+    from morrow.engine.format.variant_arrays import extract
+
+    return extract(_join(variants), _find_path(paths))
+
+
+def _text(variants: pa.Array, paths: pa.Array) -> pa.Array:
+    from morrow.engine.format.variant_arrays import extract_text
+
+    return extract_text(_join(variants), _find_path(paths)).cast(pa.string())
+
+
+def _is_null(variants: pa.Array) -> pa.Array:
+    from morrow.engine.format.variant_arrays import find_nulls
+
+    return pa.array(find_nulls(_join(variants)))
+
+
+_turn = threading.Lock()
+_VARIANT = _ATOMIC[t.VariantType]
+FUNCTIONS: tuple[tuple[str, Callable[..., pa.Array], tuple[str, ...], str], ...] = (
+    (PARSE, _parse, ("VARCHAR",), _VARIANT),
+    (TRY_PARSE, _try_parse, ("VARCHAR",), _VARIANT),
+    (PART, _part, (_VARIANT, "VARCHAR"), _VARIANT),
+    (TEXT, _text, (_VARIANT, "VARCHAR"), "VARCHAR"),
+    (IS_NULL, _is_null, (_VARIANT,), "BOOLEAN"),
+)
+
+
+def register_variant_functions(connection: duckdb.DuckDBPyConnection) -> None:
+    """Give a connection the functions that `put_variant_functions` writes."""
+    query = "SELECT 1 FROM duckdb_functions() WHERE function_name = ? LIMIT 1"
+    with _turn:
+        with connection.cursor() as cursor:
+            if cursor.execute(query, [PARSE]).fetchone() is not None:
+                return
+        for name, function, parameters, result in FUNCTIONS:
+            connection.create_function(  # type: ignore[call-overload]  # the stub wants an invariant list of unions
+                name, function, list(parameters), result, type="arrow", null_handling="special"
+            )

@@ -62,6 +62,7 @@ from morrow.engine.format.parquet_metadata import (
     encode_thrift,
 )
 from morrow.engine.io.store import FileStore
+from morrow.engine.plan.sections import find_distinct
 from morrow.readers.files.page_checksums import (
     DATA_PAGE,
     DATA_PAGE_V2,
@@ -359,7 +360,7 @@ class _Cut(msgspec.Struct, frozen=True):
                     return None
                 tables[leaf] = table
             edges = reduce(np.intersect1d, [tables[leaf].rows for leaf in footer.leaves[name]])
-            chosen = np.unique(np.searchsorted(edges, places, "right")) - 1
+            chosen = np.array(find_distinct(np.searchsorted(edges, places, "right"))) - 1
             ranges = np.stack([edges[chosen], edges[chosen + 1]])
             shared.setdefault(ranges.tobytes(), (ranges, []))[1].append(name)
         spans: dict[int, list[Span]] = {}

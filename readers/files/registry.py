@@ -8,18 +8,21 @@ To add a format, declare it in `morrow.engine.format.file_formats`, put a module
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from posixpath import dirname
 from typing import Any, Protocol
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, UnsafePath, Unsupported
 from morrow.engine.format.types import DataField
+from morrow.engine.plan.predicate import PartCondition
 from morrow.engine.plugins import FILE_READERS, load_plugin_of
 from morrow.readers.files.source import Decoder, FileSource, check_rows, stream_decoder, translate_errors
 
@@ -47,6 +50,22 @@ class KeyBounds(msgspec.Struct, frozen=True):
     high: Any
 
 
+class SearchParts(Protocol):
+    """Searches a file for a condition on parts of variants; returns None if the file has no columns of the parts.
+
+    `names` are the names of columns in the file. `evaluate` returns which rows of parts fulfil the condition.
+    """
+
+    def __call__(
+        self,
+        source: FileSource,
+        names: Mapping[str, str],
+        condition: PartCondition,
+        evaluate: Callable[[pl.DataFrame], npt.NDArray[np.bool_]],
+        /,
+    ) -> tuple[npt.NDArray[np.bool_], bool] | None: ...
+
+
 class FileReader(msgspec.Struct, frozen=True):
     """A reader of files of one format: by `decode`, or by its own `scan`. The other functions save work.
 
@@ -70,6 +89,8 @@ class FileReader(msgspec.Struct, frozen=True):
     """Reads several files at once: their rows in sequence, and the row count of each, checked against metadata."""
     key_bounds: Callable[[FileSource, str], Sequence[KeyBounds] | None] | None = None
     """Returns bounds of a column by ranges of rows, in their order; None if the file lacks bounds."""
+    search_parts: SearchParts | None = None
+    """Returns the rows that may fulfil a condition on parts of variants, and whether all of these rows do."""
 
 
 BUILT_IN = ("parquet", "orc", "avro", "json", "csv", "text", "blob", "lance", "vortex", "mosaic", "row")

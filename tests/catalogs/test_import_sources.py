@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import datetime as dt
+import json
 import sqlite3
+import struct
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyroaring
 import pytest
 
 import morrow
 from morrow.catalogs import import_sources, imports
-from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.errors import FileMissing, InvalidArgument, Unsupported
 from tests.support.written import rows
 
 
@@ -56,6 +60,12 @@ def write_iceberg(folder: Path) -> Any:
     return table
 
 
+Z85 = str.maketrans(
+    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~",
+    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
+)
+"""The digits of Python's base 85 -> those of Delta Lake."""
+MAPPING = "delta.columnMapping"
 WRITERS = {"delta": write_delta, "iceberg": write_iceberg}
 
 
@@ -108,19 +118,101 @@ def test_a_folder_of_delta_lake(catalog: morrow.Catalog, tmp_path: Path) -> None
         catalog.import_table(tmp_path / "broken", "db.u")
 
 
-def test_deletion_vectors_of_delta_lake_are_read_by_polars(
-    catalog: morrow.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = write_delta(tmp_path / "old")
-    from deltalake.exceptions import DeltaProtocolError
+def write_delta_log(folder: Path, protocol: Any, settings: dict[str, str], columns: Any, files: Any) -> Path:
+    """Write the log of a Delta table as Spark does: `columns` are (name, type, name in the files)."""
+    (folder / "_delta_log").mkdir(parents=True)
+    fields = [
+        {
+            "name": name,
+            "type": kind,
+            "nullable": True,
+            "metadata": {f"{MAPPING}.physicalName": physical, f"{MAPPING}.id": at},
+        }
+        for at, (name, kind, physical) in enumerate(columns)
+    ]
+    actions: list[Any] = [
+        {"protocol": protocol},
+        {
+            "metaData": {
+                "id": "1",
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": json.dumps({"type": "struct", "fields": fields}),
+                "partitionColumns": ["day"] if any(values for _, _, values, _ in files) else [],
+                "configuration": settings,
+                "createdTime": 1,
+            }
+        },
+    ]
+    for name, table, values, more in files:
+        pq.write_table(table, folder / name, use_deprecated_int96_timestamps=True)
+        size = (folder / name).stat().st_size
+        add = {"path": name, "partitionValues": values, "size": size, "modificationTime": 1, "dataChange": True}
+        actions.append({"add": add | more})
+    (folder / "_delta_log" / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    return folder
 
-    def refuse(*_: object) -> None:
-        raise DeltaProtocolError("deletionVectors")
 
-    monkeypatch.setattr(type(old), "to_pyarrow_dataset", refuse)
-    monkeypatch.setattr(pl, "scan_delta", lambda _: pl.LazyFrame(ROWS.slice(1)))
+def test_deletion_vectors_of_delta_lake(catalog: morrow.Catalog, tmp_path: Path) -> None:
+    import_extra("deltalake", "delta")
+    vector = struct.pack("<I", 1681511377) + pyroaring.BitMap64([1, 2]).serialize()
+    text = base64.b85encode(vector + bytes(-len(vector) % 4)).decode().translate(Z85)
+    dead = {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(vector), "cardinality": 2}
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    files = [
+        ("a.parquet", pa.table({"id": [1, 2, 3, 4]}), {"day": "mon"}, {"deletionVector": dead}),
+        ("b.parquet", pa.table({"id": [5]}), {"day": None}, {}),
+    ]
+    columns = [("id", "long", "id"), ("day", "string", "day")]
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    old = write_delta_log(tmp_path / "old", protocol, {}, columns, files)
     for _ in range(2):
-        assert rows(catalog.import_table(old, "db.t")) == LIVE
+        table = catalog.import_table(old, "db.t")
+        assert (rows(table), table.partition_keys) == ([(1, "mon"), (4, "mon"), (5, None)], ("day",))
+
+
+def test_renamed_columns_of_delta_lake(catalog: morrow.Catalog, tmp_path: Path) -> None:
+    import_extra("deltalake", "delta")
+    files = [("a.parquet", pa.table({"a": [1], "b": [2]}), {}, {})]
+    columns = [("b", "long", "a"), ("c", "long", "b")]  # a was renamed to b, and b to c
+    protocol = {"minReaderVersion": 2, "minWriterVersion": 5}
+    mapping = {f"{MAPPING}.mode": "name"}
+    old = write_delta_log(tmp_path / "old", protocol, mapping, columns, files)
+    assert catalog.import_table(old, "db.t").to_polars().to_dicts() == [{"b": 1, "c": 2}]
+    mapping = {f"{MAPPING}.mode": "id"}
+    old = write_delta_log(tmp_path / "by_id", protocol, mapping, columns, files)
+    with pytest.raises(Unsupported, match=r"by_id/: a Delta table whose columns are mapped by id.*let Spark write"):
+        catalog.import_table(old, "db.u")
+
+
+def test_timestamps_of_spark_in_delta_lake(catalog: morrow.Catalog, tmp_path: Path) -> None:
+    import_extra("deltalake", "delta")
+    moments = [dt.datetime(1500, 1, 1, tzinfo=dt.UTC), dt.datetime(2024, 1, 1, tzinfo=dt.UTC)]
+    written = pa.table({"at": pa.array([each.replace(tzinfo=None) for each in moments], pa.timestamp("us"))})
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 2}
+    old = write_delta_log(tmp_path / "old", protocol, {}, [("at", "timestamp", "at")], [("a.parquet", written, {}, {})])
+    assert catalog.import_table(old, "db.t").to_arrow()["at"].to_pylist() == moments
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_a_file_that_is_gone_is_named(catalog: morrow.Catalog, tmp_path: Path, write: Callable[[Path], Any]) -> None:
+    old = write(tmp_path / "old")
+    for file in (tmp_path / "old").rglob("*.parquet"):
+        file.unlink()
+    with pytest.raises(FileMissing, match=r"\.parquet: no such file; it was there when the import was planned"):
+        catalog.import_table(old, "db.t")
+    assert catalog.tables() == []
+
+
+def test_columns_of_iceberg_that_are_newer_than_its_snapshot(catalog: morrow.Catalog, tmp_path: Path) -> None:
+    old = write_iceberg(tmp_path / "old")
+    with old.update_schema() as update:
+        update.rename_column("zip", "code")
+    for _ in range(2):
+        assert catalog.import_table(old, "db.t").to_polars().columns == ["id", "code", "day"]
+    assert rows(catalog.table("db.t")) == LIVE
+    assert rows(catalog.import_table(old.scan(row_filter="id = 2"), "db.scan")) == LIVE[:1]
+    with pytest.raises(InvalidArgument, match=r"a \w+ of pyiceberg is not a table; pass catalog.load_table"):
+        catalog.import_table(old.schema(), "db.u")
 
 
 def test_files_of_iceberg_without_a_catalog(catalog: morrow.Catalog, tmp_path: Path) -> None:

@@ -234,7 +234,8 @@ def test_tables_of_hives_own_and_views(options: dict[str, str], tmp_path: Path) 
     ours.drop_table("db.made")
     assert [each.suffix for each in (tmp_path / "out side").rglob("data-*")] == [".orc"]
 
-    ours.create_view("db.mine", "SELECT v FROM t WHERE id > 1", comment="late ones")
+    query = "SELECT v FROM t WHERE id > 1"
+    ours.create_view("db.mine", query, dialects={"spark": query}, comment="late ones")
     hives = types.StorageDescriptor(cols=[types.FieldSchema("v", "string")], serdeInfo=types.SerDeInfo(parameters={}))
     text = "SELECT `t`.`v` FROM `db`.`t` WHERE `t`.`id` <=> 2"
     view = types.Table("of_hive", "db", "me", 1, 1, 0, hives, [], {}, text, text, "VIRTUAL_VIEW")
@@ -243,7 +244,7 @@ def test_tables_of_hives_own_and_views(options: dict[str, str], tmp_path: Path) 
     assert ours.sql("SELECT * FROM db.mine JOIN db.of_hive USING (v)").fetchall() == [("b",)]
     assert ours.view("db.mine").comment == "late ones"
     with pytest.raises(Unsupported, match="a metastore keeps one text"):
-        ours.create_view("db.two", "SELECT 1 AS a", dialects={"spark": "SELECT 1 AS a"})
+        ours.create_view("db.two", "SELECT 1 AS a", dialects={"spark": "SELECT 2 AS a"})
     with pytest.raises(InvalidArgument, match="holds 2 tables and 2 views"):
         ours.drop_database("db")
     ours.drop_table("db.hives")

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import pyarrow as pa
@@ -325,6 +326,11 @@ def test_a_hint_gives_options_of_one_read(tmp_path: Path) -> None:
     (Path(table.path) / lost).unlink()
 
     hint = "/*+ OPTIONS('scan.ignore-lost-files' = 'true') */"
-    assert catalog.sql(f"SELECT id FROM db.t {hint}").fetchall() == [(2,)]
+    kind = type(catalog._catalog)
+    with patch.object(kind, "table", autospec=True, side_effect=kind.table) as opened:
+        assert catalog.sql(f"SELECT id FROM db.t {hint}").fetchall() == [(2,)]
+    assert opened.call_count == 1
+    with pytest.raises(InvalidArgument, match="have no past and no options"):
+        catalog.sql(f"SELECT * FROM sys.tables {hint}")
     with pytest.raises(FileMissing):
         catalog.sql("SELECT id FROM db.t").fetchall()

@@ -63,6 +63,8 @@ class Stored:
     partitions: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The registered partitions: the values and the statistics, by the values as JSON."""
     is_external: bool = False
+    answer: dict[str, Any] | None = None
+    """The last answer about the table, for folders whose schema files are gone."""
 
     def metadata(self, branch: str = "main") -> TableMetadata:
         return TableMetadata(LocalStore(), self.folder, branch)
@@ -101,8 +103,16 @@ class RestServer:
         for verb, pattern, serve in ROUTES:
             found = _matched(pattern, parts[1:])
             if verb == method and found is not None:
+                self._refuse_files_of_clients(parts[1:])
                 return 200, serve(self, query, body, *found) or {}
         raise Refused(404, "", path, f"nothing at {path}")
+
+    def _refuse_files_of_clients(self, parts: list[str]) -> None:
+        """Refuse requests about an external table, as Java's server does, other than for its schema and its name."""
+        if parts[0] == "databases" and parts[2:3] == ["tables"] and parts[4:5] not in ([], ["partitions"], ["token"]):
+            stored, _branch = self.stored(parts[1], parts[3])
+            if stored.is_external and stored.files is None:
+                raise Refused(501, "TABLE", parts[3], f"external paimon table does not support {parts[4]}")
 
     def page(self, member: str, names: list[Any], query: dict[str, str]) -> dict[str, Any]:
         begin = int(query.get("pageToken", "0"))
@@ -276,6 +286,8 @@ def create_table(server: RestServer, _: Any, body: Any, name: str) -> Any:
 
 def get_table(server: RestServer, _query: Any, _body: Any, database: str, name: str) -> Any:
     stored, branch = server.stored(database, name)
+    if stored.answer is not None and not stored.metadata(branch).schema_ids():
+        return stored.answer
     schema = stored.metadata(branch).latest_schema()
     told = {
         "fields": [to_json_field(each) for each in schema.fields],
@@ -290,7 +302,8 @@ def get_table(server: RestServer, _query: Any, _body: Any, database: str, name: 
         "schemaId": schema.id,
         "schema": told,
     }
-    return {"id": stored.id, "database": database, "name": name, **place}
+    stored.answer = {"id": stored.id, "database": database, "name": name, **place}
+    return stored.answer
 
 
 def drop_table(server: RestServer, _query: Any, _body: Any, database: str, name: str) -> Any:

@@ -4,8 +4,9 @@
 to be right; `make test ARGS="--costs FILE"` measures again. A worker that started an expensive file last would keep
 all others waiting at the end.
 
-Tests with the fixture `spark` share a JVM, which takes as long to start as dozens of tests, and one worker runs them.
-Tests that call the real Java Paimon share a JVM of their own.
+Tests with the fixture `spark` share a JVM, which takes as long to start as dozens of tests. Two workers run them, since
+one alone would end last: one runs those of catalogs, the other the rest. Tests that call the real Java Paimon share a
+JVM of their own.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ SHARE_A_JVM = re.compile(r"tests/(interop/(?!test_spark\.)|spark/test_pipeline\.
 """Tests with the fixture `java` and without a Spark session."""
 SHARE_A_SESSION = re.compile(r"tests/(spark/(?!test_pipeline\.)|interop/test_spark\.)")
 """Tests with the fixture `spark`; the excluded file only has its own driver."""
+CATALOGS = "tests/spark/catalogs/"
+"""About half of these tests."""
 
 
 def group_of(file: str) -> str:
     """Name the group that one worker runs: a file, or the files that share a JVM."""
     if SHARE_A_SESSION.match(file):
-        return "spark"
+        return "spark catalogs" if file.startswith(CATALOGS) else "spark"
     return "java" if SHARE_A_JVM.match(file) else file
 
 

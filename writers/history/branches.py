@@ -268,7 +268,7 @@ def fast_forward_branch(metadata: TableMetadata, name: str) -> None:
         metadata.owner.fast_forward(metadata.branch, name)
         publish_quietly(metadata)
         return
-    metadata.owner.refuse(BRANCH_OWNED, "a fast-forward")
+    metadata.owner.refuse(BRANCH_OWNED | Owned.BRANCHES, "a fast-forward")
     branch = metadata.on_branch(name)
     snapshots = list(branch.snapshots())
     if not snapshots:

@@ -23,13 +23,15 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
+from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.blob_values import register_blob, to_blob
 from morrow.engine.format.blobs import BlobView, is_blob_type
 from morrow.engine.format.variant import encode, encode_json
 from morrow.engine.library_versions import CASTS_VIEWS, estimate_bytes
+from morrow.engine.schema.columns import check_extension, check_polars_schema
 from morrow.engine.units import NANOS_PER_MICRO, NANOS_PER_MILLI
+from morrow.readers.expressions.sql import to_morrow_error
 from morrow.readers.files.file_frames import collect_batches
 from morrow.writers.ingest.validation import check_frame, check_objects, check_table, find_mixed_types
 
@@ -46,7 +48,7 @@ MAX_PIECE_ROWS = 1 << 20
 MAX_PIECE_BYTES = 64 << 20
 
 LIBRARY_CALLS = {
-    "deltalake": "; for a Delta table, pass pl.scan_delta(table), or call Catalog.import_table",
+    "deltalake": "; for a Delta table, call Catalog.import_table",
     "pyiceberg": "; for an Iceberg table, pass table.scan().to_arrow_batch_reader(), or call Catalog.import_table",
     "pyspark": "; for a DataFrame of Spark, use morrow.spark.write",
 }
@@ -96,10 +98,14 @@ def _open_source(data: object, types: Mapping[str, t.DataType], first_row: int =
     if isinstance(data, Source):
         return data
     if isinstance(data, pl.DataFrame):
+        check_polars_schema(data.schema)
         return Source(tuple(data.columns), _slice_frame(data, first_row))
     if isinstance(data, pl.LazyFrame):
-        columns = tuple(data.collect_schema().names())
-        return Source(columns, _from_frames(collect_batches(data), first_row))
+        schema = data.collect_schema()
+        check_polars_schema(schema)
+        return Source(tuple(schema.names()), _from_frames(collect_batches(data), first_row))
+    if hasattr(data, "to_frame"):
+        raise InvalidArgument(f"a {type(data).__name__} is one column, not a table; pass .to_frame() of it")
     if isinstance(data, pa.Table):
         return _from_table(data, first_row)
     if isinstance(data, pa.RecordBatch):
@@ -107,16 +113,15 @@ def _open_source(data: object, types: Mapping[str, t.DataType], first_row: int =
     if isinstance(data, pa.RecordBatchReader):  # Arrow's C interface would lose the sizes of buffers
         return _from_reader(data, first_row)
     if is_of_pandas(data):
-        return _from_table(_build_arrow(lambda frame: from_pandas(frame, types), data), first_row)
+        return _from_table(build_arrow(lambda frame: from_pandas(frame, types), data), first_row)
     if hasattr(data, "__arrow_c_stream__"):
-        return _from_reader(_build_arrow(pa.RecordBatchReader.from_stream, data), first_row)
+        return _from_reader(build_arrow(pa.RecordBatchReader.from_stream, data), first_row)
     if hasattr(data, "__arrow_c_array__"):
         return _from_table(pa.Table.from_batches([pa.record_batch(data)]), first_row)
     if hasattr(data, "scanner"):  # an Arrow dataset
-        source = _from_reader(
-            _build_arrow(lambda dataset: to_exact_dataset(dataset).scanner().to_reader(), data), first_row
+        return _from_reader(
+            build_arrow(lambda dataset: to_exact_dataset(dataset).scanner().to_reader(), data), first_row
         )
-        return Source(source.names, _read_dataset(source.pieces))
     if isinstance(data, Mapping):
         return _from_table(_from_columns(data, types))
     is_text = isinstance(data, (str, bytes))  # empty text is not an empty table
@@ -183,12 +188,12 @@ def _from_columns(columns: Mapping[str, Any], types: Mapping[str, t.DataType]) -
             f"column {single!r} is one value, not a list of values; for one row pass a list of one dict: [{{...}}]"
         )
     made = {
-        name: _build_arrow(
+        name: build_arrow(
             partial(build_column, types.get(name)), values, f"the values of column {name!r} do not make one"
         )
         for name, values in columns.items()
     }
-    return _build_arrow(pa.table, made)
+    return build_arrow(pa.table, made)
 
 
 def build_column(kind: t.DataType | None, values: Any) -> Any:
@@ -306,7 +311,7 @@ def _to_entries(value: Any) -> list[dict[str, Any]]:
     return [dict(pair if isinstance(pair, Mapping) else zip(("key", "value"), pair, strict=True)) for pair in pairs]
 
 
-def _build_arrow(make: Callable[[Any], Any], data: object, problem: str = "the data does not make a table") -> Any:
+def build_arrow(make: Callable[[Any], Any], data: object, problem: str = "the data does not make a table") -> Any:
     try:
         return make(data)
     except MorrowError:
@@ -318,6 +323,7 @@ def _build_arrow(make: Callable[[Any], Any], data: object, problem: str = "the d
 def _from_table(table: pa.Table, first_row: int = 0) -> Source:
     index = [name for name in table.column_names if _is_index(table.schema, name)]
     table = table.drop_columns(index) if index else table
+    _check_extensions(table.schema)
     return Source(tuple(table.column_names), _slice_table(table, first_row))
 
 
@@ -325,14 +331,20 @@ def _from_reader(reader: pa.RecordBatchReader, first_row: int) -> Source:
     schema = reader.schema
     kept = [i for i, name in enumerate(schema.names) if not _is_index(schema, name)]
     names = tuple(schema.names[i] for i in kept)
+    _check_extensions(schema)
 
     def pieces() -> Iterator[pa.Table]:
         row = first_row
-        for table in _gather_batches(reader, schema):
+        for table in _gather_batches(_read_batches(reader), schema):
             yield from _slice_table(table if len(kept) == len(schema) else table.select(kept), row)
             row += table.num_rows
 
     return Source(names, pieces())
+
+
+def _check_extensions(schema: pa.Schema) -> None:
+    for field in schema:
+        check_extension(field.type, field.name)
 
 
 def _from_frames(frames: Iterable[pl.DataFrame], first_row: int) -> Iterator[pl.DataFrame]:
@@ -342,12 +354,18 @@ def _from_frames(frames: Iterable[pl.DataFrame], first_row: int) -> Iterator[pl.
         row += frame.height
 
 
-def _read_dataset(pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """Yield the pieces of a dataset. Raises `InvalidArgument` if Arrow cannot read a file, such as ORC of year 9999."""
+def _read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a stream or dataset. Raises a `MorrowError` if the stream ends in an error of its own."""
     try:
-        yield from pieces
+        yield from batches
+    except MorrowError:
+        raise
+    except FileNotFoundError as error:
+        raise FileMissing("the data", hint=f"read it again: {str(error).splitlines()[0]}") from error
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise InvalidArgument(f"the dataset cannot be read: {error}") from error
+        raise InvalidArgument(f"the data cannot be read: {error}") from error
+    except OSError as error:
+        raise to_morrow_error(error) from error
 
 
 def _is_index(schema: pa.Schema, name: str) -> bool:
@@ -493,7 +511,10 @@ def to_exact_dataset(data: Any) -> Any:
     exact = [_read_in(fragment, "us") for fragment in fragments]
     types = {field.name: field.type for fragment in exact for field in fragment.physical_schema}
     columns = {name for fragment in fragments if _has_int96(fragment) for name in _find_int96_columns(fragment)}
-    schema = pa.schema([f.with_type(types[f.name]) if f.name in columns else f for f in data.schema])
+    given_types = {f.name: f.type for fragment in fragments for f in fragment.physical_schema}
+    schema = pa.schema(
+        [f.with_type(types[f.name]) if f.name in columns and f.type == given_types[f.name] else f for f in data.schema]
+    )
     made = ds.FileSystemDataset(exact, schema, exact[0].format, data.filesystem)
     return made.filter(given["filter"]) if "filter" in given else made
 

@@ -268,7 +268,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
         if path is not None:
             schema = self._find_schema_in(self._at(name, location), schema)
         made = self.kept.new_table(database, table, schema, location, external=external)
-        place = self._at(name, location)
+        place = self._at(name, location, is_external=external)
         with self.lock_of(database, table):
             if self.kept_table(database, table) is not None:
                 raise AlreadyExists(f"{self.title}: there is a table or view {name!r} already")
@@ -395,7 +395,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
     def _place(self, name: str, found: Any) -> TableMetadata:
         location = self.location_of_table(name, found)
         owns = Owned.TAGS if METASTORE_TAG_TO_PARTITION.key in found.parameters else Owned.NOTHING
-        return self._at(name, location, owns)
+        return self._at(name, location, owns, is_external=is_external(found))
 
     def location_of_table(self, name: str, found: Any) -> str:
         location = find_location(found)
@@ -403,12 +403,12 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
             raise StorageError(f"{self.title}: the metastore does not say where {name} lies")
         return location
 
-    def _at(self, name: str, location: str, owns: Owned = Owned.NOTHING) -> TableMetadata:
+    def _at(self, name: str, location: str, owns: Owned = Owned.NOTHING, *, is_external: bool = False) -> TableMetadata:
         store, root = self.resolved(location)
         if self.locks is not None:
             store = lock_creation(store, partial(_hold_lock, self.locks, *table_name(name)))
         place = TableMetadata(store, root, allowed_roots=self.settings.allowed_roots)
-        return replace(place, owner=HiveTable(self, place, name.lower(), owns))
+        return replace(place, owner=HiveTable(self, place, name.lower(), owns, is_external))
 
     def resolved(self, location: str) -> tuple[FileStore, str]:
         """Return the store and the folder of a location of the metastore."""
@@ -459,6 +459,7 @@ class HiveTable(TableOwner):
     """The files of the table, without an owner."""
     name: str
     owns: Owned = Owned.NOTHING
+    is_external: bool = False
 
     def lock(self, branch: str) -> AbstractContextManager[object]:
         database, table = table_name(self.name)

@@ -533,7 +533,7 @@ class HiveViews:
         database, own = table_name(name)
         self.check_name("view", own)
         self._database(database)
-        if view.dialects:
+        if any(text != view.query for text in view.dialects.values()):
             raise Unsupported("texts of a view by dialect", where=self.title, hint="a metastore keeps one text")
         if self.kept_table(database, own) is not None:
             raise AlreadyExists(f"{self.title}: there is a table or view {name!r} already")

@@ -21,12 +21,14 @@ from morrow.engine.catalog.protocol import (
 )
 from morrow.engine.catalog.rest.client import HEADER, OPTIONS, Client, Refusal
 from morrow.engine.catalog.rest.table import (
+    ExternalRestTable,
     RestPartitions,
     RestTable,
     change_of,
     find_table_type,
     read_schema,
     to_error,
+    to_first_schema,
     to_identifier,
     to_schema_json,
     to_texts,
@@ -47,13 +49,11 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.io.temporary_credentials import make_renewed_store
 from morrow.engine.options.declarations import BOOL, TEXT, Options, declare_honoured, declare_idle
 from morrow.engine.options.declared.connectors import METASTORE_PARTITIONED_TABLE
-from morrow.engine.options.declared.table import PATH
 from morrow.engine.plan.folder_table import FORMAT_TABLE, OBJECT_TABLE, FolderTable
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.redaction import register_secrets, suggest_name
-from morrow.engine.schema.evolution import create_first_schema
+from morrow.engine.schema.evolution import commit_schema
 from morrow.engine.schema.schema_changes import SchemaChange
-from morrow.engine.structs import replace
 
 TOLD = (LOCATION, OWNER, "createdBy", "createdAt", "updatedBy", "updatedAt")
 """Members of an answer, besides its options, that clients show as properties."""
@@ -399,12 +399,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
 
     def create_table(self, name: str, schema: TableSchema) -> TableMetadata:
         self.post_table(name, schema)
-        made = self.table(name)
-        if PATH.key in schema.options and not made.schema_ids():
-            # Servers leave the files of a folder that is not theirs to clients.
-            options = {key: value for key, value in schema.options.items() if key != PATH.key}
-            create_first_schema(TableMetadata(made.store, made.root), replace(schema, options=options))
-        return made
+        return self.table(name)
 
     def post_table(self, name: str, schema: TableSchema) -> None:
         """Create a table on the server, and its database if it does not exist. Raises as `create_table`."""
@@ -499,8 +494,13 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
         settings = self.client.settings
         store, root = self._stored(database, table, location)
         found = answer.get("id")
-        owner = RestTable(self.client, database, table, None if found is None else str(found), store, root)
-        return TableMetadata(store, root, allowed_roots=settings.allowed_roots, owner=owner)
+        is_external = answer.get("isExternal") is True
+        make_owner = ExternalRestTable if is_external else RestTable
+        owner = make_owner(self.client, database, table, None if found is None else str(found), store, root)
+        metadata = TableMetadata(store, root, allowed_roots=settings.allowed_roots, owner=owner)
+        if is_external and not metadata.schema_ids():
+            commit_schema(metadata, to_first_schema(answer, where))
+        return metadata
 
     def _stored(self, database: str, table: str, location: str) -> tuple[FileStore, str]:
         settings, location = self.client.settings, unescape_location(location)

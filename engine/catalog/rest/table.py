@@ -19,6 +19,7 @@ from morrow.engine.errors import (
     AlreadyExists,
     BranchNotFound,
     ColumnNotFound,
+    CorruptFile,
     DatabaseNotFound,
     InvalidArgument,
     MorrowError,
@@ -31,12 +32,12 @@ from morrow.engine.errors import (
     Unsupported,
 )
 from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.schema import TableSchema, format_schema, list_nested_field_ids, parse_schema
 from morrow.engine.format.snapshot import Snapshot, parse_snapshot, parse_tag, to_snapshot_members
-from morrow.engine.format.types import to_json, to_json_field
+from morrow.engine.format.types import from_json_field, to_json, to_json_field
 from morrow.engine.io.store import FileStore
 from morrow.engine.options.declarations import Options
-from morrow.engine.options.declared.table import TYPE
+from morrow.engine.options.declared.table import PATH, TYPE
 from morrow.engine.plan.manifests import is_same_commit
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned, TableOwner
@@ -245,6 +246,31 @@ class RestTable(TableOwner):
 
 
 @dataclass(frozen=True)
+class ExternalRestTable(RestTable):
+    """A table in a folder that is not the server's.
+
+    The server knows the newest schema. Clients write all files of the folder: snapshots, tags, branches and schemas.
+    The client that opens a folder without a schema writes the server's, since Java's clients leave this file out.
+    """
+
+    owns = Owned.SCHEMAS
+    is_external = True
+
+    def commit_schema(self, branch: str, schema: TableSchema, changes: Sequence[object]) -> bool:
+        is_servers = branch == MAIN_BRANCH and bool(changes)
+        if is_servers and not super().commit_schema(branch, schema, changes):
+            return False
+        here = self._metadata(branch)
+        path = here.paths.schema(schema.id)
+        return here.store.create(path, format_schema(schema)) or self._has_schema(branch, schema)
+
+    def refuse(self, owned: Owned, what: str) -> None:
+        """Refuse changes of branches that would replace the schema without the server's knowledge, and allow others."""
+        if Owned.BRANCHES in owned:
+            super().refuse(owned, what)
+
+
+@dataclass(frozen=True)
 class RestPartitions:
     """The partitions of a format table that a server keeps (`PartitionRegistry`)."""
 
@@ -383,6 +409,19 @@ def read_schema(answer: Mapping[str, Any], where: str) -> dict[str, Any]:
     if not isinstance(found, dict) or not isinstance(found.get("partitionKeys") or [], list):
         raise StorageError(f"{where}: the server does not say what the schema is")
     return found
+
+
+def to_first_schema(answer: Mapping[str, Any], where: str) -> TableSchema:
+    """Return the schema in a server's answer about a table as the first file of its folder. Raises `StorageError`."""
+    told = read_schema(answer, where)
+    try:
+        fields = tuple(from_json_field(each, where=where) for each in told.get("fields") or ())
+        highest = max((i for each in fields for i in (each.id, *list_nested_field_ids(each.type))), default=-1)
+        options = {key: value for key, value in to_texts(told.get("options")).items() if key != PATH.key}
+        members = {"version": 3, "id": answer.get("schemaId") or 0, "highestFieldId": highest, "timeMillis": 0}
+        return parse_schema(json.dumps({**told, **members, "options": options}).encode(), where)
+    except CorruptFile as error:
+        raise StorageError(f"{where}: the server's schema does not parse: {error}") from error
 
 
 def find_table_type(schema: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ from morrow.engine.plan.predicate import (
     Leaf,
     Or,
     Part,
+    PartCondition,
     Predicate,
     Residual,
     fold_comparisons,
@@ -61,6 +62,15 @@ class Filter(msgspec.Struct, frozen=True):
     def is_identified(self) -> bool:
         """Whether an equal filter keeps the same rows, so that results of one may be cached for the other."""
         return all(residual.identity is not None for residual in self.residuals)
+
+    @property
+    def parts(self) -> PartCondition | None:
+        """The first residual as a condition on parts of variants, which shredded files may answer."""
+        return self.residuals[0].parts if self.residuals else None
+
+    def without_parts(self) -> Filter:
+        """Return the filter for rows that fulfil the condition on parts."""
+        return _build_filter([self.predicate, *self.residuals[1:]], self.text)
 
     def __str__(self) -> str:
         return self.text

@@ -16,18 +16,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from morrow.engine.format.types import DataField, DateType, TimestampType
-from morrow.engine.plan.filter.literals import (
-    INTEGER_BITS,
-    NULL,
-    STRING_TYPES,
-    Constant,
-    Node,
-    build_comparison,
-    build_membership,
-    convert_constant,
-    read_constant,
-)
-from morrow.engine.plan.filter.sql_parsing import COMPARISONS
+from morrow.engine.plan.filter.literals import INTEGER_BITS, STRING_TYPES, build_comparison, build_membership
+from morrow.engine.plan.filter.sql_parsing import COMPARISONS, NULL, Constant, Node, convert_constant, read_constant
 from morrow.engine.plan.predicate import ALWAYS, MIRRORED, NEVER, Leaf, Op, Predicate, combine_all, combine_any
 
 if TYPE_CHECKING:

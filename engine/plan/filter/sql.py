@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+import msgspec
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -26,26 +27,27 @@ from morrow.engine.format.types import BooleanType, DataField
 from morrow.engine.names import OWN_PREFIX, reserve_name
 from morrow.engine.plan.filter.implied import derive_predicate
 from morrow.engine.plan.filter.literals import (
-    NULL,
     STRING_TYPES,
-    Constant,
-    Node,
     build_comparison,
     build_is_not_null,
     build_is_null,
     build_membership,
-    convert_constant,
-    read_constant,
 )
 from morrow.engine.plan.filter.sql_parsing import (
     CLOSING,
     COMPARISONS,
+    NULL,
     OPENING,
+    Constant,
+    Node,
     Parser,
     check_calls,
+    convert_constant,
     describe_problem,
+    read_constant,
     run_with_stack,
 )
+from morrow.engine.plan.filter.variant_parts import put_parts, put_variant_functions, write_paths
 from morrow.engine.plan.predicate import (
     ALWAYS,
     MIRRORED,
@@ -55,10 +57,14 @@ from morrow.engine.plan.predicate import (
     Leaf,
     Op,
     Part,
+    PartCondition,
     Predicate,
     Residual,
+    VariantPart,
     combine_all,
     combine_any,
+    combine_predicates,
+    find_columns,
     limit_depth,
     shorten_text,
 )
@@ -99,6 +105,7 @@ def split_sql(text: str, columns: Columns) -> list[Part]:
     Raises:
         InvalidArgument, ColumnNotFound: see `parse_filter`.
     """
+    text = write_paths(text)
     lists = extract_lists(text)
     return run_with_stack(lambda: _split(text, lists, columns), lists.text, "filter")
 
@@ -119,17 +126,60 @@ def _split(text: str, lists: ExtractedLists, columns: Columns) -> list[Part]:
         return parts
     derived = [limit_depth(derive_predicate(tree, translator)) for _, tree in rest]
     parts += [predicate for predicate in derived if predicate is not None and predicate != ALWAYS]
-    return [*parts, _combine_residuals(rest, lists, columns)]
+    written = [_Condition(piece, lists.restored(piece), tree) for piece, tree in rest]
+    found: dict[VariantPart, VariantPart] = {}
+    first: list[Predicate] = []
+    for number, (piece, tree) in enumerate(rest):
+        if not put_variant_functions(tree):
+            continue
+        written[number] = _Condition(piece, lists.restored(tree.sql(dialect=_Dialect, normalize_functions=False)), tree)
+        # A condition after others may fail on rows that these drop.
+        by_parts = _find_part_predicate(tree, columns, found, lists) if number == len(first) else None
+        first += [] if by_parts is None else [by_parts]
+    if first:
+        condition = PartCondition(combine_predicates(*first), tuple(found.values()))
+        parts.append(_combine_residuals(written[: len(first)], lists, columns, condition))
+    return [*parts, _combine_residuals(written[len(first) :], lists, columns)] if len(first) < len(written) else parts
 
 
-def _combine_residuals(rest: Sequence[tuple[str, Node]], lists: ExtractedLists, columns: Columns) -> Residual:
+def _find_part_predicate(
+    tree: Node, columns: Columns, parts: dict[VariantPart, VariantPart], lists: ExtractedLists
+) -> Predicate | None:
+    """Return a condition as a predicate over parts of variants; None if it has no exact one, or reads other values.
+
+    Its parts are added to `parts`.
+    """
+    copy = put_parts(tree, columns, parts)
+    names = {part.name for part in parts.values()}
+    used = {column.name for column in copy.find_all(exp.Column)} - lists.lists.keys()
+    known = Columns([DataField(-1, part.name, part.type) for part in parts.values()])
+    predicate = limit_depth(Translator(known, lists).rows(copy, True)) if used and used <= names else None
+    # A cast that the predicate leaves out may fail.
+    return predicate if predicate is not None and find_columns(predicate) == used else None
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    """A condition without a predicate: as it was written, as DuckDB gets it, and parsed."""
+
+    text: str
+    expression: str
+    tree: Node
+
+
+def _combine_residuals(
+    conditions: Sequence[_Condition], lists: ExtractedLists, columns: Columns, parts: PartCondition | None = None
+) -> Residual:
     """Combine the conditions without a predicate into one: DuckDB tests each only if the previous ones are true."""
-    names = {name for _, tree in rest for name in _find_root_columns(tree)} - lists.lists.keys()
+    names = {name for each in conditions for name in _find_root_columns(each.tree)} - lists.lists.keys()
     reads = frozenset(columns.find(name).name for name in names)
-    pieces = [lists.restored(piece) for piece, _ in rest]
+    text = _join_conditions([lists.restored(each.text) for each in conditions])
+    expression = _join_conditions([each.expression for each in conditions])
+    return Residual("sql", text, reads, expression, expression.encode("utf-8", "surrogatepass"), parts)
+
+
+def _join_conditions(pieces: Sequence[str]) -> str:
     # A piece may end in a comment, which a line break closes.
-    text = pieces[0] if len(pieces) == 1 else " AND ".join(f"({piece}\n)" for piece in pieces)
-    return Residual("sql", text, reads, text, text.encode("utf-8", "surrogatepass"))
+    return pieces[0] if len(pieces) == 1 else " AND ".join(f"({piece}\n)" for piece in pieces)
 
 
 def _parse_condition(text: str) -> Node:

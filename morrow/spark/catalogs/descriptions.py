@@ -133,7 +133,9 @@ def collect_properties(table: Table) -> dict[str, str]:
         own[PRIMARY_KEY.key] = ",".join(table.primary_keys)
     comment = {} if table.comment is None else {"comment": table.comment}
     # Without `is_managed_location`, SHOW CREATE TABLE would print the location and so define an external table.
-    return {**own, **comment, "provider": PROVIDER, "location": table.path, "is_managed_location": "true"}
+    is_external = table._metadata.owner.is_external
+    kind = {"is_managed_location": "false", EXTERNAL: "true"} if is_external else {"is_managed_location": "true"}
+    return {**own, **comment, "provider": PROVIDER, "location": table.path, **kind}
 
 
 def _to_shown_type(field: t.DataField) -> SparkType:
@@ -158,7 +160,8 @@ def _build_metadata(field: t.DataField) -> dict[str, str]:
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 BARE = (t.BooleanType, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.DecimalType)
 """Types whose values are valid SQL literals without quotes."""
-NOT_SHOWN = ("provider", "location", "is_managed_location", "comment")
+EXTERNAL = "external"
+NOT_SHOWN = ("provider", "location", "is_managed_location", "comment", EXTERNAL)
 
 
 def format_create_table(name: Sequence[str], table: Table | FormatTable) -> str:
@@ -171,6 +174,8 @@ def format_create_table(name: Sequence[str], table: Table | FormatTable) -> str:
     if table.comment is not None:
         parts.append(f"COMMENT {quote_text(table.comment)}")
     known = table.options if isinstance(table, FormatTable) else collect_properties(table)
+    if known.get(EXTERNAL) and not isinstance(table, FormatTable):
+        parts.append(f"LOCATION {quote_text(table.path)}")
     own: Mapping[str, str] = hide_secrets(known)
     left_out = (*NOT_SHOWN, TYPE.key, FILE_FORMAT.key) if isinstance(table, FormatTable) else NOT_SHOWN
     options = [f"{quote_text(key)} = {quote_text(own[key])}" for key in sorted(own) if key not in left_out]

@@ -367,6 +367,9 @@ def _with_settings(spark: SparkSession, options: Mapping[str, str]) -> Iterator[
 
 _ARGUMENT = "morrow_argument.a{}"
 """The name of an argument in the expression of a call."""
+_EMPTY = BlobDescriptor("").encode()
+_START, _WHOLE_FILE = _EMPTY[: -2 * 8 - 4], _EMPTY[-2 * 8 :]
+"""The bytes of a descriptor before the length of the path, and after the path."""
 
 
 def _format_int(value: str, width: int) -> str:
@@ -383,17 +386,14 @@ def _read_int(value: str, start: str, width: int) -> str:
 
 def _format_path_to_descriptor(path: str) -> str:
     path = f"CAST({path} AS STRING)"
-    start, end = BlobDescriptor("").encode()[: -2 * 8 - 4], BlobDescriptor("").encode()[-2 * 8 :]
-    return (
-        f"concat(X'{start.hex()}', {_format_int(f'octet_length({path})', 4)}, encode({path}, 'utf-8'), X'{end.hex()}')"
-    )
+    length = _format_int(f"octet_length({path})", 4)
+    return f"concat(X'{_START.hex()}', {length}, encode({path}, 'utf-8'), X'{_WHOLE_FILE.hex()}')"
 
 
 def _format_descriptor_to_string(given: str) -> str:
-    newest, oldest = BlobDescriptor("").encode()[: -2 * 8 - 4].hex(), b"\x01".hex()
     start = (
-        f"CASE WHEN substr({given}, 1, {len(newest) // 2}) = X'{newest}' THEN {len(newest) // 2 + 1} "
-        f"WHEN substr({given}, 1, 1) = X'{oldest}' THEN 2 WHEN {given} IS NOT NULL THEN CAST(raise_error("
+        f"CASE WHEN substr({given}, 1, {len(_START)}) = X'{_START.hex()}' THEN {len(_START) + 1} "
+        f"WHEN substr({given}, 1, 1) = X'01' THEN 2 WHEN {given} IS NOT NULL THEN CAST(raise_error("
         "'descriptor_to_string takes a descriptor of a blob, not other bytes; read the column with the option "
         "blob-as-descriptor') AS INT) END"
     )

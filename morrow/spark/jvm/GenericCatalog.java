@@ -2,6 +2,7 @@ package morrow.spark.jvm;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -11,6 +12,8 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogUtils;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -25,6 +28,7 @@ import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Spark's own catalog with Morrow's tables: tables of both lie in its databases, and all others stay Spark's. */
@@ -43,20 +47,22 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
     /** Whether a table of this name is Morrow's; names of its system tables and branches too. */
     public boolean owns(String database, String name) {
         int mark = name.indexOf('$', 1);
-        return own.tableExists(Identifier.of(new String[] {database}, mark < 0 ? name : name.substring(0, mark)));
+        return own.tableExists(folded(Identifier.of(new String[] {database}, mark < 0 ? name : name.substring(0, mark))));
+    }
+
+    /** A table with the name of its database in lower case, as Spark's catalog has it. */
+    private static Identifier folded(Identifier table) {
+        boolean isFolded = table.namespace().length == 1 && !SQLConf.get().caseSensitiveAnalysis();
+        return isFolded ? Identifier.of(new String[] {table.namespace()[0].toLowerCase(java.util.Locale.ROOT)}, table.name()) : table;
     }
 
     private boolean owns(Identifier table) {
         return table.namespace().length == 1 && owns(table.namespace()[0], table.name());
     }
 
-    /** Whether a new table is Morrow's: USING paimon. Its folder is in that of its database. */
+    /** Whether a new table is Morrow's: USING paimon, in the folder of its database. Spark's catalog notes tables with a LOCATION. */
     private static boolean isOwn(Map properties) {
-        boolean isOurs = isOurs(properties.get(TableCatalog.PROP_PROVIDER));
-        if (isOurs && properties.containsKey(TableCatalog.PROP_LOCATION)) {
-            throw Refused.of("Unsupported", "a table USING paimon with a LOCATION in spark_catalog is not supported; read it by spark.read.format('paimon').load(path)");
-        }
-        return isOurs;
+        return isOurs(properties.get(TableCatalog.PROP_PROVIDER)) && !properties.containsKey(TableCatalog.PROP_LOCATION);
     }
 
     static boolean isOurs(Object provider) {
@@ -88,7 +94,7 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
 
     private List ownTables(String[] namespace) {
         try {
-            return Arrays.asList(own.listTables(namespace));
+            return Arrays.asList(own.listTables(folded(Identifier.of(namespace, "")).namespace()));
         } catch (NoSuchNamespaceException error) {
             return new ArrayList();
         }
@@ -104,22 +110,43 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
 
     public Table loadTable(Identifier table) throws NoSuchTableException {
         try {
-            return own.loadTable(table);
+            return own.loadTable(folded(table));
         } catch (NoSuchTableException error) {
-            Table found = super.loadTable(table);
-            if (found instanceof V1Table && ((V1Table) found).v1Table().provider().isDefined() && isOurs(((V1Table) found).v1Table().provider().get())) {
-                throw Refused.of("Unsupported", "the table " + table + ", which Spark's catalog knows by its LOCATION, is not supported beside tables of Morrow; read it by spark.read.format('paimon').load(path)");
-            }
-            return found;
+            return located(super.loadTable(table), null, null);
         }
     }
 
+    /** A table of the format that Spark's catalog knows by its LOCATION, with an option, as a table of the format; other tables unchanged. */
+    private static Table located(Table found, String option, String value) {
+        CatalogTable known = found instanceof V1Table ? ((V1Table) found).v1Table() : null;
+        if (known == null || known.provider().isEmpty() || !isOurs(known.provider().get())) {
+            return found;
+        }
+        Map options = new HashMap(scala.jdk.javaapi.CollectionConverters.asJava(known.properties()));
+        options.putAll(scala.jdk.javaapi.CollectionConverters.asJava(known.storage().properties()));
+        options.put("path", CatalogUtils.URIToString(known.location()));
+        if (option != null) {
+            options.put(option, value);
+        }
+        return MorrowFormat.ofSparksCatalog(options);
+    }
+
     public Table loadTable(Identifier table, String version) throws NoSuchTableException {
-        return owns(table) ? own.loadTable(table, version) : super.loadTable(table, version);
+        if (owns(table)) {
+            return own.loadTable(folded(table), version);
+        }
+        Table found = super.loadTable(table);
+        Table located = located(found, "scan.version", version);
+        return located == found ? super.loadTable(table, version) : located;
     }
 
     public Table loadTable(Identifier table, long micros) throws NoSuchTableException {
-        return owns(table) ? own.loadTable(table, micros) : super.loadTable(table, micros);
+        if (owns(table)) {
+            return own.loadTable(folded(table), micros);
+        }
+        Table found = super.loadTable(table);
+        Table located = located(found, "scan.timestamp-millis", String.valueOf(Math.floorDiv(micros, 1000L)));
+        return located == found ? super.loadTable(table, micros) : located;
     }
 
     public boolean tableExists(Identifier table) {
@@ -129,10 +156,10 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
     public Table createTable(Identifier table, Column[] columns, Transform[] partitions, Map properties)
             throws TableAlreadyExistsException, NoSuchNamespaceException {
         if (!isOwn(properties)) {
-            return super.createTable(table, columns, partitions, properties);
+            return located(super.createTable(table, columns, partitions, properties), null, null);
         }
         refuseTaken(table);
-        return own.createTable(table, columns, partitions, properties);
+        return own.createTable(folded(table), columns, partitions, properties);
     }
 
     private void refuseTaken(Identifier table) throws TableAlreadyExistsException {
@@ -142,21 +169,21 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
     }
 
     public Table alterTable(Identifier table, TableChange[] changes) throws NoSuchTableException {
-        return owns(table) ? own.alterTable(table, changes) : others().alterTable(table, changes);
+        return owns(table) ? own.alterTable(folded(table), changes) : others().alterTable(table, changes);
     }
 
     public boolean dropTable(Identifier table) {
-        return owns(table) ? own.dropTable(table) : super.dropTable(table);
+        return owns(table) ? own.dropTable(folded(table)) : super.dropTable(table);
     }
 
     public boolean purgeTable(Identifier table) {
-        return owns(table) ? own.purgeTable(table) : super.purgeTable(table);
+        return owns(table) ? own.purgeTable(folded(table)) : super.purgeTable(table);
     }
 
     public void renameTable(Identifier table, Identifier to) throws NoSuchTableException, TableAlreadyExistsException {
         if (owns(table)) {
             refuseTaken(to.namespace().length == 0 ? Identifier.of(table.namespace(), to.name()) : to);
-            own.renameTable(table, to);
+            own.renameTable(folded(table), folded(to));
         } else {
             super.renameTable(table, to);
         }
@@ -166,19 +193,28 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
             throws TableAlreadyExistsException, NoSuchNamespaceException {
         refuseOthers(properties);
         refuseTaken(table);
-        return own.stageCreate(table, columns, partitions, properties);
+        return own.stageCreate(folded(table), columns, partitions, properties);
     }
 
     public StagedTable stageReplace(Identifier table, Column[] columns, Transform[] partitions, Map properties)
             throws NoSuchNamespaceException, NoSuchTableException {
         refuseOthers(properties);
-        return own.stageReplace(table, columns, partitions, properties);
+        refuseReplaced(table);
+        return own.stageReplace(folded(table), columns, partitions, properties);
     }
 
     public StagedTable stageCreateOrReplace(Identifier table, Column[] columns, Transform[] partitions, Map properties)
             throws NoSuchNamespaceException {
         refuseOthers(properties);
-        return own.stageCreateOrReplace(table, columns, partitions, properties);
+        refuseReplaced(table);
+        return own.stageCreateOrReplace(folded(table), columns, partitions, properties);
+    }
+
+    /** Refuses to put a table of Morrow in the folder of a table of another format. */
+    private void refuseReplaced(Identifier table) {
+        if (!owns(table) && super.tableExists(table)) {
+            throw Refused.of("Unsupported", "replacing " + table + ", a table of Spark's own, by a Paimon table is not supported; drop it, and create the table");
+        }
     }
 
     /** Refuses a table with a query that is Spark's and made by a format of data sources, which Spark's catalog does not stage. */

@@ -83,7 +83,12 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
             question.put("partitions", Questions.keys(partitions));
             Python.ask(id(), question);
         }
-        return new Located(id(), ofReads(own), null, false).target(); // the columns stored by Spark may be out of date
+        return ofSparksCatalog(own);
+    }
+
+    /** A table that Spark's own catalog knows with these options. The columns stored by Spark may be out of date. */
+    static Table ofSparksCatalog(Map options) {
+        return new Located(id(), ofReads(own(options)), null, false).target();
     }
 
     private static Map ofReads(Map own) {

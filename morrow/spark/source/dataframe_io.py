@@ -32,7 +32,7 @@ from morrow.spark.source.replaced_methods import Method, Replacement, is_ours
 from morrow.spark.source.schemas import check_same, ensure_table, scan_of
 from morrow.spark.source.settings import PATH, get_clock, parse_names, refuse_settings
 from morrow.spark.versions import get_clustering, save_mode, to_list, to_mapping
-from morrow.spark.writing.write import Mode, is_overwriting_dynamically, write
+from morrow.spark.writing.write import Mode, is_overwriting_dynamically, name_unknown_by_position, write
 from morrow.writers.target import WRITE_OPTION_KEYS
 
 if TYPE_CHECKING:
@@ -178,11 +178,13 @@ def save_rows(
     place = Options(options).place()
     sink = Options({**(settings or {}), **options}).sink(overwrite=given.mode == OVERWRITE)
     try:
-        ensure_table(options, rows.schema, must_be_new=given.mode in (ERROR, IGNORE), heeds=True)
+        table = ensure_table(options, rows.schema, must_be_new=given.mode in (ERROR, IGNORE), heeds=True)
     except AlreadyExists:
         if given.mode == IGNORE:
             return
         raise
+    if sink.kinds is None and sink.evolution is None:
+        rows = name_unknown_by_position(rows, table.latest_schema())
     decides = given.mode == OVERWRITE and sink.replace_where is None
     mode: Mode = "overwrite" if given.mode == OVERWRITE else "append"
     write(

@@ -368,7 +368,7 @@ class Options:
         merges, widens, casts = (self._get(name, parse_boolean) or False for name in (MERGE_SCHEMA, WIDENING, CASTING))
         if merges:
             return Evolution(widens, casts)
-        if widens or casts:
+        if MERGE_SCHEMA not in self._given and (widens or casts):
             raise InvalidArgument(f"{WIDENING if widens else CASTING!r} belongs to {MERGE_SCHEMA!r} = 'true'")
         return None
 

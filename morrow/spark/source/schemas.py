@@ -87,8 +87,8 @@ def ensure_table(
     heeds: bool = False,
     comment: str | None = None,
     defaults: Mapping[str, str] | None = None,
-) -> None:
-    """Create the table of the options with the DataFrame's columns unless it exists.
+) -> TableMetadata:
+    """Create the table of the options with the DataFrame's columns unless it exists; return its metadata.
 
     `comment`: the comment of a new table. `defaults`: the default values of its columns, by name.
 
@@ -107,7 +107,7 @@ def ensure_table(
         if must_be_new:
             raise AlreadyExists(f"{metadata.where}: there is a table; add to it by .mode('append')")
         _check_options(metadata.latest_schema(), others, metadata.where)
-        return
+        return metadata
     check_no_secrets(sink.table, metadata.where)
     try:
         columns = _list_columns(schema, sink.kinds)
@@ -118,6 +118,7 @@ def ensure_table(
         if must_be_new:
             raise
         _check_options(metadata.latest_schema(), others, metadata.where)
+    return metadata
 
 
 def follow_columns(given: Mapping[str, str], schema: StructType) -> None:

@@ -267,6 +267,22 @@ def name_by_position(rows: DataFrame, schema: TableSchema, where: str) -> DataFr
     return rename_columns(rows, schema, in_order)
 
 
+def name_unknown_by_position(rows: DataFrame, schema: TableSchema) -> DataFrame:
+    """Rename columns that the table lacks to the table's columns at their positions, as Paimon does in ``save(path)``.
+
+    The rows stay unchanged unless they have as many columns as the table, with all known names at their positions.
+    """
+
+    def in_place(given: Sequence[str], known: Sequence[str], path: Path) -> list[str]:
+        own, others = [name.casefold() for name in known], [name.casefold() for name in given]
+        is_in_place = len(own) == len(others) and all(
+            new == old or new not in own for new, old in zip(others, own, strict=True)
+        )
+        return [*known] if is_in_place and not path else [*given]
+
+    return rename_columns(rows, schema, in_place)
+
+
 def rename_columns(rows: DataFrame, schema: TableSchema, naming: Naming) -> DataFrame:
     """Rename the columns of rows, and the members of columns that the table has. Values stay unchanged."""
     from pyspark.sql import functions

@@ -11,10 +11,12 @@ values outside of this range to the largest value, so that value is an error her
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
@@ -48,6 +50,9 @@ from morrow.readers.files.source import FileSource, check_rows, has_timestamps, 
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
+
+    from morrow.engine.format.variant_shredding import PartLeaves
+    from morrow.engine.plan.predicate import PartCondition, VariantPart
 
 CONVERSIONS = pl.ScanCastOptions(integer_cast="upcast", float_cast="upcast", datetime_cast=DATETIME_CASTS)
 WIDENED = {VALUE_KIND: pl.Int32()}
@@ -291,6 +296,109 @@ def _read_footer(source: FileSource) -> pq.FileMetaData:
     return pq.read_metadata(pa.BufferReader(data[-needed:]))
 
 
+# --- conditions on parts of shredded variants ---
+
+
+def _search_parts(
+    source: FileSource,
+    names: Mapping[str, str],
+    condition: PartCondition,
+    evaluate: Callable[[pl.DataFrame], npt.NDArray[np.bool_]],
+) -> tuple[npt.NDArray[np.bool_], bool] | None:
+    """Return the rows that may fulfil a condition on parts of variants; see `FileReader.search_parts`."""
+    import pyarrow.parquet as pq
+
+    from morrow.engine.format.variant_shredding import find_part_leaves
+
+    with source.store.open(source.path) as stream:
+        file = pq.ParquetFile(stream)
+        check_rows(source, file.metadata.num_rows)
+        schema = file.schema_arrow
+        if any(names[part.column] not in schema.names or "." in names[part.column] for part in condition.parts):
+            return None
+        found = {
+            part: find_part_leaves(names[part.column], schema.field(names[part.column]).type, part.path)
+            for part in condition.parts
+        }
+        parts = {part: leaves for part, leaves in found.items() if leaves is not None}
+        if len(parts) < len(condition.parts):
+            return None
+        kept, decided = [], True
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            chunks = {
+                (chunk := file.metadata.row_group(group).column(i)).path_in_schema: chunk
+                for i in range(file.metadata.num_columns)
+            }
+            if not _may_hold_parts(parts, condition, chunks, rows):
+                kept.append(np.zeros(rows, np.bool_))
+                continue
+            answer = _search_group(file, group, parts, evaluate, chunks)
+            if answer is None:
+                return None
+            kept.append(answer[0])
+            decided &= answer[1]
+    return np.concatenate([np.zeros(0, np.bool_), *kept]), decided
+
+
+def _may_hold_parts(
+    parts: Mapping[VariantPart, PartLeaves], condition: PartCondition, chunks: Mapping[str, Any], rows: int
+) -> bool:
+    """Return whether statistics of a row group allow rows that fulfil the condition."""
+    from morrow.engine.format.manifest_entries import ColumnStats
+    from morrow.engine.format.variant_shredding import convert_part
+    from morrow.engine.plan.pruning import StatsFrame, mask_by_stats
+
+    columns = {}
+    for part, leaves in parts.items():
+        statistics = chunks[leaves.typed].statistics
+        # NaN is outside of the bounds of floats.
+        if statistics is None or not statistics.has_null_count or pa.types.is_floating(leaves.kind):
+            continue
+        if not all(_is_all_null(chunks[name], rows) for name in leaves.others):
+            continue
+        bounds = None
+        if statistics.has_min_max:
+            bounds = convert_part(pa.array([statistics.min, statistics.max], leaves.kind), part.type)
+        nulls = pl.Series([statistics.null_count], dtype=pl.Int64)
+        if bounds is not None and not bounds[1].any():
+            ends = to_series(part.name, bounds[0], part.type)
+            columns[part.name] = ColumnStats(ends[:1], ends[1:], nulls)
+        elif statistics.null_count == rows:
+            columns[part.name] = ColumnStats(None, None, nulls)
+    return bool(mask_by_stats(condition.predicate, StatsFrame(pl.Series([rows], dtype=pl.Int64), columns))[0])
+
+
+def _is_all_null(chunk: Any, rows: int) -> bool:
+    return chunk.statistics is not None and chunk.statistics.has_null_count and chunk.statistics.null_count == rows
+
+
+def _search_group(
+    file: pq.ParquetFile,
+    group: int,
+    parts: Mapping[VariantPart, PartLeaves],
+    evaluate: Callable[[pl.DataFrame], npt.NDArray[np.bool_]],
+    chunks: Mapping[str, Any],
+) -> tuple[npt.NDArray[np.bool_], bool] | None:
+    """Return the rows of a row group that may fulfil the condition, and whether all of them do."""
+    from morrow.engine.format.variant_shredding import decide_part
+
+    rows = file.metadata.row_group(group).num_rows
+    read = {each.typed for each in parts.values()}
+    read |= {name for each in parts.values() for name in each.others if not _is_all_null(chunks[name], rows)}
+    table = file.read_row_group(group, columns=sorted(read)).combine_chunks()
+    undecided = np.zeros(rows, np.bool_)
+    columns = []
+    for part, leaves in parts.items():
+        column = table.column(leaves.typed.split(".", 1)[0])
+        answer = decide_part(column.combine_chunks(), part.path, part.type)
+        if answer is None:
+            return None
+        columns.append(to_series(part.name, answer[0], part.type))
+        undecided |= answer[1]
+    return evaluate(pl.DataFrame(columns)) | undecided, not undecided.any()
+
+
 # --- timestamps that 64 bits of nanoseconds cannot hold ---
 
 
@@ -332,4 +440,5 @@ READER = FileReader(
     stored_names=_read_stored_names,
     read_each=_read_each,
     key_bounds=_read_key_bounds,
+    search_parts=_search_parts,
 )

@@ -173,6 +173,9 @@ class TestHive:
             rows = [tuple(row) for row in spark.sql("SELECT * FROM byhive.db.u ORDER BY id").collect()]
             assert rows == [(1, "a", "x"), (2, "B", "y")]
 
+            spark.sql("CREATE VIEW byhive.db.w AS SELECT v FROM byhive.db.u WHERE id = 2")
+            assert [tuple(row) for row in spark.table("byhive.db.w").collect()] == [("B",)]
+            spark.sql("DROP VIEW byhive.db.w")
             properties = "TBLPROPERTIES ('type' = 'format-table')"
             spark.sql(f"CREATE TABLE byhive.db.f (p STRING, id INT) USING orc PARTITIONED BY (p) {properties}")
             spark.sql("INSERT INTO byhive.db.f (p, id) VALUES ('x/%', 1), (NULL, 2)")

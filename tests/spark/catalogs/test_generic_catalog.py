@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -73,7 +74,9 @@ def test_tables_of_both(run: Sql, spark: SparkSession) -> None:
 REFUSED = {
     "CREATE TABLE p (a INT) USING paimon": "TABLE_OR_VIEW_ALREADY_EXISTS",
     "CREATE TABLE t (a INT) USING parquet": "AlreadyExists: there is a table",
-    "CREATE TABLE x (a INT) USING paimon LOCATION '/tmp/x'": "with a LOCATION in spark_catalog",
+    "CREATE TABLE x USING paimon LOCATION '/tmp/x' AS SELECT 1 AS a": "create the table, then INSERT INTO it",
+    "REPLACE TABLE p (a INT) USING paimon": "replacing own.p, a table of Spark's own",
+    "CREATE OR REPLACE TABLE p USING paimon AS SELECT 1 AS a": "a table of Spark's own, by a Paimon table",
     "CREATE TABLE t LIKE p": "AlreadyExists: there is a table",
     "CREATE VIEW t AS SELECT 1": "AlreadyExists: there is a table",
     "ALTER TABLE p RENAME TO t": "AlreadyExists: there is a table",
@@ -81,3 +84,42 @@ REFUSED = {
     "DROP DATABASE own": "SCHEMA_NOT_EMPTY",
     "ALTER TABLE t RENAME TO p": "ALREADY_EXISTS",
 }
+
+
+def test_tables_with_a_location(run: Sql, tmp_path: Path) -> None:
+    run(f"CREATE TABLE far (a INT, b STRING) USING paimon LOCATION '{tmp_path}/t' TBLPROPERTIES ('primary-key' = 'a')")
+    run("INSERT INTO far VALUES (1, 'x'), (2, 'y')")
+    run("DELETE FROM far WHERE a = 2")
+    run("MERGE INTO far USING (SELECT 1 AS a, 'm' AS b) s ON far.a = s.a WHEN MATCHED THEN UPDATE SET b = s.b")
+    assert run("SELECT * FROM far") == [(1, "m")]
+    assert sorted(run("SELECT * FROM far VERSION AS OF 1")) == [(1, "x"), (2, "y")]
+    assert sorted(run("SELECT b FROM far TIMESTAMP AS OF '2100-01-01 00:00:00'")) == [("m",)]
+    assert ("Type", "EXTERNAL", "") in run("DESCRIBE EXTENDED far")
+    run(f"CREATE TABLE again USING paimon LOCATION '{tmp_path}/t'")
+    run("ALTER TABLE again RENAME TO renamed")
+    assert [row[1] for row in run("SHOW TABLES")] == ["far", "renamed"]
+    run("DROP TABLE far")
+    assert run("SELECT * FROM OWN.renamed") == [(1, "m")]
+
+
+def test_databases_in_any_case(run: Sql) -> None:
+    run("CREATE TABLE OWN.t USING paimon AS SELECT 1 AS a")
+    run("USE Own")
+    run("UPDATE t SET a = 2")
+    run("ALTER TABLE t RENAME TO oWn.u")
+    assert (run("SELECT * FROM OWN.u"), [row[1] for row in run("SHOW TABLES IN OwN")]) == ([(2,)], ["u"])
+
+
+def test_migration_of_tables_beside(run: Sql) -> None:
+    run("CREATE TABLE p (id STRING, day STRING) USING parquet PARTITIONED BY (day)")
+    run("CREATE TABLE o USING orc AS SELECT '2' AS id")
+    run("CREATE TABLE t USING paimon AS SELECT '3' AS id")
+    run("INSERT INTO p VALUES ('1', 'x')")
+    assert run("CALL sys.migrate_table(source_type => 'hive', table => 'own.p')") == [(True,)]
+    assert run("SELECT * FROM p") == [("1", "x")]
+    with pytest.raises(Exception, match=r"own\.p is a table of Paimon already"):
+        run("CALL sys.migrate_table(source_type => 'hive', table => 'own.p')")
+    ((done,),) = run("CALL sys.migrate_database(source_type => 'hive', database => 'own')")
+    assert done == "migrate database is finished, success cnt: 1 , failed cnt: 0"
+    assert [run(f"SELECT id FROM {name}") for name in "pot"] == [[("1",)], [("2",)], [("3",)]]
+    assert [row[1] for row in run("SHOW TABLES")] == ["o", "p", "t"]

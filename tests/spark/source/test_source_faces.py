@@ -312,6 +312,20 @@ def test_partition_by_says_the_partition_keys(session: SparkSession, tmp_path: P
     assert ids(path) == [1, 2]
 
 
+def test_unknown_columns_are_named_by_position(session: SparkSession, tmp_path: Path) -> None:
+    table = morrow.Catalog(tmp_path).create_table("db.t", "a INT, b STRING, day STRING", partition_keys="day")
+
+    def save(names: str, **options: str) -> None:
+        rows = session.sql("SELECT 1, 'x', 'y'").toDF(*names.split())
+        rows.write.format("paimon").mode("append").options(**options).save(table.path)
+
+    for names in ("a B c", "_1 _2 _3"):
+        save(names, **{"write.merge-schema": "false", "write.merge-schema.type-widening": "true"})
+    assert table.to_polars().rows() == [(1, "x", "y")] * 2
+    with pytest.raises(Exception, match=r"ColumnNotFound: .*'c'"):
+        save("a day c")  # 'day' is not at its position
+
+
 WRONG_WRITES: list[tuple[dict[str, object], type[MorrowError], str]] = [
     ({"bucket": 2}, InvalidArgument, "the option 'bucket' is '1' for this table, not '2'"),
     ({"buckets": 2}, InvalidArgument, "the option 'buckets' is None for this table"),

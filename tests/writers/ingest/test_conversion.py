@@ -182,6 +182,14 @@ def test_default_values_stand_for_missing_columns_and_for_nulls(tmp_path: Path) 
         ({"id": [1], "v": [{"a": 1}], "n": [1]}, InvalidArgument, r"'v': struct<a: int64> where STRING is needed"),
         (5, InvalidArgument, r"a int is not a table"),
         ("rows.csv", InvalidArgument, r"a str is not a table"),
+        (pl.Series("id", [1]), InvalidArgument, r"a Series is one column, not a table; pass .to_frame"),
+        (pl.Series("id", [1], pl.Object).to_frame(), InvalidArgument, r"column 'id' has Polars' type Object"),
+        (pl.LazyFrame({"id": [1]}, {"id": pl.Int128}), InvalidArgument, r"'id' has .* Int128.*; cast it to pl.Decimal"),
+        (
+            pd.DataFrame({"id": pd.period_range("2024", periods=1, freq="D")}),
+            InvalidArgument,
+            r"the column 'id' has the Arrow type .*period.*to_timestamp\(\)",
+        ),
         (
             [{"id": 1}, {"id": "x"}],
             InvalidArgument,

@@ -6,6 +6,7 @@ import datetime as dt
 import itertools
 import os
 import pickle
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -66,6 +67,29 @@ class TestRest(CatalogTests):
     @pytest.fixture
     def catalog(self, server: RestServer) -> Catalog:
         return settings.open_catalog(Settings.of(options(server)))
+
+
+def test_clients_write_the_files_of_an_external_table(server: RestServer, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere"
+    given = {**SCHEMA, "options": {"path": str(folder)}}
+    table = opened(server).create_table("db.t", **given)
+    table.upsert({"id": [1], "v": ["a"]})
+    table.tags.create("v1")
+    table.branches.create("dev", tag="v1")
+    branch = opened(server).table("db.t", branch="dev")
+    branch.alter.add_column("m", "INT")
+    table.alter.add_column("n", "INT")
+    table.upsert({"id": [2], "v": ["b"], "n": [3]})
+    assert sorted(table.scan().to_polars().rows()) == [(1, "a", None), (2, "b", 3)]
+    assert [field.name for field in branch.schema] == ["id", "v", "m"]
+    with pytest.raises(Unsupported, match="a fast-forward in the catalog"):
+        table.branches.fast_forward("dev")
+    table.rollback(tag="v1")
+    assert opened(server).table("db.t").count() == 1
+
+    shutil.rmtree(folder / "schema")  # Java's clients write no schema until they change it
+    again = opened(server).table("db.t")
+    assert ([field.name for field in again.schema], len(again.schemas())) == (["id", "v", "n"], 1)
 
 
 def test_branches_of_tags_and_rollback_are_the_servers(server: RestServer) -> None:

@@ -402,7 +402,11 @@ def find_texts(
             rows = rows.filter(pa.array(~mask_ids(rows[ROW_ID].fill_null(-1).to_numpy(), everywhere)))
         texts = import_array(rows[field.name])
         found = search_texts(texts, query, k, native, metadata.where)
-        own = rows.select(kept.names).take(pa.array(found.rows)).append_column(SCORE, pa.array(found.scores))
+        own = (
+            rows.select([each.name for each in kept])
+            .take(pa.array(found.rows))
+            .append_column(SCORE, pa.array(found.scores))
+        )
         both = pa.concat_tables([best, own])
         best = both.take(pa.array(_choose_best(both[SCORE].to_numpy(), k)))
     return fetch_columns(metadata, plan, schema, best) if has_ids else best

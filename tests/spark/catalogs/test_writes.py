@@ -607,6 +607,8 @@ def test_append_tables(sql: Sql, tmp_path: Path) -> None:
 
 
 TRACKED = "'row-tracking.enabled' = 'true', 'deletion-vectors.enabled' = '{}', 'data-evolution.enabled' = '{}'"
+
+
 def test_changes_by_bucket(sql: Sql) -> None:
     sql("CREATE TABLE pm.db.t (id INT, v STRING) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
     sql("INSERT INTO pm.db.t VALUES (1, 'a'), (2, 'b')")

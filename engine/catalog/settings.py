@@ -109,7 +109,8 @@ class Settings:
     @property
     def given(self) -> Options:
         """The options, to be read through their declarations."""
-        return Options(self.raw, f"the catalog {self.raw.get(URI.key) or self.raw.get(WAREHOUSE.key, '')!r}")
+        place = self.raw.get(URI.key) or self.raw.get(WAREHOUSE.key)
+        return Options(self.raw, f"the catalog {place!r}" if place else "the catalog")
 
     def checked(self, declared: Iterable[AnyOption] = (), prefixes: tuple[str, ...] = ()) -> Settings:
         """Return these settings. Raises `InvalidArgument` for an unknown option or an invalid value."""

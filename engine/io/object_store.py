@@ -61,6 +61,10 @@ DELETED_AT_ONCE = 1000
 
 NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 """Texts of errors of S3, OSS, Azure and GCS for a missing bucket or container."""
+INSTANCE_METADATA = "://169.254.169.254/"
+"""The address of a machine's metadata service in all clouds, which obstore asks if it has no credentials."""
+ENDPOINTS = ("endpoint", "endpoint_url")
+"""Ends of the names of options that have the URL of a server."""
 BUILDER_ERROR = "builder error"
 """obstore's text if it makes no request, mostly since the endpoint is http:// and this is not allowed."""
 
@@ -109,8 +113,13 @@ class ObjectStore:
         if base.startswith(MEMORY):
             return cls(open_memory_bucket(base), base, {})
         options = dict(storage_options or {})
+        for key, value in options.items():
+            if key.lower().endswith(ENDPOINTS) and "://" not in value:
+                raise InvalidArgument(
+                    f"cannot open {base}: {key} = {value!r} is not a URL; write http:// or https:// before the host"
+                )
         connection = {name: value for key, value in options.items() if (name := find_connection_option(key))}
-        if any(key.endswith(("endpoint", "endpoint_url")) and v.startswith("http://") for key, v in options.items()):
+        if any(key.lower().endswith(ENDPOINTS) and v.startswith("http://") for key, v in options.items()):
             connection.setdefault("allow_http", "true")
         config = {key: value for key, value in options.items() if not find_connection_option(key)}
         try:
@@ -569,6 +578,11 @@ def explain_store_error(message: str, url: str) -> str | None:
     if any(code in message for code in NO_BUCKET):
         bucket = urlsplit(url).netloc.rpartition("@")[2]
         return f"there is no bucket {bucket!r}; create it, or check its name and the endpoint"
+    if INSTANCE_METADATA in message:
+        return (
+            "no credentials were given, and this machine's metadata service has none; "
+            "give storage_options, or set the environment variables of the store"
+        )
     if BUILDER_ERROR in message:
         what = "storage_options={'allow_http': 'true'} or AWS_ALLOW_HTTP=true"
         return f"the client refuses the address: an http:// endpoint needs allow_http ({what})"

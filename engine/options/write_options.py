@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.paths import POSTPONE_BUCKET
+from morrow.engine.format.paths import POSTPONE_BUCKET, normalize_path
 from morrow.engine.options.declarations import (
     ChangelogProducer,
     Declared,
@@ -169,8 +169,10 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
         InvalidArgument: a value that does not parse.
         Unsupported: an unknown choice, or an option that Morrow's writers would not honour.
     """
+    # Java's clients store the location of external tables.
+    raw = {key: value for key, value in raw.items() if key != table.PATH.key or normalize_path(value) != where}
     refuse_options(raw, where, Stage.WRITING)
-    options = Options(dict(raw), where)
+    options = Options(raw, where)
     parsed = read_values(WriteOptions, options) | _read_triggers(options) | _replace_zeros(options)
     if keyed and parsed["deletion_vectors"] and parsed["changelog_producer"] is ChangelogProducer.FULL_COMPACTION:
         # Full compactions mark no replaced versions: a key would be read twice until the next one.

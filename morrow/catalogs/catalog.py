@@ -47,6 +47,7 @@ OTHER_NAMES = {
     "list_namespaces": "databases()",
     "listDatabases": "databases()",
     "create_namespace": "create_database(name)",
+    "drop_namespace": "drop_database(name)",
     "list_tables": "tables(database)",
     "listTables": "tables(database)",
     "list_views": "views(database)",

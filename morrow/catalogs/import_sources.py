@@ -358,7 +358,20 @@ def _open_uri(uri: str, query: str, wanted: Wanted) -> RowSource:
         import connectorx
     with _translate_query_errors(scheme, RuntimeError):
         rows = connectorx.read_sql(uri, query, return_type="arrow_stream", batch_size=DATABASE_ROWS)
-    return _open_rows(rows, wanted, f"a query of {scheme}")
+    stream = pa.RecordBatchReader.from_batches(rows.schema, _read_connectorx(rows, scheme))
+    return _open_rows(stream, wanted, f"a query of {scheme}")
+
+
+def _read_connectorx(rows: pa.RecordBatchReader, scheme: str) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from rows
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of Rust, whose class connectorx does not export
+            raise
+        raise InvalidArgument(
+            f"the query of {scheme}: a value is not of its column's type: {str(error).splitlines()[0]}; "
+            "cast the column in the query"
+        ) from error
 
 
 def _find_sqlite_file(uri: str) -> str:
@@ -374,7 +387,8 @@ def _find_sqlite_file(uri: str) -> str:
 
 
 def _open_cursor(connection: Any, query: str, wanted: Wanted, scheme: str, errors: type[Exception]) -> RowSource:
-    cursor = connection.cursor()
+    with _translate_query_errors(scheme, errors):
+        cursor = connection.cursor()
     if not hasattr(cursor, "fetch_record_batch"):
         raise InvalidArgument(
             f"a connection of {type(connection).__module__} returns rows as Python values; give the database's URI, "

@@ -21,12 +21,13 @@ from morrow.catalogs.import_files import Part, RowSource, find_files, open_files
 from morrow.catalogs.import_sources import Wanted, open_import_source
 from morrow.engine.arguments import check_texts
 from morrow.engine.catalog.names import check_new_table_name
-from morrow.engine.errors import AlreadyExists, InvalidArgument, MorrowError, Unsupported
+from morrow.engine.errors import AlreadyExists, InvalidArgument, MorrowError
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.io.resolve import resolve, to_location
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.progress import advance, show_progress
 from morrow.engine.redaction import clean_lines, escape_to_line
+from morrow.engine.schema.columns import to_paimon_type
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count, format_size
 from morrow.statements.execution import render_create_table
@@ -297,20 +298,15 @@ def _build_schema(
             f"{found.title}: its rows have no value of {', '.join(empty)}; "
             f"make the table first: morrow create {name} 'id BIGINT, ...', or Catalog.create_table"
         )
-    try:
-        return catalog._build_first(
-            name,
-            found.schema,
-            primary_keys=primary_keys,
-            partition_keys=partition_keys,
-            options=options,
-            comment=comment,
-        )
-    except (InvalidArgument, Unsupported) as error:
-        error.add_note(
-            f"in the columns of {found.title}; to choose types and keys, make the table first: morrow create"
-        )
-        raise
+    for column in found.schema:
+        try:
+            to_paimon_type(column.type, column.name)
+        except InvalidArgument as error:
+            error.add_note(f"in {found.title}; to choose the types yourself, make the table first: morrow create")
+            raise
+    return catalog._build_first(
+        name, found.schema, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment
+    )
 
 
 def check_existing(

@@ -43,6 +43,7 @@ from morrow.writers.operations.compaction import (
     check_buckets,
     compact_chain,
     compact_partitions,
+    materialize_vectors,
     reassign_row_ids,
     retry_compaction,
 )
@@ -231,11 +232,12 @@ def _rescale(call: Call, bucket_num: int | None, partitions: str | None, where: 
     return DONE
 
 
-def _materialize_vectors(call: Call, partitions: str | None, where: str | None) -> Rows:
+def _materialize_vectors(call: Call, partitions: str | None, where: str | None, options: str | None) -> Rows:
     if partitions is not None and where is not None:
         raise InvalidArgument("materialize_deletion_vectors: give partitions or where, not both")
+    target = override_options(WriteTarget.of(call.metadata), parse_pairs(options, "options"))
     for partition in [None] if partitions is None else parse_partitions(partitions):
-        call.table.materialize_deletion_vectors(partition=partition, where=translate_condition(where))
+        materialize_vectors(target, partition, translate_condition(where))
     return DONE
 
 
@@ -281,7 +283,12 @@ _WRITTEN = "written_partitions INT NOT NULL, written_indexes INT NOT NULL"
 
 LAYOUT_PROCEDURES = (
     Procedure("rescale", _RESCALE, RESULT, _rescale, flink=(_RESCALE_OF_FLINK,)),
-    Procedure("materialize_deletion_vectors", _PARTITIONS, RESULT, _materialize_vectors),
+    Procedure(
+        "materialize_deletion_vectors",
+        (_PARTITIONS[0], Parameter("options", pattern=_PAIRS), *_PARTITIONS[1:]),
+        RESULT,
+        _materialize_vectors,
+    ),
     Procedure("rewrite_file_index", _REWRITE, _WRITTEN, _rewrite_file_index, flink=(("partitions",),)),
     Procedure("create_global_index", (*_INDEX, Parameter("options")), RESULT, _create_global_index),
     Procedure(

@@ -23,6 +23,7 @@ from morrow.catalogs.catalog import Catalog
 from morrow.engine.catalog.names import MARK, parse_object_name
 from morrow.engine.errors import AlreadyExists, InvalidArgument, MorrowError, TableNotFound, Unsupported
 from morrow.engine.format.file_formats import find_format
+from morrow.engine.format.paths import normalize_path
 from morrow.engine.io.resolve import Roots, resolve, resolve_roots
 from morrow.engine.options.declared.files import FILE_FORMAT
 from morrow.engine.options.declared.table import BUCKET
@@ -117,8 +118,8 @@ class Source:
             raise InvalidArgument(f"migrate: {self.name} is a table of Paimon already; name a table of another format")
         if options.get(BUCKET.key, UNAWARE) != UNAWARE:
             raise InvalidArgument("Hive migrator only support unaware-bucket target table; leave the option bucket out")
-        folder, final = _strip_scheme(about.get("Location", "")), target
-        if folder == _strip_scheme(catalog._catalog.where_of(target)) and delete:
+        folder, final = normalize_path(about.get("Location") or "/").rstrip("/"), target
+        if folder == normalize_path(catalog._catalog.where_of(target)) and delete:
             target = f"{final}{BESIDE}"
             if not folder.startswith(RENAMED):
                 hint = "give another target_table"
@@ -136,7 +137,7 @@ class Source:
         table = catalog.table(target)
         if table.primary_keys:
             raise AlreadyExists(f"{target} has a primary key; rows are migrated to tables without one")
-        if folder and f"{_strip_scheme(table.path)}/".startswith(f"{folder}/"):
+        if folder and f"{normalize_path(table.path)}/".startswith(f"{folder}/"):
             what = f"migrate: the table {target} would lie in the folder of its source, {folder}, which is removed"
             raise InvalidArgument(f"{what}; give another target_table, and leave delete_origin out")
         write(rows, table)
@@ -151,11 +152,6 @@ class Source:
 def is_paimon(about: Mapping[str, str]) -> bool:
     """Return whether the properties that `Source.describe` returns show a Paimon table."""
     return about.get("Provider", "").lower() in OWN
-
-
-def _strip_scheme(location: str) -> str:
-    """Return the path of a local location, and other locations as they are, without a slash at the end."""
-    return re.sub("^file:/+", "/", location).rstrip("/")
 
 
 def _check_source_type(source_type: str, procedure: str) -> None:

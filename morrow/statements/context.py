@@ -144,12 +144,12 @@ def _check_setting(session: SqlSession, key: str, value: str) -> None:
     Options({option: value}, f"SET {key}").get(OPTIONS[find_present_key(option)])
 
 
-def _split_key(key: str) -> tuple[tuple[str, ...], str]:
+def _split_key(key: str, verb: str = "SET") -> tuple[tuple[str, ...], str]:
     split = split_setting(strip_prefix(key))
     if split is None:
         hint = suggest_name(strip_prefix(key), OPTIONS)
         others = "set options of DuckDB by its connection; those of Flink and Spark have no effect here"
-        raise Unsupported(f"SET {key}, which is no option of reads or writes of tables,", hint=hint + others)
+        raise Unsupported(f"{verb} {key}, which is no option of reads or writes of tables,", hint=hint + others)
     return split
 
 
@@ -158,7 +158,10 @@ def reset_option(context: Context, statement: ResetOption) -> duckdb.DuckDBPyRel
     if statement.key is None or statement.key.upper() == "ALL":
         context.session.settings.clear()
         return context.did("reset all options")
-    context.session.settings.pop(statement.key, None)
+    _split_key(statement.key, "RESET")
+    settings, option = context.session.settings, strip_prefix(statement.key)
+    for key in [each for each in settings if strip_prefix(each) == option]:
+        del settings[key]
     return context.did(f"reset {statement.key}")
 
 

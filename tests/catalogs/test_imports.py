@@ -332,3 +332,10 @@ def test_a_query_of_a_connection(catalog: morrow.Catalog) -> None:
     with pytest.raises(InvalidArgument, match="query= is for a database, not for a dict"):
         catalog.import_table({"n": [1]}, "db.u", query="SELECT 1")
     assert catalog.tables("db") == ["t"]
+
+
+def test_a_query_that_fails_late(catalog: morrow.Catalog) -> None:
+    query = "SELECT CASE WHEN range = 5000 THEN error('no such rate') ELSE range END AS id FROM range(9000)"
+    with pytest.raises(InvalidArgument, match="the query: Invalid Input Error: no such rate"):
+        catalog.import_table(duckdb.sql(query), "db.t")
+    assert catalog.tables() == []

@@ -127,7 +127,7 @@ def test_a_file_that_cannot_be_read_leaves_no_table(run: Run, tmp_path: Path) ->
     orc.write_table(pa.table({"at": pa.array([dt.datetime(9999, 12, 31)], MICROS)}), tmp_path / "a.orc")
     done = run("import", tmp_path / "warehouse/db.db/t", tmp_path / "a.orc")
     assert done.code == 1
-    assert "the dataset cannot be read: ORC timestamp" in done.err
+    assert "the data cannot be read: ORC timestamp" in done.err
     assert not (tmp_path / "warehouse/db.db/t").exists()
 
 

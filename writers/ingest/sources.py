@@ -23,7 +23,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
+from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.blob_values import register_blob, to_blob
 from morrow.engine.format.blobs import BlobView, is_blob_type
@@ -31,6 +31,7 @@ from morrow.engine.format.variant import encode, encode_json
 from morrow.engine.library_versions import CASTS_VIEWS, estimate_bytes
 from morrow.engine.schema.columns import check_extension, check_polars_schema
 from morrow.engine.units import NANOS_PER_MICRO, NANOS_PER_MILLI
+from morrow.readers.expressions.sql import to_morrow_error
 from morrow.readers.files.file_frames import collect_batches
 from morrow.writers.ingest.validation import check_frame, check_objects, check_table, find_mixed_types
 
@@ -118,10 +119,9 @@ def _open_source(data: object, types: Mapping[str, t.DataType], first_row: int =
     if hasattr(data, "__arrow_c_array__"):
         return _from_table(pa.Table.from_batches([pa.record_batch(data)]), first_row)
     if hasattr(data, "scanner"):  # an Arrow dataset
-        source = _from_reader(
+        return _from_reader(
             build_arrow(lambda dataset: to_exact_dataset(dataset).scanner().to_reader(), data), first_row
         )
-        return Source(source.names, _read_dataset(source.pieces))
     if isinstance(data, Mapping):
         return _from_table(_from_columns(data, types))
     is_text = isinstance(data, (str, bytes))  # empty text is not an empty table
@@ -335,7 +335,7 @@ def _from_reader(reader: pa.RecordBatchReader, first_row: int) -> Source:
 
     def pieces() -> Iterator[pa.Table]:
         row = first_row
-        for table in _gather_batches(reader, schema):
+        for table in _gather_batches(_read_batches(reader), schema):
             yield from _slice_table(table if len(kept) == len(schema) else table.select(kept), row)
             row += table.num_rows
 
@@ -354,12 +354,18 @@ def _from_frames(frames: Iterable[pl.DataFrame], first_row: int) -> Iterator[pl.
         row += frame.height
 
 
-def _read_dataset(pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """Yield the pieces of a dataset. Raises `InvalidArgument` if Arrow cannot read a file, such as ORC of year 9999."""
+def _read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a stream or dataset. Raises a `MorrowError` if the stream ends in an error of its own."""
     try:
-        yield from pieces
+        yield from batches
+    except MorrowError:
+        raise
+    except FileNotFoundError as error:
+        raise FileMissing("the data", hint=f"read it again: {str(error).splitlines()[0]}") from error
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise InvalidArgument(f"the dataset cannot be read: {error}") from error
+        raise InvalidArgument(f"the data cannot be read: {error}") from error
+    except OSError as error:
+        raise to_morrow_error(error) from error
 
 
 def _is_index(schema: pa.Schema, name: str) -> bool:

@@ -31,6 +31,8 @@ from morrow.writers.ingest.store_paths import Place, copy_to_disk, open_text
 
 EXACT_DIGITS = 15
 """Maximum digits of a fractional JSON number that DuckDB reads exactly."""
+END_BYTES = 16
+"""Bytes at the end of a CSV file in which the last quote is searched."""
 BLOCK_BYTES = 16 << 20
 """Bytes of a CSV file that are read at a time."""
 READ_ROWS = 1 << 16
@@ -160,16 +162,42 @@ def read_csv(
             names = reader.schema.names
             read = pa.schema([pa.field(name, odd.get(name, reader.schema.field(name).type)) for name in names])
             yield read.empty_table()
-            blocks = (pa.Table.from_batches([batch]) for batch in reader)
+            blocks = _check_last_quote(
+                file, (pa.Table.from_batches([batch]) for batch in reader), options or CsvOptions()
+            )
             cells = {name: kind for name, kind in odd.items() if name in names}
             yield from _parse_members(blocks, cells, read) if cells else blocks
     except (duckdb.Error, *CSV_ERRORS) as error:
         raise _make_csv_error(file, error) from error
 
 
+def _check_last_quote(file: Place, blocks: Iterator[pa.Table], options: CsvOptions) -> Iterator[pa.Table]:
+    """Yield blocks. Raises `InvalidArgument` if the last cell has a quote without end, which Arrow ends at the file's
+    end: the rows behind it would be text."""
+    cell: object = None
+    for block in blocks:
+        cell = block.column(block.num_columns - 1)[-1].as_py() if block.num_rows else cell
+        yield block
+    if not options.quote or not isinstance(cell, str) or "\n" not in cell:
+        return
+    end = b""
+    opened = open_text(file)
+    with pa.input_stream(opened) if isinstance(opened, Path) else opened as text:
+        while chunk := text.read(BLOCK_BYTES):
+            end = (end + chunk)[-END_BYTES:]
+    if not end.rstrip(b"\r\n\0").endswith(options.quote.encode()):
+        first = cell.partition("\n")[0]
+        raise InvalidArgument(
+            f"{file}: the cell that begins with {options.quote}{first} has no second quote; "
+            "add it, or give another quote character, '' for none"
+        )
+
+
 def _make_csv_error(file: Place, error: Exception) -> InvalidArgument:
     is_coded = isinstance(error, UnicodeError) or "UTF8" in str(error)
     hint = "; give its encoding, such as latin-1" if is_coded else ""
+    if "CSV parse error" in str(error):
+        hint = "; correct the line, or give the delimiter, such as ';', and the quote"
     return InvalidArgument(f"{file}: {format_error(error)}{hint}")
 
 
@@ -217,7 +245,13 @@ def read_json(file: Place, schema: pa.Schema) -> Iterator[pa.Table]:
                 for batch in batches:
                     yield pa.Table.from_batches([batch]).rename_columns(made.names).cast(made)
     except (duckdb.Error, pa.ArrowException) as error:
-        raise InvalidArgument(f"{file}: {format_error(error)}") from error
+        raise _make_json_error(str(file), error) from error
+
+
+def _make_json_error(where: str, error: Exception) -> InvalidArgument:
+    text = format_error(error).strip().rstrip(".")
+    hint = "; write one object a line, as `jq -c .` does" if text.startswith("Malformed JSON") else ""
+    return InvalidArgument(f"{where}: {text}{hint}")
 
 
 def _check_lines(files: Sequence[Place]) -> None:
@@ -448,7 +482,7 @@ def infer_json_schema(files: Sequence[Place]) -> pa.Schema:
             if floats:
                 _check_numbers(connection, lines, floats, where)
     except duckdb.Error as error:
-        raise InvalidArgument(f"{where}: {format_error(error)}") from error
+        raise _make_json_error(where, error) from error
     return pa.schema(fields)
 
 

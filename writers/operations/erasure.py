@@ -16,7 +16,7 @@ With the history of the table:
 3. Delete the tags that hold such rows.
 4. Merge the manifests of each branch, which then name live files only, and drop the statistics of ANALYZE.
 5. Expire the snapshots that hold such rows and those before them, and all changelogs.
-6. Remove unreferenced files.
+6. Remove unreferenced files, and folders that became empty: the names of partition folders have values.
 
 Finally, every remaining data file is read again. Erased rows are in no changelog: it would hold them.
 """
@@ -62,6 +62,7 @@ from morrow.writers.history.orphan_files import compute_cutoff_millis, list_all_
 from morrow.writers.history.snapshot_expiry import expire_all_changelogs, expire_changelogs, expire_snapshots
 from morrow.writers.history.tags import delete_tags
 from morrow.writers.history.tombstones import finish_removals
+from morrow.writers.history.unreferenced_files import remove_empty_folders
 from morrow.writers.keyed.levels import Section, list_files, split_sections
 from morrow.writers.keyed.rewriter import merge_sorted
 from morrow.writers.operations.compaction import build_levels, compact_table
@@ -194,6 +195,8 @@ def erase_rows(
             _purge_branch(search.target, [each for each in found if each.branch == search.branch], purged)
         orphans = remove_orphan_files(metadata, older_than_millis=older_than_millis, dry_run=False)
         purged.orphans = orphans.count
+        held = (path for holding in found for path in holding.files)
+        remove_empty_folders(metadata.store, metadata.root, held)  # a partition's folder has values in its name
     checks = [RowSearch(search.target, search.filter, prunes=False) for search in searches]
     left = [_explain(holding, purged.kept_by, history) for check in checks for holding in check.holdings()]
     left += _find_left_files(metadata, found, left, history)

@@ -160,6 +160,12 @@ MORROW_ORC_WRITER_TIME_ZONE = declare_honoured(
 ORC_COLUMN_ENCODING_DIRECT = declare_idle(
     TUNING, "orc.column.encoding.direct", INT, None, "Columns without a dictionary"
 )
+ENCRYPTED = refuse_unless("Morrow neither encrypts nor decrypts columns", (), Stage.READING, Stage.WRITING)
+ORC_ENCRYPT = declare_refused(ENCRYPTED, "orc.encrypt", TEXT, None, "Columns that are encrypted, by the names of keys")
+ORC_MASK = declare_refused(ENCRYPTED, "orc.mask", TEXT, None, "What readers without a key see in encrypted columns")
+PARQUET_CRYPTO_FACTORY_CLASS = declare_refused(
+    ENCRYPTED, "parquet.crypto.factory.class", TEXT, None, "Java class that decides what Parquet files encrypt"
+)
 PARQUET_COMPRESSION = declare_honoured(
     "parquet.compression", WORD, None, "Codec of Parquet files; `file.compression` if not set"
 )

@@ -336,9 +336,13 @@ def _keep_table(place: Place, question: Question, _rows: DataFrame | None) -> di
         Unsupported: the definition differs from the table's: other partitions, keys or buckets, another provider.
     """
     given: Mapping[str, str] = question["options"]
-    _check(place, {key: question[key] for key in ("provider", "location") if question[key] is not None})
-    if is_of_folder(question):
+    told = {key: question[key] for key in ("provider", "location") if question[key] is not None}
+    folder = find_folder(place, question["table"]) if is_of_folder(question) else None
+    if isinstance(folder, FormatTable):
+        if told.get("provider", folder.format).lower() not in (folder.format, *PROVIDERS):
+            raise _make_mismatch_error(folder.path, f"of the format {told['provider']}")
         return dict(given)
+    _check(place, told)
     table, asked_keys = place.table(question["table"]), [".".join(path) for path in question["partitions"]]
     if asked_keys and [key.casefold() for key in asked_keys] != [key.casefold() for key in table.partition_keys]:
         raise _make_mismatch_error(table.path, f"partitioned by {', '.join(asked_keys)}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from morrow.engine.catalog.names import SYSTEM_DATABASE
 from morrow.engine.catalog.partition_statistics import CREATED, to_creation_millis
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.paths import partition_path, unescape_path_name
@@ -59,7 +60,8 @@ def _find_max_partition(place: Place, question: Question, _rows: DataFrame | Non
     """Return the maximum of the first partition column as text. Raises `InvalidArgument` without partitions."""
     catalog, name = resolve_name(place.spark, split_name(question["name"]))
     if catalog != place.name:
-        raise Unsupported(f"max_pt of a table of the catalog {catalog} in {place.name}")
+        hint = f"call {catalog}.{SYSTEM_DATABASE}.max_pt"
+        raise Unsupported(f"max_pt of a table of the catalog {catalog} in {place.name}", hint=hint)
     full = build_full_name(name[:-1], name[-1])
     try:
         return find_max_partition(place.table(full))

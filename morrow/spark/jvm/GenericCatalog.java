@@ -28,6 +28,7 @@ import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Spark's own catalog with Morrow's tables: tables of both lie in its databases, and all others stay Spark's. */
@@ -46,7 +47,13 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
     /** Whether a table of this name is Morrow's; names of its system tables and branches too. */
     public boolean owns(String database, String name) {
         int mark = name.indexOf('$', 1);
-        return own.tableExists(Identifier.of(new String[] {database}, mark < 0 ? name : name.substring(0, mark)));
+        return own.tableExists(folded(Identifier.of(new String[] {database}, mark < 0 ? name : name.substring(0, mark))));
+    }
+
+    /** A table with the name of its database in lower case, as Spark's catalog has it. */
+    private static Identifier folded(Identifier table) {
+        boolean isFolded = table.namespace().length == 1 && !SQLConf.get().caseSensitiveAnalysis();
+        return isFolded ? Identifier.of(new String[] {table.namespace()[0].toLowerCase(java.util.Locale.ROOT)}, table.name()) : table;
     }
 
     private boolean owns(Identifier table) {
@@ -87,7 +94,7 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
 
     private List ownTables(String[] namespace) {
         try {
-            return Arrays.asList(own.listTables(namespace));
+            return Arrays.asList(own.listTables(folded(Identifier.of(namespace, "")).namespace()));
         } catch (NoSuchNamespaceException error) {
             return new ArrayList();
         }
@@ -103,7 +110,7 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
 
     public Table loadTable(Identifier table) throws NoSuchTableException {
         try {
-            return own.loadTable(table);
+            return own.loadTable(folded(table));
         } catch (NoSuchTableException error) {
             return located(super.loadTable(table), null, null);
         }
@@ -126,7 +133,7 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
 
     public Table loadTable(Identifier table, String version) throws NoSuchTableException {
         if (owns(table)) {
-            return own.loadTable(table, version);
+            return own.loadTable(folded(table), version);
         }
         Table found = super.loadTable(table);
         Table located = located(found, "scan.version", version);
@@ -135,7 +142,7 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
 
     public Table loadTable(Identifier table, long micros) throws NoSuchTableException {
         if (owns(table)) {
-            return own.loadTable(table, micros);
+            return own.loadTable(folded(table), micros);
         }
         Table found = super.loadTable(table);
         Table located = located(found, "scan.timestamp-millis", String.valueOf(Math.floorDiv(micros, 1000L)));
@@ -152,7 +159,7 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
             return located(super.createTable(table, columns, partitions, properties), null, null);
         }
         refuseTaken(table);
-        return own.createTable(table, columns, partitions, properties);
+        return own.createTable(folded(table), columns, partitions, properties);
     }
 
     private void refuseTaken(Identifier table) throws TableAlreadyExistsException {
@@ -162,21 +169,21 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
     }
 
     public Table alterTable(Identifier table, TableChange[] changes) throws NoSuchTableException {
-        return owns(table) ? own.alterTable(table, changes) : others().alterTable(table, changes);
+        return owns(table) ? own.alterTable(folded(table), changes) : others().alterTable(table, changes);
     }
 
     public boolean dropTable(Identifier table) {
-        return owns(table) ? own.dropTable(table) : super.dropTable(table);
+        return owns(table) ? own.dropTable(folded(table)) : super.dropTable(table);
     }
 
     public boolean purgeTable(Identifier table) {
-        return owns(table) ? own.purgeTable(table) : super.purgeTable(table);
+        return owns(table) ? own.purgeTable(folded(table)) : super.purgeTable(table);
     }
 
     public void renameTable(Identifier table, Identifier to) throws NoSuchTableException, TableAlreadyExistsException {
         if (owns(table)) {
             refuseTaken(to.namespace().length == 0 ? Identifier.of(table.namespace(), to.name()) : to);
-            own.renameTable(table, to);
+            own.renameTable(folded(table), folded(to));
         } else {
             super.renameTable(table, to);
         }
@@ -186,19 +193,28 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
             throws TableAlreadyExistsException, NoSuchNamespaceException {
         refuseOthers(properties);
         refuseTaken(table);
-        return own.stageCreate(table, columns, partitions, properties);
+        return own.stageCreate(folded(table), columns, partitions, properties);
     }
 
     public StagedTable stageReplace(Identifier table, Column[] columns, Transform[] partitions, Map properties)
             throws NoSuchNamespaceException, NoSuchTableException {
         refuseOthers(properties);
-        return own.stageReplace(table, columns, partitions, properties);
+        refuseReplaced(table);
+        return own.stageReplace(folded(table), columns, partitions, properties);
     }
 
     public StagedTable stageCreateOrReplace(Identifier table, Column[] columns, Transform[] partitions, Map properties)
             throws NoSuchNamespaceException {
         refuseOthers(properties);
-        return own.stageCreateOrReplace(table, columns, partitions, properties);
+        refuseReplaced(table);
+        return own.stageCreateOrReplace(folded(table), columns, partitions, properties);
+    }
+
+    /** Refuses to put a table of Morrow in the folder of a table of another format. */
+    private void refuseReplaced(Identifier table) {
+        if (!owns(table) && super.tableExists(table)) {
+            throw Refused.of("Unsupported", "replacing " + table + ", a table of Spark's own, by a Paimon table is not supported; drop it, and create the table");
+        }
     }
 
     /** Refuses a table with a query that is Spark's and made by a format of data sources, which Spark's catalog does not stage. */

@@ -14,7 +14,7 @@ from morrow.engine.catalog.names import parse_object_name
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.paths import DATABASE_SUFFIX
 from morrow.engine.options import table_settings
-from morrow.engine.options.declarations import TUNING
+from morrow.engine.options.declarations import FLINK, TUNING
 from morrow.engine.options.declared import connectors as connector
 from morrow.engine.options.declared import features, merging, scans, table
 from morrow.engine.options.table_options import OPTIONS
@@ -35,10 +35,10 @@ HARMLESS = frozenset(
         connector.WRITE_DATA_EVOLUTION_UPDATE_CONFLICT_RETRY_WAIT_MS,
         features.DATA_EVOLUTION_MERGE_INTO_FILE_PRUNING,
         features.DATA_EVOLUTION_MERGE_INTO_SOURCE_PERSIST,
-        *(option for option in OPTIONS.values() if option.idle == TUNING),
+        *(option for option in OPTIONS.values() if option.idle in (TUNING, FLINK)),
     )
 )
-"""Options of Paimon's connector, Java threads and memory. They affect how Paimon works, but not the results."""
+"""Options of Paimon's connector, Java threads and memory, and Flink's jobs. They do not affect results."""
 
 MEANING = (
     connector.WRITE_HIVE_STYLE_DYNAMIC_PARTITION_ENABLED.key,

@@ -79,6 +79,7 @@ def test_unknown_options_are_kept_and_change_nothing(raw: dict[str, str]) -> Non
 def test_what_changes_the_rows_of_a_read() -> None:
     keys = """batch-scan-mode
         incremental-between incremental-between-timestamp incremental-to-auto-tag
+        orc.encrypt orc.mask parquet.crypto.factory.class
         pk-clustering-override primary-key.nullable query-auth.enabled scan.bucket
         scan.creation-time-millis scan.file-creation-time-millis scan.mode type"""
     assert set(keys.split()) == REFUSED.keys()

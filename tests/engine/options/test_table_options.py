@@ -240,6 +240,8 @@ def test_what_a_newer_paimon_would_write_is_refused() -> None:
     refuse_unhonoured({"primary-key.nullable": "false"}, "/t")
     with pytest.raises(Unsupported, match="'target-file-row-num' = '5' is not supported; Morrow closes"):
         refuse_unhonoured({"target-file-row-num": "5"}, "/t")
+    with pytest.raises(Unsupported, match=r"'orc\.encrypt' = 'key:id' is not supported; Morrow neither encrypts"):
+        refuse_unhonoured({"orc.encrypt": "key:id"}, "/t")
 
 
 def test_former_names_count_where_the_present_one_is_not_set() -> None:

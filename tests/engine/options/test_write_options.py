@@ -96,3 +96,9 @@ def test_full_compaction_changelogs_do_not_go_with_vectors() -> None:
     with pytest.raises(Unsupported, match="set 'changelog-producer' to none, input or lookup"):
         parse_write_options(both, keyed=True, where="t")
     assert parse_write_options(both, keyed=False, where="t").deletion_vectors
+
+
+def test_the_location_of_an_external_table_is_no_option_of_writes() -> None:
+    parse_write_options({"path": "file:/lake/t"}, keyed=False, where="/lake/t")
+    with pytest.raises(Unsupported, match="'path' = '/other'"):
+        parse_write_options({"path": "/other"}, keyed=False, where="/lake/t")

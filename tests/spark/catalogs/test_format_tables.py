@@ -110,6 +110,12 @@ def test_a_format_of_files_makes_a_format_table(catalog: morrow.Catalog, run: Ru
     assert [tuple(row) for row in spark.read.option("branch", "b").table("files.db.far").collect()] == [(8,)]
     spark.table("files.db.made").write.saveAsTable("files.db.saved")  # of the session's format: a Paimon table
     assert catalog.table("db.saved").scan().count() == 1
+    run("CREATE TABLE files.db.of_csv (a INT, p STRING) USING csv PARTITIONED BY (p)")
+    writer = spark.sql("SELECT 5 AS a, 'x' AS p").write.mode("overwrite").partitionBy("p")
+    with pytest.raises(PySparkException, match=r"saveAsTable in the mode overwrite, .* of the format json"):
+        writer.format("json").saveAsTable("files.db.of_csv")
+    writer.format("csv").saveAsTable("files.db.of_csv")
+    assert run("SELECT * FROM files.db.of_csv") == [(5, "x")]
 
 
 def test_files_of_others(catalog: morrow.Catalog, run: Run) -> None:

@@ -75,6 +75,8 @@ REFUSED = {
     "CREATE TABLE p (a INT) USING paimon": "TABLE_OR_VIEW_ALREADY_EXISTS",
     "CREATE TABLE t (a INT) USING parquet": "AlreadyExists: there is a table",
     "CREATE TABLE x USING paimon LOCATION '/tmp/x' AS SELECT 1 AS a": "create the table, then INSERT INTO it",
+    "REPLACE TABLE p (a INT) USING paimon": "replacing own.p, a table of Spark's own",
+    "CREATE OR REPLACE TABLE p USING paimon AS SELECT 1 AS a": "a table of Spark's own, by a Paimon table",
     "CREATE TABLE t LIKE p": "AlreadyExists: there is a table",
     "CREATE VIEW t AS SELECT 1": "AlreadyExists: there is a table",
     "ALTER TABLE p RENAME TO t": "AlreadyExists: there is a table",
@@ -97,7 +99,15 @@ def test_tables_with_a_location(run: Sql, tmp_path: Path) -> None:
     run("ALTER TABLE again RENAME TO renamed")
     assert [row[1] for row in run("SHOW TABLES")] == ["far", "renamed"]
     run("DROP TABLE far")
-    assert run("SELECT * FROM renamed") == [(1, "m")]
+    assert run("SELECT * FROM OWN.renamed") == [(1, "m")]
+
+
+def test_databases_in_any_case(run: Sql) -> None:
+    run("CREATE TABLE OWN.t USING paimon AS SELECT 1 AS a")
+    run("USE Own")
+    run("UPDATE t SET a = 2")
+    run("ALTER TABLE t RENAME TO oWn.u")
+    assert (run("SELECT * FROM OWN.u"), [row[1] for row in run("SHOW TABLES IN OwN")]) == ([(2,)], ["u"])
 
 
 def test_migration_of_tables_beside(run: Sql) -> None:

@@ -203,6 +203,7 @@ def test_which_settings_are_for_a_table() -> None:
         "pm.other.a.b.scan.tag-name": "x",
         "requiredSparkConfsCheck.enabled": "false",
         "read.batch-size": "64",
+        "partition.sink-strategy": "hash",
         "pm.db.c.source.split.target-size": "1 mb",
     }
     assert find_source_options(given, "pm", "db", "a.b") == {"scan.snapshot-id": "3"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -268,6 +269,16 @@ def test_csv_that_is_refused(tmp_path: Path, data: bytes, options: dict[str, Any
     (tmp_path / "a.csv").write_bytes(data)
     with pytest.raises(InvalidArgument, match=problem):
         infer_csv_schema([tmp_path / "a.csv"], CsvOptions.of(options))
+
+
+@pytest.mark.parametrize(
+    "data", [b'n,t\n1,"one\n2,two\n', b't\n"one\n', gzip.compress(b'n,t\n1,"one\n2,two\n', mtime=0)]
+)
+def test_a_quote_without_end_is_refused(tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / ("a.csv.gz" if data.startswith(b"\x1f") else "a.csv")
+    file.write_bytes(data)
+    with pytest.raises(InvalidArgument, match='the cell that begins with "one has no second quote; add it'):
+        list(read_csv(file, infer_csv_schema([file])))
 
 
 def test_cells_of_many_lines_at_the_end_of_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

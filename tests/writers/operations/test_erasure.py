@@ -96,6 +96,13 @@ def test_no_file_holds_erased_rows(kind: str, tmp_path: Path) -> None:
     assert again.complete
 
 
+def test_no_folder_is_named_like_an_erased_value(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id BIGINT, name STRING", by=["name"])
+    table.append([{"id": 1, "name": "Ada"}, {"id": 2, "name": "Ben"}])
+    assert table.erase("name = 'Ada'", history=True).complete
+    assert [each.name for each in tmp_path.rglob("name=*")] == ["name=Ben"]
+
+
 def test_a_dry_run_names_what_holds_rows(tmp_path: Path) -> None:
     table = make("keyed", tmp_path)
     before = sorted(tmp_path.rglob("*"))

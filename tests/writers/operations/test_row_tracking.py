@@ -550,7 +550,9 @@ def test_materialized_vectors_give_rows_new_ids(tmp_path: Path) -> None:
     table.update({"v": "'b'"}, "id > 1")
     table.delete("id = 2")
 
-    assert table.materialize_deletion_vectors().commit_kind == "COMPACT"
+    call = "CALL sys.materialize_deletion_vectors('db.t', options => 'target-file-size=1 gb')"
+    assert morrow.sql(call, tmp_path).fetchall() == [(True,)]
+    assert table.snapshots()[-1].commit_kind == "COMPACT"
     assert [row[:3] for row in read(table)] == [(4, "b", 3), (1, "a", 4), (3, "b", 5)]
     assert table.system("table_indexes").to_polars().height == 0
     assert table.materialize_deletion_vectors() is None

@@ -17,6 +17,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import morrow
+import morrow.variant
 from bench import tables
 from bench.compare import Bound, compare, timed
 from bench.conftest import Peers
@@ -177,6 +178,59 @@ def test_a_condition_by_polars(benchmark: BenchmarkFixture, table: morrow.Table,
         f"scan, {question}",
         lambda: table.scan(filter=question).to_polars(),
         baseline=("Polars scan, no merge", timed(plain.collect)),
+    )
+
+
+PARTS = {"age": "> 97", "rank": "BETWEEN 5000 AND 5100", "name": "= 'user 77'"}
+"""Members of variants, and conditions on them."""
+PART_TYPES = {"age": "INT", "rank": "BIGINT", "name": "STRING"}
+VARIANTS, MIN_VARIANTS = 1_000_000, 100_000
+
+
+@pytest.fixture(scope="module")
+def variants(request: pytest.FixtureRequest) -> morrow.Table:
+    """Return a table whose variants are shredded into typed columns, written to bench/.data if it is not there."""
+    quick = request.config.getoption("--quick")
+    home = tables.HOME / ("quick" if quick else "full") / "variants"
+    if (path := home / "db.db" / "t").exists():
+        return morrow.open(path)
+    options = {"variant.inferShreddingSchema": True}
+    made = morrow.Catalog(home).create_table("db.t", "id INT, v VARIANT", options=options)
+    count = MIN_VARIANTS if quick else VARIANTS
+    texts = [f'{{"age": {i % 100}, "name": "user {i}", "rank": {i}, "tags": ["a", "b"]}}' for i in range(count)]
+    ids = pa.array(np.arange(count, dtype=np.int32))
+    made.append(pa.table({"id": ids, "v": morrow.variant.parse_json(texts)}))
+    return made
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_of_variants(benchmark: BenchmarkFixture, variants: morrow.Table, name: str) -> None:
+    """Compare with DuckDB's scan of the typed column, which knows the layout of the file."""
+    plain = duckdb.connect()
+    query = f"SELECT id FROM read_parquet({list_files(variants)}) WHERE v.typed_value.{name}.typed_value {PARTS[name]}"
+    compare(
+        benchmark,
+        f"{SECTION}, parts of variants",
+        f"scan, v:{name}::{PART_TYPES[name]} {PARTS[name]}",
+        lambda: variants.scan(["id"], filter=f"v:{name}::{PART_TYPES[name]} {PARTS[name]}").to_arrow(),
+        baseline=("DuckDB read_parquet, the typed column", timed(lambda: read_arrow(plain.sql(query)))),
+        bound=Bound(4),
+    )
+
+
+def test_a_part_of_whole_variants(benchmark: BenchmarkFixture, variants: morrow.Table) -> None:
+    """Compare with a condition that is tested on whole variants, since it is not one on parts alone."""
+    compare(
+        benchmark,
+        f"{SECTION}, parts of variants",
+        "scan, v:age::INT > 97, by its column",
+        lambda: variants.scan(["id"], filter="v:age::INT > 97").to_arrow(),
+        baseline=(
+            "coalesce(v:age::INT, 0) > 97, on whole variants",
+            timed(lambda: variants.scan(["id"], filter="coalesce(v:age::INT, 0) > 97").to_arrow()),
+        ),
+        bound=Bound(20, faster=True),
+        rounds=3,
     )
 
 

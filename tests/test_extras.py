@@ -71,6 +71,16 @@ def write_files(file_format: str) -> tuple[str, Callable[[Path], Any]]:
     return file_format, run
 
 
+def search_index(index_type: str) -> Callable[[Path], Any]:
+    def run(folder: Path) -> Any:
+        options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+        table = morrow.Catalog(folder).create_table("db.t", schema="v VECTOR<FLOAT, 2>, s STRING", options=options)
+        table.append([{"v": [1.0, 2.0], "s": "lake"}])
+        return table.create_global_index("s" if index_type == "full-text" else "v", index_type)
+
+    return run
+
+
 CALLS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "boto3": ("aws", assume_role),
     "connectorx": ("database", query_database),
@@ -84,6 +94,8 @@ CALLS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "lance": write_files("lance"),
     "mosaic": write_files("mosaic"),
     "vortex": write_files("vortex"),
+    "paimon_ftindex": ("full-text", search_index("full-text")),
+    "paimon_vindex": ("vindex", search_index("ivf-flat")),
     "pymysql": ("mysql", open_catalog(metastore="jdbc", uri="jdbc:mysql://localhost:1/paimon")),
     "kerberos": (
         "kerberos",

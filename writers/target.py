@@ -204,7 +204,7 @@ READ_OPTION_KEYS = frozenset(
     (
         *(option.key for option in list_options(scans) if not option.idle),
         *(BLOB_AS_DESCRIPTOR.key, BLOB_VIEW_RESOLVE_ENABLED.key),
-        *(GLOBAL_INDEX_ENABLED.key, merging.DELETION_VECTORS_MERGE_ON_READ.key),
+        *(GLOBAL_INDEX_ENABLED.key, merging.DELETION_VECTORS_MERGE_ON_READ.key, table.POSTPONE_MERGE_ON_READ.key),
     )
 )
 """Options that choose what a single read or stream reads."""

@@ -311,6 +311,7 @@ class TableOptions(msgspec.Struct, frozen=True):
     thin_mode: bool = bind_option(DATA_FILE_THIN_MODE)
     deletion_vectors: bool = bind_option(DELETION_VECTORS_ENABLED)
     merges_on_read: bool = bind_option(DELETION_VECTORS_MERGE_ON_READ)
+    merges_postponed: bool = bind_option(table.POSTPONE_MERGE_ON_READ)
     changelog_producer: ChangelogProducer = bind_option(CHANGELOG_PRODUCER)
     force_lookup: bool = bind_option(FORCE_LOOKUP)
     ignore_delete: bool = bind_option(IGNORE_DELETE)

@@ -201,8 +201,11 @@ def search_indexes(
 
 def _is_searchable(metadata: TableMetadata, schema: TableSchema, field: DataField, frame: pl.DataFrame) -> bool:
     """Return whether the column always had keys of its current type, since the oldest file was written."""
-    if not is_indexable(field.type):
-        return False
+    return is_indexable(field.type) and _has_kept_type(metadata, schema, field, frame)
+
+
+def _has_kept_type(metadata: TableMetadata, schema: TableSchema, field: DataField, frame: pl.DataFrame) -> bool:
+    """Return whether the column had values of its current type in all schemas since the oldest of these files."""
     first = min(find_schema_ids(frame), default=schema.id)
     ids = [number for number in metadata.schema_ids() if first <= number] if first != schema.id else []
     types = (old.type for number in ids for old in metadata.schema(number).fields if old.id == field.id)
@@ -286,7 +289,7 @@ def share_rows(
     schema: TableSchema,
     options: TableOptions,
     snapshot: Snapshot,
-    field_id: int,
+    field: DataField,
     types: Sequence[str],
 ) -> dict[bytes, list[IndexShare]]:
     """Divide the row ids of live files among the index files of a column, by partition.
@@ -297,16 +300,18 @@ def share_rows(
     if not options.global_index_enabled or not options.row_tracking or schema.primary_keys:
         return {}
     parts = list_index_parts(metadata, options, snapshot, types)
-    parts = {partition: [part for part in own if part.field_id == field_id] for partition, own in parts.items()}
+    parts = {partition: [part for part in own if part.field_id == field.id] for partition, own in parts.items()}
     if not any(parts.values()):
         return {}
     files = read_live_entries(metadata, snapshot, schema).frame
+    if not _has_kept_type(metadata, schema, field, files):
+        return {}
     found: dict[bytes, list[IndexShare]] = {}
     for partition, own in parts.items():
         held = files.filter(pl.col("_PARTITION") == pl.lit(partition, pl.Binary))
         left = list_row_ids(held)
         for part in sorted(own, key=lambda part: -(part.scanned or 0)):
-            trusted = _find_trusted(metadata, options, field_id, held, part.scanned)
+            trusted = _find_trusted(metadata, options, field.id, held, part.scanned)
             ranges = combine_ranges([np.array([[part.first, part.stop]], np.int64), trusted, left], 3)
             left = combine_ranges([left, invert_ranges(ranges)], 2)
             if len(ranges):
@@ -467,20 +472,26 @@ def _find_overlaps(ranges: Ranges, first: Ints, stop: Ints) -> Mask:
 
 MIN_SKIPPED_ROWS = 1 << 16
 """Rows without a match that are skipped within a file; fewer are read, since row groups are larger."""
+MIN_SKIPPED_BYTES = 32 << 20
+"""Bytes of rows without a match that are skipped within a file, if they are fewer rows than `MIN_SKIPPED_ROWS`.
+
+Rows with vectors are large: a row group has about this size.
+"""
 MAX_READ_RANGES = 64
 """The limit of ranges that one file is read in."""
 
 
-def divide_rows(ranges: Ranges, first: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of positions to read of a file whose row ids are [`first`, `stop`)."""
+def divide_rows(ranges: Ranges, first: int, stop: int, size: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of positions to read of a file of `size` bytes whose row ids are [`first`, `stop`)."""
+    least = min(MIN_SKIPPED_ROWS, max(MIN_SKIPPED_BYTES * (stop - first) // max(size, 1), 1))
     own = combine_ranges([ranges, np.array([[first, stop]], np.int64)], 2) - first
     if not len(own):
         return
     starts, ends = own[:, 0].copy(), own[:, 1].copy()
-    starts[0] = 0 if starts[0] < MIN_SKIPPED_ROWS else starts[0]
-    ends[-1] = stop - first if stop - first - ends[-1] < MIN_SKIPPED_ROWS else ends[-1]
+    starts[0] = 0 if starts[0] < least else starts[0]
+    ends[-1] = stop - first if stop - first - ends[-1] < least else ends[-1]
     gaps = starts[1:] - ends[:-1]
-    cuts = np.flatnonzero(gaps >= MIN_SKIPPED_ROWS)
+    cuts = np.flatnonzero(gaps >= least)
     if len(cuts) >= MAX_READ_RANGES:
         cuts = np.sort(cuts[np.argsort(-gaps[cuts], kind="stable")[: MAX_READ_RANGES - 1]])
     yield from zip(starts[np.append(0, cuts + 1)].tolist(), ends[np.append(cuts, len(ends) - 1)].tolist())
@@ -496,15 +507,17 @@ def _divide_section(section: Section, search: IndexSearch) -> Iterator[Section]:
     whole: list[DataFile] = []
     for file in files:
         first = file.first_row_id
-        spans = [] if first is None else list(divide_rows(ranges, first, first + file.row_count))
-        if first is None or spans == [(0, file.row_count)]:
+        low, high = section.read_rows if stitched else (file.deletion and file.deletion.rows) or (0, file.row_count)
+        size = section.size if stitched else file.size
+        spans = [] if first is None else list(divide_rows(ranges, first + low, first + high, size))
+        if first is None or spans == [(0, high - low)]:
             whole.append(file)
             continue
         if whole:
             yield msgspec.structs.replace(section, files=tuple(whole))
             whole = []
         alone = section if stitched else msgspec.structs.replace(section, files=(file,))
-        yield from (alone.with_rows(*span) for span in spans)
+        yield from (alone.with_rows(low + start, low + stop) for start, stop in spans)
     if whole:
         yield section if stitched else msgspec.structs.replace(section, files=tuple(whole))
 

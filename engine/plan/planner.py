@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.file_formats import is_dedicated_file
 from morrow.engine.format.manifest_entries import make_empty_frame
 from morrow.engine.format.schema import TableSchema
@@ -262,6 +263,12 @@ def read_visible_entries(
             check_snapshot_numbers(metadata, frame)
         # Postponed rows are not yet in buckets; they wait in bucket -2 for compaction.
         visible = frame["_BUCKET"] >= 0
+        if request.options.merges_postponed and not visible.all():
+            raise Unsupported(
+                "a read of rows in the postponed bucket (postpone.merge-on-read)",
+                where=metadata.where,
+                hint="run Table.compact, or set the option to false to read the other rows",
+            )
         if request.options.waits_for_vectors:
             check_needs_no_merge(metadata, request.snapshot, frame, visible & (frame["_LEVEL"] >= request.least_level))
         least_level = max(request.least_level, int(spec.hides_level_zero))

@@ -5,7 +5,7 @@ Examples are row tracking, BLOB columns, clustering, file indexes and Iceberg me
 
 from __future__ import annotations
 
-from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
+from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.format.blobs import is_blob_type
 from morrow.engine.format.file_formats import PARQUET
 from morrow.engine.format.file_index.builder import PREFIX as INDEXES
@@ -135,7 +135,7 @@ def check_blob_columns(proposal: Proposal) -> None:
 
 
 def check_clustering(proposal: Proposal) -> None:
-    """Check the columns that order the rows of an append table. Compactions do not cluster by them.
+    """Check the columns that order the rows of an append table.
 
     With incremental clustering, buckets are possible if arrival order and deletion vectors are disabled.
     """
@@ -144,13 +144,6 @@ def check_clustering(proposal: Proposal) -> None:
         proposal.require_columns(columns, "clustering column")
     if not proposal.given.get(CLUSTERING_INCREMENTAL):
         return
-    if columns:
-        raise Unsupported(
-            f"{CLUSTERING_INCREMENTAL} = true beside {CLUSTERING_COLUMNS}",
-            where=proposal.where,
-            hint=f"unset {CLUSTERING_INCREMENTAL}: writes then sort their rows, and Table.compact(order_by=...) sorts "
-            "the files of all of them",
-        )
     proposal.require(not proposal.keyed, f"{CLUSTERING_INCREMENTAL} does not go with a primary key")
     if proposal.options.bucket != -1:
         proposal.require(

@@ -162,6 +162,10 @@ MAX_BATCH_BYTES = 32 << 20
 """Approximate maximum of the bytes of vectors in a batch, in 64-bit numbers."""
 
 
+MAX_FETCHED_ROWS = 1000
+"""Maximum number of rows whose other columns are read after a search. More rows are searched with all columns."""
+
+
 class SearchRequest(msgspec.Struct, frozen=True):
     """The arguments that `Table.search` and `Table.search_text` share. `columns` are None for all."""
 
@@ -221,21 +225,26 @@ def plan_search(
         raise InvalidArgument(f"the options {', '.join(options)} are for searches in an index; pass exact=False")
     known = row_search.parse_index_options(options or {})
     prepared = _prepare_search(metadata, asked)
-    scan, field = prepared.scan, prepared.field
+    field, tracked = prepared.field, prepared.tracked
     vector = row_search.check_query(query, field)
+    plan = tracked.plan
     if not exact:
-        request, tracked = scan.request, prepared.tracked
         plan = row_search.narrow_to_candidates(
-            scan._metadata, request.options, tracked.plan, field, vector, prepared.k, name, known
+            tracked._metadata, tracked.request.options, plan, field, vector, prepared.k, name, known
         )
-        scan = Scan(scan._metadata, tracked.request, plan).narrowed(request.columns)
+    scan = Scan(tracked._metadata, tracked.request, plan)
 
     def run() -> pa.Table:
-        batches = scan.to_batches(max(MAX_BATCH_BYTES // (8 * len(vector)), 1))
-        found = row_search.find_nearest(batches, scan.schema, field, vector, prepared.k, name)
+        names = scan.request.columns
+        is_late = ROW_ID in names and prepared.k <= MAX_FETCHED_ROWS and len(names) > 2
+        read = scan.narrowed((field.name, ROW_ID)) if is_late else scan
+        batches = read.to_batches(max(MAX_BATCH_BYTES // (8 * len(vector)), 1))
+        found = row_search.find_nearest(batches, read.schema, field, vector, prepared.k, name)
+        if is_late:
+            found = row_search.fetch_columns(scan._metadata, tracked.plan, scan.schema, found)
         return found.select([*prepared.wanted, SCORE])
 
-    return scan, run
+    return scan.narrowed(prepared.scan.request.columns), run
 
 
 def search_texts(metadata: TableMetadata, asked: SearchRequest, query: object) -> pa.Table:

@@ -505,7 +505,10 @@ class Table(RowOperations, Maintenance, Following):
         options: Mapping[str, object] | None = None,
         **at: Unpack[TravelArguments],
     ) -> PrintedText:
-        """Explain the read of `search`: the indexes that are used, and the rows that are read and scored."""
+        """Explain the read of `search`. A line ``rows by ... approximately`` names the indexes that are used.
+
+        Without this line, the search is exact. Arguments and errors are as of `search`.
+        """
         from morrow.scans.lookups import SearchRequest, plan_search
 
         asked = SearchRequest(column, k, filter, columns, parse_travel(**at))

@@ -11,6 +11,8 @@ metric            score
 ``inner_product`` sum of the products
 ================  ================================
 
+In tables with row ids, a search reads the searched column first, and other columns for the rows that it found.
+
 An index of vectors names candidates. They are read and scored in the same way as the rows that no index covers. An
 index of texts has the scores of BM25, whose statistics are those of its file. Texts without an index are indexed in
 memory, some at a time. Candidates are rows that the filter keeps and that no deletion vector has removed.
@@ -26,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import CorruptFile, InvalidArgument
 from morrow.engine.format.arrow_buffers import read_validity
 from morrow.engine.format.schema import ROW_ID
 from morrow.engine.format.search_indexes import (
@@ -47,7 +49,7 @@ from morrow.engine.options import TableOptions
 from morrow.engine.options.declarations import parse_whole
 from morrow.engine.options.declared.features import GLOBAL_INDEX_ROW_COUNT_PER_SHARD
 from morrow.engine.options.table_options import choose_text_options
-from morrow.engine.plan.filter import NO_FILTER
+from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.global_indexes import (
     INDEX_THREADS,
     NOTHING,
@@ -61,8 +63,10 @@ from morrow.engine.plan.global_indexes import (
     to_ranges,
 )
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.predicate import Leaf, Op
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.polars_threads import open_threads
+from morrow.engine.structs import replace
 from morrow.engine.units import format_count
 from morrow.readers.execution import execute
 
@@ -263,7 +267,7 @@ def narrow_to_candidates(
     Raises: as `search_vector_index`.
     """
     shares = _share_rows(metadata, options, plan, field, VECTOR_INDEXES)
-    if not shares:
+    if not shares or np.abs(query).max() > np.finfo(np.float32).max:  # indexes have 32-bit numbers
         return plan
     allowed = _find_allowed(plan, metadata, shares)
 
@@ -304,7 +308,7 @@ def _share_rows(
     """Return the index files of the partitions that a plan reads; none if it reads a fallback branch, too."""
     if plan.snapshot is None or plan.fallback is not None:
         return []
-    found = share_rows(metadata, plan.schema, options, plan.snapshot, field.id, types)
+    found = share_rows(metadata, plan.schema, options, plan.snapshot, field, types)
     read = {section.partition_row for section in plan.sections}
     return [(partition, share) for partition, own in found.items() if partition in read for share in own]
 
@@ -369,40 +373,43 @@ def find_texts(
 
     Raises: as `search_text_index`.
     """
-    store = metadata.store
+    has_ids = ROW_ID in plan.columns
     shares = _share_rows(metadata, options, plan, field, (TEXT_INDEX,))
-    allowed = _find_allowed(plan, metadata, shares)
-    best = schema.append(pa.field(SCORE, pa.float64())).empty_table()
     native = choose_text_options(options.given)
+    kept = pa.schema([schema.field(ROW_ID)]) if has_ids else schema
+    best = kept.append(pa.field(SCORE, pa.float64())).empty_table()
+    read, everywhere = plan.with_columns((field.name, ROW_ID)) if has_ids else plan, NOTHING
     if shares:
+        allowed = _find_allowed(plan, metadata, shares)
 
         def search(number: int) -> Matches:
             part = shares[number][1].part
-            return search_text_index(store, part.path, part.stop - part.first, query, k, allowed[number])
+            return search_text_index(metadata.store, part.path, part.stop - part.first, query, k, allowed[number])
 
         with open_threads(INDEX_THREADS) as pool:
             matches = list(pool.map(search, range(len(shares))))
         ids = np.concatenate([found.rows + share.part.first for (_, share), found in zip(shares, matches)])
         scores = np.concatenate([found.scores for found in matches])
         chosen = _choose_best(scores, k)
-        best = _read_rows(plan, metadata, schema, best, ids[chosen], scores[chosen])
+        best = pa.Table.from_arrays([pa.array(ids[chosen]), pa.array(scores[chosen])], schema=best.schema)
         native = json.loads(shares[0][1].part.meta or b"{}")
         covered = _list_covered(shares)
-        plan = IndexSearch({partition: invert_ranges(own) for partition, own in covered.items()}, ()).narrow_plan(plan)
+        read = IndexSearch({partition: invert_ranges(own) for partition, own in covered.items()}, ()).narrow_plan(read)
         everywhere = combine_ranges(list(covered.values()), 1)
-    else:
-        everywhere = NOTHING
     most = options.given.get(GLOBAL_INDEX_ROW_COUNT_PER_SHARD)
-    for rows in _gather_rows(execute.to_batches(plan, store, min(most, execute.DEFAULT_BATCH_ROWS)), most):
+    for rows in _gather_rows(execute.to_batches(read, metadata.store, min(most, execute.DEFAULT_BATCH_ROWS)), most):
         if len(everywhere):
-            ids = rows[ROW_ID].fill_null(-1).to_numpy()
-            rows = rows.filter(pa.array(~mask_ids(ids, everywhere)))
+            rows = rows.filter(pa.array(~mask_ids(rows[ROW_ID].fill_null(-1).to_numpy(), everywhere)))
         texts = import_array(rows[field.name])
         found = search_texts(texts, query, k, native, metadata.where)
-        own = rows.take(pa.array(found.rows)).append_column(SCORE, pa.array(found.scores))
+        own = (
+            rows.select([each.name for each in kept])
+            .take(pa.array(found.rows))
+            .append_column(SCORE, pa.array(found.scores))
+        )
         both = pa.concat_tables([best, own])
         best = both.take(pa.array(_choose_best(both[SCORE].to_numpy(), k)))
-    return best
+    return fetch_columns(metadata, plan, schema, best) if has_ids else best
 
 
 def _gather_rows(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
@@ -418,25 +425,30 @@ def _gather_rows(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Ta
         yield pa.Table.from_batches(waiting)
 
 
-def _read_rows(
-    plan: ScanPlan,
-    metadata: TableMetadata,
-    schema: pa.Schema,
-    empty: pa.Table,
-    ids: npt.NDArray[np.int64],
-    scores: Floats,
-) -> pa.Table:
-    """Return the rows with these ids, in their order, with their scores."""
+# --- other columns of rows that were found ---
+
+
+def fetch_columns(metadata: TableMetadata, plan: ScanPlan, schema: pa.Schema, found: pa.Table) -> pa.Table:
+    """Return the columns of a plan for rows that a search found, in their order, and their scores.
+
+    Args:
+        plan: a plan of the same rows, with the column `ROW_ID` and others.
+        schema: the columns of the plan, in Arrow types.
+        found: the columns `ROW_ID` and `SCORE`.
+
+    Raises:
+        CorruptFile: a row id is null, or the id of several rows.
+    """
+    ids = found[ROW_ID].fill_null(-1).to_numpy()
     ranges = dict.fromkeys((section.partition_row for section in plan.sections), to_ranges(ids))
-    narrow = IndexSearch(ranges, ()).narrow_plan(plan, f"{TEXT_INDEX} index")
-    order = np.argsort(ids)
-    parts = [empty]
-    for batch in execute.to_batches(narrow, metadata.store):
-        own = batch.column(ROW_ID).fill_null(-1).to_numpy(zero_copy_only=False)
-        rows = np.flatnonzero(np.isin(own, ids))
-        if len(rows):
-            found = order[np.searchsorted(ids, own[rows], sorter=order)]
-            table = pa.Table.from_batches([batch], schema).take(pa.array(rows))
-            parts.append(table.append_column(SCORE, pa.array(scores[found])))
-    both = pa.concat_tables(parts)
-    return both.take(pa.array(_choose_best(both[SCORE].to_numpy(), len(ids))))
+    among = Leaf(ROW_ID, Op.IN, tuple(ids.tolist()))
+    narrow = IndexSearch(ranges, ()).narrow_plan(plan, "search")
+    # The rows fulfil the filter of the plan. This filter keeps values of other rows, such as blobs, from being read.
+    narrow = replace(narrow, filter=Filter(among, (), frozenset((ROW_ID,)), "rows that were found"))
+    batches = execute.to_batches(narrow, metadata.store) if len(ids) else []
+    rows = pa.Table.from_batches(batches, schema)
+    order = np.argsort(rows[ROW_ID].to_numpy())
+    known = rows[ROW_ID].to_numpy()[order]
+    if not np.array_equal(np.sort(ids), known):
+        raise CorruptFile(metadata.where, "its row ids are not unique")
+    return rows.take(pa.array(order[np.searchsorted(known, ids)])).append_column(SCORE, found[SCORE])

@@ -1,7 +1,8 @@
 """Tables with global indexes, which pypaimon 2.1 and Java wrote: `tests/golden/indexes.tar.xz`.
 
-`db.db` has tables of pypaimon: `btree` and `bitmap` with an index on each column, and `partitioned`, each with rows
-that were appended later; `expected.json` has the rows that pypaimon read. `default.db` has keyed tables of Java.
+`db.db` has tables of pypaimon: `btree` and `bitmap` with an index on each column, `partitioned`, and `search` with
+indexes of vectors and texts, each with rows that were appended later. `expected.json` has the rows that pypaimon read,
+and the results of its searches. `default.db` has keyed tables of Java.
 """
 
 from __future__ import annotations

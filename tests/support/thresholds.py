@@ -211,7 +211,7 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
         "writers.operations.format_table": "MAX_FILE_BYTES",
     },
     "formats that these tables are not in": {
-        "engine.plan.global_indexes": "MAX_ROW_ID MAX_SEARCHED_BYTES MIN_SKIPPED_ROWS",
+        "engine.plan.global_indexes": "MAX_ROW_ID MAX_SEARCHED_BYTES MIN_SKIPPED_BYTES MIN_SKIPPED_ROWS",
         "readers.execution.blob_columns": "INLINE_BYTES MAX_RESOLVED_BYTES REFERENCE_ROWS",
         "readers.files.formats.blob": "CHUNK_BYTES MAX_GAP_BYTES PAYLOAD_TAIL_BYTES",
         "readers.files.formats.text": "CHUNK_BYTES",

@@ -28,6 +28,7 @@ from morrow.engine.structs import replace
 from morrow.engine.units import format_count
 from morrow.writers.append.bucket_compaction import compute_small_size, rewrite_files
 from morrow.writers.append.column_files import materialize_groups, pick_group_packs, rewrite_groups
+from morrow.writers.append.sort_compaction import cluster_files
 from morrow.writers.append.writer import UNAWARE, AppendWriter
 from morrow.writers.buckets.routers import BucketState, filter_bucket_numbers, restore_partitions
 from morrow.writers.commit.conflicts import list_global_indexes
@@ -119,15 +120,25 @@ def load_vectors(
 
 
 def compact_pack(
-    target: WriteTarget, place: Placement, files: Sequence[DataFileMeta], vectors: DeletionMaintainer | None
+    target: WriteTarget,
+    place: Placement,
+    files: Sequence[DataFileMeta],
+    vectors: DeletionMaintainer | None,
+    *,
+    level: int | None = None,
 ) -> CommitMessage:
-    """Rewrite one pack. `vectors` has all deletion vectors of the index files that hold the vectors of these files."""
+    """Rewrite one pack. `vectors` has all deletion vectors of the index files that hold the vectors of these files.
+
+    `level`: sort the rows by ``clustering.columns``, into files of this level.
+    """
     written: list[DataFileMeta] = []
     changes = IndexChanges()
     try:
-        if target.options.data_evolution:
+        if level is not None:
+            written += cluster_files(target, place, files, vectors, level)
+        elif target.options.data_evolution:
             for file in rewrite_groups(target, place, files, vectors):
-                written.append(file)  # noqa: PERF402  # the error path needs the files written so far
+                written.append(file)  # the error path needs the files written so far
         else:
             written += rewrite_files(target, place, files, vectors)
         if vectors is not None:

@@ -280,13 +280,17 @@ def find_clustering(target: WriteTarget) -> Sorter | None:
 
     Raises: as `sort_compact`.
     """
-    write = target.write
-    names = [name for name in write.clustering_columns if name not in target.schema.partition_keys]
-    unsorted = determine_bucket_mode(target) is not BucketMode.UNAWARE or write.incremental_clustering
+    unsorted = determine_bucket_mode(target) is not BucketMode.UNAWARE or target.write.incremental_clustering
     dedicated = target.filed_blobs or select_filed_vectors(target, target.schema.fields)
-    if not names or unsorted or target.options.row_tracking or dedicated:
+    return None if unsorted or target.options.row_tracking or dedicated else _make_clustering_sorter(target)
+
+
+def _make_clustering_sorter(target: WriteTarget) -> Sorter | None:
+    """Return the order of ``clustering.columns``; None without columns other than partition keys."""
+    names = [name for name in target.write.clustering_columns if name not in target.schema.partition_keys]
+    if not names:
         return None
-    strategy = write.clustering_strategy
+    strategy = target.write.clustering_strategy
     if strategy == AUTO:
         strategy = ORDER if len(names) == 1 else "zorder" if len(names) < HILBERT_COLUMNS else "hilbert"
     return Sorter.of(target, names, strategy)
@@ -303,6 +307,19 @@ def sort_new_files(
     made = write_sorted(target, place, _sort_in_memory(stored, sorter))
     delete_files(target, place, files)
     return made
+
+
+def cluster_files(
+    target: WriteTarget, place: Placement, files: Sequence[DataFileMeta], vectors: DeletionMaintainer | None, level: int
+) -> list[DataFileMeta]:
+    """Write the live rows of files in the order of ``clustering.columns``, to files of this level.
+
+    Raises: as `sort_compact`; then the given files stay.
+    """
+    stored = AppendFiles(target, place, tuple(files), vectors)
+    sorter = _make_clustering_sorter(target)
+    frames = stored.frames() if sorter is None else _sort_in_memory(stored, sorter)
+    return write_sorted(target, place, frames, level=level, source=FileSource.COMPACT)
 
 
 def _order(key: pl.DataFrame) -> Numbers:
@@ -325,10 +342,16 @@ def open_partition_rows(target: WriteTarget, place: Placement, state: BucketStat
     return AppendFiles(target, place, state.files, vectors)
 
 
-def write_sorted(target: WriteTarget, place: Placement, frames: Iterable[pl.DataFrame]) -> list[DataFileMeta]:
+def write_sorted(
+    target: WriteTarget,
+    place: Placement,
+    frames: Iterable[pl.DataFrame],
+    *,
+    level: int = 0,
+    source: FileSource = FileSource.APPEND,
+) -> list[DataFileMeta]:
     """Write these sorted rows to files."""
-    columns = list_carried_fields(target)
-    return write_files(target, place, frames, level=0, source=FileSource.APPEND, columns=columns)
+    return write_files(target, place, frames, level=level, source=source, columns=list_carried_fields(target))
 
 
 def build_sorted_message(

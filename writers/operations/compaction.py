@@ -7,7 +7,8 @@ partitions again with another number of buckets, in one OVERWRITE snapshot.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,7 +17,8 @@ from morrow.engine.errors import InvalidArgument, SnapshotNotFound, Unsupported
 from morrow.engine.format.manifest_entries import DataFileMeta
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import OVERWRITE, Snapshot
-from morrow.engine.options import parse_write_options
+from morrow.engine.options import Options, parse_write_options
+from morrow.engine.options.declared.maintenance import CLUSTERING_COLUMNS
 from morrow.engine.options.declared.table import BUCKET
 from morrow.engine.plan.chains import find_chain, plan_merged
 from morrow.engine.plan.filter import FilterLike
@@ -29,6 +31,7 @@ from morrow.readers.execution.execute import open_batch_reader
 from morrow.writers.append.bucket_compaction import pick_full, pick_window
 from morrow.writers.append.compaction import (
     compact_append,
+    compact_pack,
     enable_compaction,
     load_vectors,
     materialize_append,
@@ -49,8 +52,14 @@ from morrow.writers.files.data_files import Placement
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.ingest.conversion import convert_rows
-from morrow.writers.keyed.compaction import FilePicker, LookupStrategy, make_strategy
-from morrow.writers.keyed.levels import Levels, make_key_order, trim_key
+from morrow.writers.keyed.compaction import (
+    CompactUnit,
+    FilePicker,
+    LookupStrategy,
+    UniversalCompaction,
+    make_strategy,
+)
+from morrow.writers.keyed.levels import LevelRun, Levels, make_key_order, trim_key
 from morrow.writers.keyed.postpone_bucket import compact_postponed
 from morrow.writers.keyed.writer import compact_bucket
 from morrow.writers.operations.overwrite import overwrite_rows
@@ -185,7 +194,10 @@ def compact_partitions(
             messages = sort_compact(target, snapshot, order_by, strategy, partitions=partitions)
         elif target.keyed:
             states = filter_bucket_numbers(restore_partitions(target, snapshot, partitions, rewrites=True), buckets)
-            messages = _compact_keyed(target, commits, states, full)
+            messages = _collect_messages(commits, _compact_buckets(target, states, full))
+        elif target.write.incremental_clustering:
+            states = filter_bucket_numbers(restore_partitions(target, snapshot, partitions), buckets)
+            messages = _collect_messages(commits, _cluster_partitions(target, states, full))
         else:
             messages = compact_append(target, snapshot, full=full, partitions=partitions, buckets=buckets)
     return commit_once(commits, messages, BATCH_COMMIT_IDENTIFIER)
@@ -226,12 +238,10 @@ def choose_partitions(
     return [] if snapshot is None else find_matching_partitions(target, snapshot, filter)
 
 
-def _compact_keyed(
-    target: WriteTarget, commits: TableCommit, states: Mapping[Placement, BucketState], full: bool
-) -> list[CommitMessage]:
+def _collect_messages(commits: TableCommit, made: Iterable[CommitMessage]) -> list[CommitMessage]:
     messages: list[CommitMessage] = []
     try:
-        for message in _compact_buckets(target, states, full):
+        for message in made:
             messages.append(message)  # noqa: PERF402 - after an error those before it are aborted
     except BaseException:
         commits.abort(messages)
@@ -250,11 +260,58 @@ def _compact_buckets(
             yield compact_bucket(target, place, state, full=full)
 
 
+def _cluster_partitions(
+    target: WriteTarget, states: Mapping[Placement, BucketState], full: bool
+) -> Iterator[CommitMessage]:
+    """Sort rows of each partition by ``clustering.columns``, as ``clustering.incremental`` asks for."""
+    for place, state in states.items():
+        unit = pick_cluster(target, state, full)
+        if unit is not None:
+            vectors = load_vectors(target, place, state.index_files)
+            yield compact_pack(target, place, unit.files, vectors, level=unit.output_level)
+
+
+def pick_cluster(target: WriteTarget, state: BucketState, full: bool) -> CompactUnit | None:
+    """Return the files of a partition to sort together, and the level of the new files; None if none are worth it.
+
+    Files are runs at levels, as in a merge tree, of which universal compaction picks some. A full compaction picks all
+    files, unless they are one run at the highest level that was sorted by the same columns.
+
+    Raises:
+        Unsupported: a table with fixed buckets, or without columns to sort by.
+    """
+    if target.options.bucket != UNAWARE:
+        hint = "set 'clustering.incremental' to false; Table.compact then compacts each bucket"
+        raise Unsupported("incremental clustering of fixed buckets", where=target.where, hint=hint)
+    if not target.write.clustering_columns:
+        hint = "set 'clustering.columns', or 'clustering.incremental' to false"
+        raise Unsupported("incremental clustering without columns", where=target.where, hint=hint)
+    by_level: dict[int, list[DataFileMeta]] = defaultdict(list)
+    for file in reversed(state.files):
+        by_level[file.level].append(file)
+    runs = [LevelRun(0, (file,)) for file in by_level.pop(0, [])]
+    runs += [LevelRun(level, tuple(files)) for level, files in sorted(by_level.items())]
+    top = target.write.levels - 1
+    if not full:
+        return UniversalCompaction(
+            target.write.size_amplification, target.write.size_ratio, target.write.run_trigger
+        ).pick(target.write.levels, runs)
+    if not runs or (len(runs) == 1 and runs[0].level == top and _has_same_clustering(target, runs[0].files[0])):
+        return None
+    return CompactUnit.of(top, runs)
+
+
+def _has_same_clustering(target: WriteTarget, file: DataFileMeta) -> bool:
+    options = Options(target.metadata.schema(file.schema_id).options)
+    return options.get(CLUSTERING_COLUMNS) == target.write.clustering_columns
+
+
 @dataclass(frozen=True)
 class PlannedCompaction:
     """Files of one bucket that a compaction would rewrite or move up.
 
-    `output_level` is None in append tables, and for postponed rows, which go to several buckets.
+    `output_level` is None for postponed rows, which go to several buckets, and in append tables without incremental
+    clustering.
     """
 
     place: Placement
@@ -287,7 +344,7 @@ def plan_compactions(
     Raises:
         Unsupported: Morrow does not compact this table, or files of one level overlap.
     """
-    if not target.keyed:
+    if not target.keyed and not target.write.incremental_clustering:
         target = enable_compaction(target)
     for place, state in states.items():
         if not state.files:
@@ -313,6 +370,11 @@ def _plan_appended(
     target: WriteTarget, place: Placement, state: BucketState, full: bool
 ) -> Iterator[PlannedCompaction]:
     vectors = load_vectors(target, place, state.index_files)
+    if target.write.incremental_clustering:
+        unit = pick_cluster(target, state, full)
+        if unit is not None:
+            yield PlannedCompaction(place, unit.files, unit.output_level)
+        return
     if target.options.bucket == UNAWARE:
         for pack in pick_packs(target, state, vectors, full):
             yield PlannedCompaction(place, pack)

@@ -31,7 +31,7 @@ from morrow.engine.options.declarations import (
     refuse_unless,
 )
 
-CLUSTERS_BY_HAND = "Table.compact(order_by=...) clusters files"
+CLUSTERS_WHOLE = "Table.compact sorts all rows of the files that it picks, in every partition"
 
 WRITE_ONLY = declare_honoured(
     "write-only", BOOL, False, "Leaves compaction and expiry to others", former=("write.compaction-skip",)
@@ -138,31 +138,31 @@ CLUSTERING_STRATEGY = declare_honoured(
     former=("sink.clustering.strategy",),
 )
 CLUSTERING_INCREMENTAL = declare_honoured(
-    "clustering.incremental", BOOL, False, "Leaves the files of an append table to incremental clustering"
+    "clustering.incremental", BOOL, False, "Compactions sort append tables by the columns, some files at a time"
 )
 CLUSTERING_INCREMENTAL_MODE = declare_idle(
-    CLUSTERS_BY_HAND,
+    CLUSTERS_WHOLE,
     "clustering.incremental.mode",
     make_choice("global-sort", "local-sort"),
     "global-sort",
     "How far incremental clustering sorts",
 )
 CLUSTERING_INCREMENTAL_OPTIMIZE_WRITE = declare_idle(
-    CLUSTERS_BY_HAND,
+    CLUSTERS_WHOLE,
     "clustering.incremental.optimize-write",
     BOOL,
     False,
     "Clusters rows before they are written",
 )
 CLUSTERING_HISTORY_PARTITION_LIMIT = declare_idle(
-    CLUSTERS_BY_HAND,
+    CLUSTERS_WHOLE,
     "clustering.history-partition.limit",
     INT,
     5,
     "Older partitions that are clustered at a time",
 )
 CLUSTERING_HISTORY_PARTITION_IDLE_TO_FULL_SORT = declare_idle(
-    CLUSTERS_BY_HAND,
+    CLUSTERS_WHOLE,
     "clustering.history-partition.idle-to-full-sort",
     DURATION,
     None,

@@ -155,13 +155,11 @@ POSTPONE_TARGET_SIZE_PER_BUCKET = declare_honoured(
     1 << 30,
     "Size of a bucket when postponed rows get theirs",
 )
-POSTPONE_MERGE_ON_READ = declare_refused(
-    refuse_unless(OTHER_ROWS, ("false",), Stage.READING, Stage.WRITING),
+POSTPONE_MERGE_ON_READ = declare_honoured(
     "postpone.merge-on-read",
     BOOL,
     False,
-    "Reads postponed rows without waiting for their buckets",
-    rows=True,
+    "Reads count postponed rows, too; Morrow refuses reads while there are any, until Table.compact",
 )
 PARTITION_DEFAULT_NAME = declare_honoured(
     "partition.default-name",

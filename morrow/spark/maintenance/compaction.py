@@ -115,7 +115,7 @@ def _compact_newest(
     partitions = find_partitions(target, snapshot, chosen)
     if snapshot is None or partitions == []:
         return None
-    if distributed is not False:
+    if distributed is not False and (sorter is not None or not target.write.incremental_clustering):
         commits = commit_with_maintenance(target)
         with guard_compaction(target.metadata, snapshot):
             held = _list_held(target, snapshot, partitions, chosen.buckets)

@@ -16,7 +16,7 @@ from morrow.engine.format.paths import DATABASE_SUFFIX
 from morrow.engine.options import table_settings
 from morrow.engine.options.declarations import FLINK, TUNING
 from morrow.engine.options.declared import connectors as connector
-from morrow.engine.options.declared import features, merging, scans
+from morrow.engine.options.declared import features, merging, scans, table
 from morrow.engine.options.table_options import OPTIONS
 
 if TYPE_CHECKING:
@@ -168,6 +168,7 @@ OF_TABLE_READS = tuple(
         scans.SCAN_IGNORE_CORRUPT_FILES,
         scans.SCAN_IGNORE_LOST_FILES,
         merging.DELETION_VECTORS_MERGE_ON_READ,
+        table.POSTPONE_MERGE_ON_READ,
         features.BLOB_AS_DESCRIPTOR,
         features.BLOB_VIEW_RESOLVE_ENABLED,
     )

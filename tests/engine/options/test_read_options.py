@@ -80,7 +80,7 @@ def test_what_changes_the_rows_of_a_read() -> None:
     keys = """batch-scan-mode
         incremental-between incremental-between-timestamp incremental-to-auto-tag
         orc.encrypt orc.mask parquet.crypto.factory.class
-        pk-clustering-override postpone.merge-on-read primary-key.nullable query-auth.enabled scan.bucket
+        pk-clustering-override primary-key.nullable query-auth.enabled scan.bucket
         scan.creation-time-millis scan.file-creation-time-millis scan.mode type"""
     assert set(keys.split()) == REFUSED.keys()
 

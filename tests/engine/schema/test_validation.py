@@ -208,7 +208,5 @@ def test_columns_that_cannot_be(columns: str, problem: str) -> None:
         check(APPEND, "", columns)
 
 
-def test_incremental_clustering_is_refused() -> None:
-    """Compactions do not cluster by the columns, and writers leave it to them."""
-    with pytest.raises(Unsupported, match="= true beside 'clustering"):
-        check(APPEND, "clustering.columns=a clustering.incremental=true")
+def test_incremental_clustering() -> None:
+    check(APPEND, "clustering.columns=a clustering.incremental=true")

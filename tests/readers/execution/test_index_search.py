@@ -13,7 +13,7 @@ import morrow
 from morrow.engine.errors import CorruptFile, InvalidArgument, Unsupported
 from morrow.engine.names import SCORE
 from morrow.engine.plan import global_indexes
-from tests.support.global_indexes import OPTIONS
+from tests.support.global_indexes import OPTIONS, unpack
 
 pytest.importorskip("paimon_vindex", reason="run: pip install 'morrow[vindex]'")
 pytest.importorskip("paimon_ftindex", reason="run: pip install 'morrow[full-text]'")
@@ -66,6 +66,19 @@ def check(table: morrow.Table, **arguments: object) -> list[int]:
     return found["id"].to_list()
 
 
+def test_results_are_those_of_pypaimon(tmp_path: Path) -> None:
+    warehouse = unpack(tmp_path)
+    expected = json.loads((warehouse / "expected.json").read_text())["search"]
+    table = morrow.open(warehouse / "db.db/search")
+
+    # Distances of ivf-pq are approximate in pypaimon.
+    found = table.search("v", QUERY, 8, columns=["id"], exact=False)
+    assert dict(found.iter_rows()) == pytest.approx(dict(expected["vector"]), abs=0.05)
+    assert "rows by ivf-pq of v, approximately" in str(table.explain_search("v", QUERY, 8, exact=False))
+    texts = table.search_text("s", "lake n65 n7", 100, columns=["id"])
+    assert dict(texts.iter_rows()) == pytest.approx(dict(expected["text"]), rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("index_type", "metric"),
     [*((each, "l2") for each in TYPES), ("ivf-pq", "cosine"), ("diskann", "inner-product"), ("ivf-flat", "cosine")],
@@ -95,6 +108,23 @@ def test_the_search_reads_candidates_and_rows_without_index(tmp_path: Path) -> N
     assert check(table, filter="id >= 150 AND p = 1") == check(table, filter="id >= 150 AND p = 1", columns=None)
     assert check(table, snapshot=1) == check(table, filter="id < 200")
     assert table.search("v", QUERY, 3, exact=False, filter="id < 0").height == 0
+
+
+def test_filters_may_use_indexes_of_other_columns(tmp_path: Path) -> None:
+    table = make(tmp_path, deletion_vectors__enabled="true")
+    index_vectors(table)
+    for column in ("id", "s"):
+        table.create_global_index(column)
+    table.create_global_index("s", "full-text")
+    table.delete("id = 30")
+
+    for condition in ("id IN (1, 30, 31, 90, 91, 150)", "id < 20 OR id >= 190", "s >= 'p'", "id = 5"):
+        assert "btree" in str(table.explain_search("v", QUERY, 5, filter=condition))
+        found = check(table, filter=condition)
+        assert len(found) == len(set(found))
+        texts = table.search_text("s", "paimon lake", 200, filter=condition, columns=["id"])["id"].to_list()
+        words = (find_matching(table, word, condition) for word in ("paimon", "lake"))
+        assert sorted(texts) == sorted(set().union(*words))
 
 
 def test_deleted_updated_and_overwritten_rows_are_not_found(tmp_path: Path) -> None:
@@ -206,6 +236,55 @@ def test_an_index_keeps_the_options_it_was_built_with(tmp_path: Path) -> None:
     assert table.search_text("s", "xylophones", 1)["id"].to_list() == [900]
     table.drop_global_index("s", "full-text")
     assert table.search_text("s", "xylo", 1)["id"].to_list() == [900]
+
+
+def test_a_column_of_another_type_is_searched_without_its_old_index(tmp_path: Path) -> None:
+    columns = "id BIGINT, v ARRAY<FLOAT>, s STRING"
+    table = morrow.Catalog(tmp_path).create_table("db.t", columns, options={**OPTIONS, "fields.v.metric": "l2"})
+    table.append([{"id": 1, "v": [1.0, 2.0], "s": "lake house"}])
+    table.create_global_index("v", "ivf-flat")
+    table.create_global_index("s", "full-text")
+    table.alter.set_type("s", "VARCHAR(4)", lossy=True)
+    table.alter.set_type("v.element", "DOUBLE")
+
+    assert table.search_text("s", "house", 1).height == 0
+    assert table.search_text("s", "lake", 1)["s"].item() == "lake"
+    assert "approximately" not in str(table.explain_search("v", [1.0, 2.0], 1, exact=False))
+    assert table.search("v", [1e300, 0.0], 1, exact=False)["id"].item() == 1
+
+
+def test_rows_that_an_update_moved_are_found(tmp_path: Path) -> None:
+    """Without data evolution, an update writes rows with their ids to new files."""
+    options = {"row-tracking.enabled": "true", "fields.v.metric": "l2"}
+    table = morrow.Catalog(tmp_path).create_table("db.t", "id BIGINT, v VECTOR<FLOAT, 4>, s STRING", options=options)
+    table.append(draw(0, 50).drop("p"))
+    table.append(draw(50, 80).drop("p"))
+    index_vectors(table)
+    table.create_global_index("s", "full-text")
+
+    table.delete("id < 5")
+    table.update({"v": f"{QUERY}", "s": "'zebra'"}, "id = 60")
+    assert check(table)[0] == 60
+    assert table.search_text("s", "zebra", 9)["id"].to_list() == [60]
+    table.compact(full=True)
+    assert check(table)[0] == 60
+    assert min(table.search_text("s", "paimon lake format stream house", 100)["id"]) >= 5
+
+
+def test_snapshots_tags_and_branches_have_their_own_indexes(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    index_vectors(table)
+    table.tags.create("indexed")
+    table.branches.create("b", tag="indexed")
+    table.drop_global_index("v", "ivf-flat")
+    table.append(draw(200, 220))
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    table.remove_orphan_files(older_than="0 s")
+
+    for at in ({"tag": "indexed"}, {"branch": "b"}):
+        assert max(check(table, **at)) < 200
+        assert "approximately" in str(table.explain_search("v", QUERY, 5, exact=False, **at))  # type: ignore[arg-type]
+    assert "approximately" not in str(table.explain_search("v", QUERY, 5, exact=False))
 
 
 def test_searches_in_sql(tmp_path: Path) -> None:

@@ -298,3 +298,70 @@ def test_commits_are_sorted_by_the_clustering_columns(tmp_path: Path, options: d
             stored = pl.read_parquet(file.path).select("a", "b")
             assert sorter.sorted(stored).equals(stored)
     assert len(list(Path(table.path).rglob("data-*"))) == len(table.scan().plan.files)
+
+
+def test_incremental_clustering(tmp_path: Path) -> None:
+    """Compactions sort the files that universal compaction picks, into files of a higher level; no row is lost."""
+    options = {
+        "clustering.incremental": True,
+        "clustering.columns": "x",
+        "num-sorted-run.compaction-trigger": 3,
+        "deletion-vectors.enabled": True,
+    }
+    table = morrow.Catalog(tmp_path).create_table("db.t", "x INT, y DOUBLE, text STRING, region INT", options=options)
+    levels = []
+    for number in range(7):
+        table.append(points(50, number))
+        if number == 3:
+            table.delete("x > 500")
+        snapshot = table.compact()
+        assert snapshot is None or snapshot.commit_kind == "COMPACT"
+        files = table.system("files").to_polars()
+        levels.append([(row["level"], row["record_count"]) for row in files.iter_rows(named=True)])
+    assert levels[1] == [(0, 50), (0, 50)]
+    assert levels[2] == [(3, 150)]
+    assert {level for level, _ in levels[-1]} > {3} or len(levels[-1]) > 1
+    expected = pl.concat([points(50, number) for number in range(7)])
+    kept = pl.concat([expected[:200].filter(pl.col("x") <= 500), expected[200:]])
+    assert table.scan().to_polars().sort(pl.all()).equals(kept.sort(pl.all()))
+
+    assert table.compact(full=True) is not None
+    assert table.compact(full=True) is None  # one sorted run at the highest level
+    found = table.scan().to_polars()
+    assert found["x"].is_sorted()
+    assert found.sort(pl.all()).equals(kept.sort(pl.all()))
+
+    table.alter.set_options({"clustering.columns": "y"})
+    assert (again := morrow.open(table.path)).compact(full=True) is not None
+    assert again.scan().to_polars()["y"].is_sorted()
+
+
+def test_incremental_clustering_by_partition(tmp_path: Path) -> None:
+    """Only partitions with enough runs are sorted."""
+    options = {"clustering.incremental": True, "clustering.columns": "x,y", "num-sorted-run.compaction-trigger": 2}
+    catalog = morrow.Catalog(tmp_path)
+    table = catalog.create_table("db.t", SCHEMA, partition_keys=["region"], options=options)
+    table.append(pl.concat([points(20, 0, 1), points(20, 1, 2)]))
+    table.append(points(20, 2, 1))
+    assert table.compact() is not None
+    files = table.system("files").to_polars().sort("partition")
+    assert files["level"].to_list() == [2, 0]
+    assert catalog.sql("CALL sys.compact('db.t')") is not None  # all files
+    assert table.system("files").to_polars()["level"].to_list() == [2, 2]
+    assert table.count() == 60
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"bucket": 2, "bucket-key": "x", "bucket-append-ordered": False}, "fixed buckets"),
+        ({"clustering.columns": ""}, "without columns"),
+    ],
+)
+def test_tables_that_are_not_clustered_incrementally(tmp_path: Path, options: dict[str, Any], problem: str) -> None:
+    given = {"clustering.incremental": True, "clustering.columns": "x", **options}
+    table = morrow.Catalog(tmp_path).create_table("db.t", SCHEMA, options=given)
+    table.append(points(10, 0))
+    with pytest.raises(Unsupported, match=problem):
+        table.compact(full=True)
+    assert table.count() == 10

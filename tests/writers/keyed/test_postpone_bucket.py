@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import morrow
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.manifest_entries import EMPTY_ROW, EMPTY_STATS
 from morrow.writers.buckets.routers import BucketState, restore_partitions
@@ -139,3 +140,21 @@ def test_closing_deletes_what_was_not_handed_over(tmp_path: Path) -> None:
     assert on_disk(target)
     writer.close()
     assert not on_disk(target)
+
+
+def test_merge_on_read_waits_for_a_compaction(tmp_path: Path) -> None:
+    """Postponed rows would count, so reads are refused while there are any; other partitions are read."""
+    target = postpone_table(tmp_path, **{"postpone.merge-on-read": "true"})
+    assert read(target) == {}
+    wait(target, rows(("+I", 1, "a")))
+    with pytest.raises(Unsupported, match=r"run Table\.compact, or set the option to false"):
+        read(target)
+    table = morrow.open(target.metadata.root)
+    with pytest.raises(Unsupported, match="postponed bucket"):
+        table.count()
+    assert table.with_options({"postpone.merge-on-read": False}).count() == 0
+    compact(target)
+    assert read(target) == {1: "a"}
+    wait(target, rows(("-D", 1, None)))
+    with pytest.raises(Unsupported, match="postponed bucket"):
+        table.scan().to_dicts()

@@ -12,7 +12,7 @@ import morrow
 from morrow.engine.errors import CommitConflict, InvalidArgument, Unsupported
 from morrow.engine.plan import global_indexes
 from morrow.engine.plan.manifests import read_index_entries
-from tests.support.global_indexes import OPTIONS, draw_filter
+from tests.support.global_indexes import OPTIONS, draw_filter, unpack
 
 ROWS = pl.DataFrame({"id": range(40), "s": [None, "a", "b", "ab"] * 10, "p": [0, 1] * 20}).cast({"p": pl.Int32})
 
@@ -206,23 +206,19 @@ def test_other_indexes_are_refused_with_the_remedy(tmp_path: Path) -> None:
         plain.create_global_index("id")
 
 
-@pytest.mark.parametrize(
-    ("module", "extra", "kind"), [("paimon_vindex", "vindex", "ivf-pq"), ("paimon_ftindex", "full-text", "full-text")]
-)
-def test_a_missing_package_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, extra: str, kind: str
-) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    table = morrow.Catalog(tmp_path).create_table("db.t", "v VECTOR<FLOAT, 2>, s STRING", options=OPTIONS)
-    table.append([{"v": [1.0, 2.0], "s": "lake"}])
+def test_tables_with_an_index_are_read_without_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("paimon_vindex", "paimon_ftindex"):
+        monkeypatch.setitem(sys.modules, module, None)
+    table = morrow.open(unpack(tmp_path) / "db.db/search")
 
-    with pytest.raises(Unsupported, match=rf"pip install 'morrow\[{extra}\]'"):
-        table.create_global_index("s" if kind == "full-text" else "v", kind)
-    assert list_indexes(table) == []
-    assert table.search("v", [1.0, 2.0], 1, exact=False).height == 1  # without an index, the package is not needed
-    if kind == "full-text":
-        with pytest.raises(Unsupported, match=rf"pip install 'morrow\[{extra}\]'"):
-            table.search_text("s", "lake", 1)
+    assert table.append([{"id": 70, "v": [0.0] * 4, "s": "n70"}]) is not None
+    assert table.to_polars(filter="s LIKE '%n70'")["id"].to_list() == [70]
+    assert table.search("v", [0.0] * 4, 1)["id"].to_list() == [70]
+    with pytest.raises(Unsupported, match=r"pip install 'morrow\[vindex\]'"):
+        table.search("v", [0.0] * 4, 1, exact=False)
+    with pytest.raises(Unsupported, match=r"pip install 'morrow\[full-text\]'"):
+        table.search_text("s", "lake", 1)
+    assert table.drop_global_index("v", "ivf-pq").files == 2
 
 
 def test_the_procedures_build_and_drop(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from morrow.engine.options import TableOptions
 from morrow.engine.options.declarations import Declared
 from morrow.engine.options.declared.merging import DELETION_VECTORS_ENABLED
 from morrow.engine.options.declared.table import SCAN_FALLBACK_DELTA_BRANCH, SCAN_FALLBACK_SNAPSHOT_BRANCH
-from morrow.engine.options.retention import parse_partition_expiry, parse_partition_time
+from morrow.engine.options.retention import PartitionExpiryOptions, parse_partition_expiry, parse_partition_time
 from morrow.engine.plan.data_files import build_file_paths, decode_partition_values
 from morrow.engine.plan.entries import filter_partitions
 from morrow.engine.plan.filter import NO_FILTER
@@ -212,12 +212,15 @@ Place = tuple[tuple[bool, object], ...]
 class PartitionOrder:
     """The order of partitions in their chains."""
 
-    def __init__(self, chain: Chain, partitions: Sequence[bytes]) -> None:
+    def __init__(
+        self, chain: Chain, partitions: Sequence[bytes], options: PartitionExpiryOptions | None = None
+    ) -> None:
+        """Order these partitions of both branches. `options` say how values are times; None: those of the table."""
         schema, self.where = chain.deltas.schema, chain.deltas.metadata.where
         keys, names = chain.deltas.metadata.options(schema).chain_keys, schema.partition_keys
         first = len(names) - len(keys or names)
         self.fields = [schema.by_name[name] for name in names[first:]]
-        self.options = parse_partition_expiry(schema.options, where=self.where)
+        self.options = options or parse_partition_expiry(schema.options, where=self.where)
         stored = pl.DataFrame({"_PARTITION": partitions}, schema={"_PARTITION": pl.Binary})
         decoded = zip(partitions, decode_partition_values(schema, stored, where=self.where))
         self.values = {one: (values[:first], values[first:]) for one, values in decoded}
@@ -244,7 +247,7 @@ class PartitionOrder:
         start = self.locate(anchor)[1]
         found = [stored for place, stored in periods if start < place <= end]
         low, high = self._require_time(anchor), self._require_time(last)
-        times = [self._read_time(stored) for _, stored in periods]
+        times = [self.read_time(stored) for _, stored in periods]
         if found != [one for (_, one), time in zip(periods, times) if time is not None and low < time <= high]:
             raise Unsupported(
                 "partitions of a chain table whose values and times are in different orders",
@@ -253,13 +256,14 @@ class PartitionOrder:
             )
         return found
 
-    def _read_time(self, stored: bytes) -> int | None:
+    def read_time(self, stored: bytes) -> int | None:
+        """Return the time of a partition in nanoseconds since the epoch; None if its values are not a time."""
         if stored not in self.times:
             self.times[stored] = parse_partition_time(self.options, self.fields, self.values[stored][1])
         return self.times[stored]
 
     def _require_time(self, stored: bytes) -> int:
-        time = self._read_time(stored)
+        time = self.read_time(stored)
         if time is None:
             raise InvalidArgument(
                 f"{self.where}: the partition {self.values[stored][1]} is not a time as 'partition.timestamp-pattern' "

@@ -372,16 +372,23 @@ def _make_part(file: RowFile, opened: _Opened, fields: Sequence[pa.Field]) -> Pa
     )
 
 
+def _make_missing_error(where: str, error: Exception) -> FileMissing:
+    first = str(error).splitlines()[0]
+    hint = f"it was there when the import was planned; see who removed it: {first}"
+    return FileMissing(where or "the source", hint=hint)
+
+
 @contextmanager
 def translate_file_errors(where: str) -> Iterator[None]:
     """Raise `FileMissing` or `StorageError` if a file cannot be read; nothing that reads the rows is inside."""
     try:
         yield
-    except MorrowError:
-        raise
+    except MorrowError as error:
+        if not where or not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        raise _make_missing_error(where, error.__cause__) from error
     except FileNotFoundError as error:
-        hint = "it was there when the import was planned; see who removed it: " + str(error).splitlines()[0]
-        raise FileMissing(where or "the source", hint=hint) from error
+        raise _make_missing_error(where, error) from error
     except OSError as error:
         raise StorageError(f"{where or 'the source'}: the rows cannot be read: {str(error).splitlines()[0]}") from error
 

@@ -2,7 +2,7 @@
 
 The snapshots of an import record its files, so that a second call goes on after an interruption: the property
 `FILES` holds 12 bytes a file, the hashes of its path and of its size and time. Snapshots expire, so the newest record
-has all files, and a consumer keeps it until the import is complete.
+has all files and is also in a file of the table, and a consumer keeps the snapshots until the import is complete.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from morrow.engine.structs import replace
 from morrow.engine.units import format_count, format_size
 from morrow.statements.execution import render_create_table
 from morrow.tables.table import Table
-from morrow.writers.history.load_history import Record
+from morrow.writers.commit.commit_lock import retry_on_conflict
+from morrow.writers.history.load_history import LoadPremise, Record
 from morrow.writers.ingest.row_files import PARQUET
 from morrow.writers.ingest.sources import Piece, Source
 from morrow.writers.ingest.text_files import CsvOptions
@@ -42,6 +43,7 @@ from morrow.writers.target import WriteTarget
 if TYPE_CHECKING:
     from morrow.catalogs.administration import CatalogChanges
     from morrow.engine.format.snapshot import Snapshot
+    from morrow.writers.commit.premise import Premise
     from morrow.writers.ingest.validation import Kinds
     from morrow.writers.operations.append import SchemaMode
 
@@ -116,7 +118,7 @@ class _Import:
                 for batch in self._commit_batches(table, missing):
                     committed += len(batch)
         except BaseException as error:
-            if self.first is not None and not committed:
+            if self.first is not None and not committed and table._metadata.latest_snapshot() is None:
                 self.catalog.drop_table(self.name)
             elif committed and isinstance(error, MorrowError):
                 error.add_note(
@@ -127,25 +129,32 @@ class _Import:
 
     def _commit_batches(self, table: Table, missing: Sequence[Part]) -> Iterator[Sequence[Part]]:
         """Commit the parts in batches, and yield each batch after its commit."""
-        consumers, record, title, version = (
-            Consumers(table._metadata),
-            self.record,
-            self.source.title,
-            self.source.version,
-        )
-        batches = list(_split(missing))
+        metadata, title, version = table._metadata, self.source.title, self.source.version
+        consumers, batches = Consumers(metadata), list(_split(missing))
         for number, batch in enumerate(batches, 1):
             is_last = number == len(batches)
-            begun = {key: value for key, value in record.begun.items() if key != title}
             marks = [(title, version)] if is_last and version is not None else []
-            record = record.add(
-                [*((part.name, part.state) for part in batch), *marks],
-                begun if is_last or version is None else {**begun, title: version},
-            )
-            if not is_last:
-                newest = table._metadata.latest_snapshot()
-                consumers.record(CONSUMER, newest.id if newest else 1)
-            _commit(table, batch, record.properties(), adopt=self.adopt)
+            begun = {} if is_last or version is None else {title: version}
+
+            def once(
+                batch: Sequence[Part] = batch,
+                marks: Sequence[tuple[str, str]] = marks,
+                begun: Mapping[str, str] = begun,
+                is_last: bool = is_last,
+            ) -> None:
+                newest = metadata.latest_snapshot()
+                record = Record.of(metadata)
+                new = [part for part in batch if not record.holds(part.name, part.state)]  # of an import meanwhile
+                others = {key: value for key, value in record.begun.items() if key != title}
+                record = record.add([*((part.name, part.state) for part in new), *marks], {**others, **begun})
+                if not is_last:
+                    consumers.record(CONSUMER, newest.id if newest else 1)
+                premise = LoadPremise(newest) if any(part.name for part in new) else None
+                made = _commit(table, new, record.properties(), adopt=self.adopt, premise=premise) if new else None
+                if made is not None and record.files:
+                    record.keep(metadata, made)
+
+            retry_on_conflict(WriteTarget.of(metadata), once, most=None if all(each.name for each in batch) else 0)
             yield batch
         if consumers.progress(CONSUMER) is not None:
             consumers.delete(CONSUMER)
@@ -166,7 +175,13 @@ def _split(parts: Sequence[Part]) -> Iterator[Sequence[Part]]:
 
 
 def _commit(
-    table: Table, parts: Sequence[Part], properties: Mapping[str, str], kinds: Kinds = None, *, adopt: bool = False
+    table: Table,
+    parts: Sequence[Part],
+    properties: Mapping[str, str],
+    kinds: Kinds = None,
+    *,
+    adopt: bool = False,
+    premise: Premise | None = None,
 ) -> Snapshot | None:
     def open_part(part: Part) -> object:
         begun.append(part.name)
@@ -182,7 +197,8 @@ def _commit(
         if adopt:
             files = [RowFile(Path(part.name), partial(open_part, part), part.is_partition) for part in parts]
             return adopt_files(target, files)
-        return append_parts(target, [partial(open_part, part) for part in parts], kinds, is_stream=is_stream)
+        rows = [partial(open_part, part) for part in parts]
+        return append_parts(target, rows, kinds, is_stream=is_stream, premise=premise)
     except (pa.ArrowException, pl.exceptions.PolarsError) as error:
         where = begun[-1] if begun and begun[-1] else "the source"
         raise InvalidArgument(f"{where}: the rows cannot be read: {str(error).splitlines()[0]}") from error

@@ -30,7 +30,7 @@ def check_dropped_partitions(target: WriteTarget, kind: str, changes: Changes, l
     kinds = {*(entry.kind for entry in changes.files), *(entry.kind for entry in changes.index)}
     if kinds != {EntryKind.DELETE}:
         return
-    found = _open_chain(target)
+    found = open_chain(target)
     whole = list_partitions(target.metadata, latest, target.schema)
     periods = list_partitions(found.deltas.metadata, found.deltas.snapshot, found.deltas.schema)
     order = PartitionOrder(found, sorted({*whole, *periods, *changes.partitions}))
@@ -60,7 +60,8 @@ def open_snapshot_branch(target: WriteTarget) -> WriteTarget:
     return WriteTarget.of(target.metadata.at_branch(target.options.chain[0]), target.commit_user)
 
 
-def _open_chain(target: WriteTarget) -> Chain:
+def open_chain(target: WriteTarget) -> Chain:
+    """Return the newest state of both branches of the chain table. Raises as `find_chain`."""
     main = target.metadata.at_branch(MAIN_BRANCH)
     found = find_chain(main, target.options, Travel())
     assert found is not None

@@ -1,7 +1,8 @@
 """The record of loaded files, so that `Catalog.import_table` and COPY INTO load a file once.
 
 The commit of a load stores hashes of the names and states of its files as properties of its snapshot: rows and record
-are committed together. COPY INTO also writes the files that Java's COPY INTO reads, below the folder of the table:
+are committed together. The newest record of an import is also in a file of the table, since snapshots expire. COPY INTO
+also writes the files that Java's COPY INTO reads, below the folder of the table:
 ``copy-into/history/load-<hash of the path>-<epoch milliseconds>``, a JSON object each.
 """
 
@@ -18,6 +19,7 @@ from dataclasses import field as make_field
 import msgspec
 
 from morrow.engine.errors import CommitConflict, InvalidArgument
+from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import read_each
@@ -32,6 +34,8 @@ NAME_BYTES, STATE_BYTES = 8, 4
 MAX_RECORDED_FILES = 200_000
 """Files of earlier loads that a record names; older ones count as new. A record of 200,000 has 3.2 MB."""
 FOLDER = "copy-into/history"
+KEPT = "copy-into/imports"
+"""The folder of the records of imports: properties as JSON, in files named by snapshot ids. Only Morrow reads it."""
 HASH_DIGITS = 16
 """Hexadecimal digits of the hash of a path in the name of a history file."""
 
@@ -46,14 +50,39 @@ class Record:
     @classmethod
     def of(cls, metadata: TableMetadata) -> Record:
         """Return the newest record; none from before a moment in which the table was empty."""
-        newest, oldest = metadata.latest_snapshot(), metadata.earliest_snapshot_id()
-        for snapshot_id in range(newest.id if newest else 0, (oldest or 1) - 1, -1):
+        newest, oldest = metadata.latest_snapshot(), metadata.earliest_snapshot_id() or FIRST_SNAPSHOT_ID
+        for snapshot_id in range(newest.id if newest else 0, oldest - 1, -1):
             snapshot = metadata.snapshot_or_none(snapshot_id)
-            if snapshot is None or snapshot.total_record_count == 0:
+            if snapshot is None:
+                oldest = snapshot_id + 1
                 break
+            if snapshot.total_record_count == 0:
+                return cls()
             if FILES in snapshot.properties:
                 return cls._parse(snapshot.properties)
-        return cls()
+        return cls._read_kept(metadata, oldest) if newest is not None and metadata.branch == MAIN_BRANCH else cls()
+
+    @classmethod
+    def _read_kept(cls, metadata: TableMetadata, oldest: int) -> Record:
+        """Return the newest record of an expired snapshot, from its file."""
+        expired = [each for each in _list_kept(metadata) if each < oldest]
+        return cls._parse(json.loads(metadata.store.read(_make_kept_path(metadata, expired[-1])))) if expired else cls()
+
+    def keep(self, metadata: TableMetadata, snapshot: Snapshot) -> None:
+        """Write the record of a snapshot into a file that outlives it; delete the files that are not needed."""
+        if metadata.branch != MAIN_BRANCH:
+            return
+        metadata.store.write(_make_kept_path(metadata, snapshot.id), json.dumps(self.properties()).encode())
+        oldest = metadata.earliest_snapshot_id() or FIRST_SNAPSHOT_ID
+        for each in [each for each in _list_kept(metadata) if each < oldest][:-1]:
+            metadata.store.delete(_make_kept_path(metadata, each))
+
+    @staticmethod
+    def forget(metadata: TableMetadata, last: int) -> None:
+        """Delete the files of the records of snapshots after `last`, before these are removed."""
+        for each in _list_kept(metadata) if metadata.branch == MAIN_BRANCH else ():
+            if each > last:
+                metadata.store.delete(_make_kept_path(metadata, each))
 
     @classmethod
     def _parse(cls, properties: Mapping[str, str]) -> Record:
@@ -90,6 +119,15 @@ class Record:
         """Return the properties of a snapshot."""
         files = b64encode(b"".join(name + state for name, state in self.files.items())).decode()
         return {**({FILES: files} if files else {}), **({BEGUN: json.dumps(dict(self.begun))} if self.begun else {})}
+
+
+def _make_kept_path(metadata: TableMetadata, snapshot_id: int) -> str:
+    return f"{metadata.root}/{KEPT}/{snapshot_id}"
+
+
+def _list_kept(metadata: TableMetadata) -> list[int]:
+    names = [each.name for each in metadata.store.list(f"{metadata.root}/{KEPT}")]
+    return sorted(int(name) for name in names if name.isdigit())
 
 
 def _digest(text: str, size: int) -> bytes:

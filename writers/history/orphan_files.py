@@ -70,6 +70,7 @@ from morrow.writers.history.file_listing import (
     find_places,
 )
 from morrow.writers.history.iceberg_metadata import publish_quietly
+from morrow.writers.history.load_history import Record
 from morrow.writers.history.snapshot_expiry import expire_snapshots
 from morrow.writers.history.tags import delete_tags
 from morrow.writers.history.tombstones import finish_removals, retire_file
@@ -290,6 +291,7 @@ def purge_table(metadata: TableMetadata, *, older_than_millis: int | None = None
     tags = delete_tags(metadata, metadata.tag_names())
     known = Consumers(metadata)
     consumers = [name for name in known.all() if known.delete(name)]
+    Record.forget(metadata, 0)
     if metadata.latest_snapshot() is not None:
         TableCommit(target).truncate()
         publish_quietly(metadata)

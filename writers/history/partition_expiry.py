@@ -2,7 +2,8 @@
 
 With ``values-time`` the age of a partition is taken from its values, with ``update-time`` from its newest file. Both
 are compared with the local time of this machine, as in Java. An OVERWRITE snapshot drops the partitions: older
-snapshots and tags still have their rows, and expiry of snapshots removes the files later.
+snapshots and tags still have their rows, and expiry of snapshots removes the files later. In a chain table, partitions
+of both branches expire together, so that each remaining partition is still merged with all that it needs.
 """
 
 from __future__ import annotations
@@ -28,11 +29,14 @@ from morrow.engine.options.retention import (
     parse_partition_expiry,
     parse_partition_time,
 )
+from morrow.engine.plan.chains import PartitionOrder
+from morrow.engine.plan.entries import list_partitions
 from morrow.engine.plan.manifests import list_manifests, read_manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace
 from morrow.engine.units import NANOS_PER_MICRO, format_duration
+from morrow.writers.commit.chain_partitions import open_chain
 from morrow.writers.commit.committer import Committer
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, Changes, make_overwrite_changes
 from morrow.writers.commit.snapshot_metadata import SnapshotRequest
@@ -153,13 +157,9 @@ class PartitionExpiry:
 
     def run(self, now: dt.datetime | None = None) -> ExpiredPartitions:
         """Drop expired partitions; return and raise as `expire_partitions`."""
-        if self._target.options.is_chain_table:
-            raise Unsupported(
-                "expiry of partitions of a chain table",
-                where=self._target.where,
-                hint="drop old partitions of the delta branch, then of the snapshot branch",
-            )
         self._checked = now or dt.datetime.now()
+        if self._target.options.is_chain_table:
+            return self._run_chain()
         snapshot = self._target.metadata.latest_snapshot()
         if snapshot is None:
             return ExpiredPartitions()
@@ -177,6 +177,73 @@ class PartitionExpiry:
         keys = self._target.schema.partition_keys
         values = [dict(zip(keys, partition.values)) for partition in dropped]
         return ExpiredPartitions(values, len(found) - len(dropped), kept_by)
+
+    def _run_chain(self) -> ExpiredPartitions:
+        """Drop old partitions of both branches of a chain table; see `_choose_segments`."""
+        where, strategy = self._target.where, self._options.strategy
+        if strategy is not ExpireStrategy.VALUES_TIME or self._target.options.chain is None:
+            raise Unsupported(
+                f"expiry of partitions of a chain table without branches, or by {strategy.value},",
+                where=where,
+                hint=f"set both branches, and {maintenance.PARTITION_EXPIRATION_STRATEGY} to values-time",
+            )
+        chain = open_chain(self._target)
+        branches = (chain.deltas, chain.snapshots)
+        held = [list_partitions(each.metadata, each.snapshot, each.schema) for each in branches]
+        everything = sorted(held[0] | held[1])
+        order = PartitionOrder(chain, everything, self._options)
+        chosen = self._choose_segments(order, held[0], held[1])
+        for branch, partitions in zip(branches, chosen):
+            target = WriteTarget.of(branch.metadata)
+            size = self._options.batch_size if self._options.batch_size > 0 else len(partitions)
+            # Later changes are dropped first: a commit that drops changes drops the whole partition of their time, too.
+            for start in range(0, len(partitions), size or 1):
+                _drop_from_branch(target, partitions[start : start + size])
+        gone = set(chosen[0]) | set(chosen[1])
+        names = self._target.schema.partition_keys
+        values = [dict(zip(names, self._target.partition_values(stored))) for stored in everything if stored in gone]
+        kept_by = "the newest whole partition that is old, and all after it, stay in each chain"
+        return ExpiredPartitions(values, len(everything) - len(gone), kept_by)
+
+    def _choose_segments(
+        self, order: PartitionOrder, deltas: Iterable[bytes], snapshots: Iterable[bytes]
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Return the partitions of the delta branch to drop, newest first, and those of the snapshot branch.
+
+        A segment is a partition of the snapshot branch and the changes up to the next one. Of the partitions of the
+        snapshot branch that are old, the newest one stays, since later changes are merged with it. Changes before the
+        first segment are dropped with it. As in Java, ``partition.expiration-max-num`` counts segments of a chain.
+        """
+        before = self._find_limit(self._checked)
+        periods = order.sort(deltas)
+        dropped: tuple[list[bytes], list[bytes]] = ([], [])
+        for group, anchors in order.sort(snapshots).items():
+            times = [(order.read_time(stored), stored) for _, stored in anchors]
+            old = [
+                (time, stored) for time, stored in times if time is not None and before is not None and time < before
+            ]
+            if old != sorted(old):
+                raise Unsupported(
+                    "partitions of a chain table whose values and times are in different orders",
+                    where=order.where,
+                    hint="choose a format of times whose text sorts by time, such as yyyyMMdd",
+                )
+            number = min(len(old) - 1, self._options.max_num)
+            if number < 1:
+                continue
+            end = old[number][0]
+            dropped[1].extend(stored for _, stored in old[:number])
+            found = [(order.read_time(stored), stored) for _, stored in periods.get(group, ())]
+            dropped[0].extend(stored for time, stored in reversed(found) if time is not None and time < end)
+        return dropped
+
+    def _find_limit(self, now: dt.datetime) -> int | None:
+        """Return the time before which partitions expire, in nanoseconds since the epoch; None if none is that old."""
+        age = self._options.expiration_time
+        try:
+            return _to_nanos(now - (dt.timedelta.max if age is None else age))
+        except OverflowError:
+            return None
 
     @property
     def _age(self) -> str:
@@ -258,7 +325,21 @@ def _is_expired_by_values(
     target: WriteTarget, options: PartitionExpiryOptions, one: Partition, before: dt.datetime
 ) -> bool:
     time = parse_partition_time(options, target.partition_fields, one.values)
-    return time is not None and time < (before - EPOCH) // MICROSECOND * NANOS_PER_MICRO
+    return time is not None and time < _to_nanos(before)
+
+
+def _to_nanos(local: dt.datetime) -> int:
+    return (local - EPOCH) // MICROSECOND * NANOS_PER_MICRO
+
+
+def _drop_from_branch(target: WriteTarget, partitions: Sequence[bytes]) -> None:
+    """Drop those of the partitions that a branch still has."""
+
+    def changes(latest: Snapshot | None) -> Changes:
+        there = list_partitions(target.metadata, latest, target.schema)
+        return make_overwrite_changes(target, NOTHING, [one for one in partitions if one in there])(latest)
+
+    Committer(target).create(SnapshotRequest(OVERWRITE, BATCH_COMMIT_IDENTIFIER, changes, True))
 
 
 def _is_expired_by_update(_: WriteTarget, __: PartitionExpiryOptions, one: Partition, before: dt.datetime) -> bool:

@@ -33,6 +33,7 @@ from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.time_travel import Travel, resolve_travel
 from morrow.writers.commit.commit_lock import hold_commit_lock
 from morrow.writers.history.iceberg_metadata import publish_quietly
+from morrow.writers.history.load_history import Record
 from morrow.writers.history.tags import drop_lost_changelog, is_alive, is_same_state, remove_success
 from morrow.writers.history.tombstones import finish_removals, make_tombstone_path, retire_file
 
@@ -52,6 +53,7 @@ def rollback_table(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
     """
     if Owned.SNAPSHOTS in metadata.owner.owns:
         goal = _find_goal(metadata, to)
+        Record.forget(metadata, goal.id)
         metadata.owner.roll_back(metadata.branch, goal)
         publish_quietly(metadata)
         return goal
@@ -94,6 +96,7 @@ def rewind_table(metadata: TableMetadata, goal: Snapshot, *, stay: Collection[in
     Raises:
         StorageError: it was done in part; call again. CommitConflict: another snapshot took the id of the goal.
     """
+    Record.forget(metadata, goal.id)
     for name in tags:
         remove_success(metadata, name)
         retire_file(metadata, metadata.paths.tag(name))

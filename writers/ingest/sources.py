@@ -23,7 +23,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, Unsupported
+from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.blob_values import register_blob, to_blob
 from morrow.engine.format.blobs import BlobView, is_blob_type
@@ -364,8 +364,8 @@ def _read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         raise FileMissing("the data", hint=f"read it again: {str(error).splitlines()[0]}") from error
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise InvalidArgument(f"the data cannot be read: {error}") from error
-    except OSError as error:
-        raise to_morrow_error(error) from error
+    except OSError as error:  # of a file, or of a query that makes the stream
+        raise to_morrow_error(error) if "Error: " in str(error) else StorageError(f"the data: {error}") from error
 
 
 def _is_index(schema: pa.Schema, name: str) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from morrow.compat.pypaimon.predicates import Predicate
 from morrow.compat.pypaimon.scans import ReadBuilder, StreamReadBuilder, TableSource
 from morrow.compat.pypaimon.schemas import DataField, Identifier, RowType, TableSchema, to_pypaimon_field
 from morrow.compat.pypaimon.writes import BatchWriteBuilder, RefusedCall, StreamWriteBuilder
@@ -313,12 +314,47 @@ class FileStoreTable:
         """Roll back to the newest snapshot at or before a time."""
         self.morrow.rollback(timestamp=timestamp_millis)
 
+    # Indexes
+
+    def create_global_index(
+        self,
+        index_column: str | Sequence[str],
+        index_type: str = "btree",
+        partition_filter: Predicate | None = None,
+        partitions: Mapping[str, object] | Sequence[Mapping[str, object]] | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> int:
+        """Build an index; return the number of new files. Raises as `morrow.Table.create_global_index`."""
+        column, where = _to_index_arguments(index_column, partition_filter)
+        return self.morrow.create_global_index(
+            column, index_type, partition=partitions, where=where, options=options
+        ).files
+
+    def drop_global_index(
+        self,
+        index_column: str | Sequence[str],
+        index_type: str = "btree",
+        partition_filter: Predicate | None = None,
+        partitions: Mapping[str, object] | Sequence[Mapping[str, object]] | None = None,
+        dry_run: bool = False,
+    ) -> int:
+        """Drop an index; return the number of its files. Raises as `morrow.Table.drop_global_index`."""
+        column, where = _to_index_arguments(index_column, partition_filter)
+        return self.morrow.drop_global_index(
+            column, index_type, partition=partitions, where=where, dry_run=dry_run
+        ).files
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             if name in MISSING:
                 raise Unsupported(f"pypaimon's table.{name}", hint=MISSING[name])
             raise AttributeError(f"a table has no attribute {name!r}; table.morrow has Morrow's methods")
+
+
+def _to_index_arguments(column: str | Sequence[str], partitions: Predicate | None) -> tuple[str, pl.Expr | None]:
+    name = column if isinstance(column, str) else ",".join(column)
+    return name, None if partitions is None else partitions.to_polars()
 
 
 _SEARCH = "call table.morrow.search, or search_text: both return rows"
@@ -328,8 +364,6 @@ MISSING = {
     "new_batch_vector_search_builder": _SEARCH,
     "new_full_text_search_builder": _SEARCH,
     "new_hybrid_search_builder": _SEARCH,
-    "create_global_index": _SEARCH,
-    "drop_global_index": _SEARCH,
     "changelog_manager": "read changes with table.morrow.changes(mode='changelog')",
     "file_io": "Morrow opens stores by the storage options of the catalog",
     "path_factory": "table.morrow.system('files') has the paths of data files",

@@ -280,3 +280,14 @@ def test_some_columns_of_a_plain_table(catalog: pypaimon.Catalog) -> None:
     writer.write_arrow(DATA[2:])
     builder.new_commit().commit(writer.prepare_commit())
     assert [(row["name"], row["dt"]) for row in read(table) if row["id"] == 3] == [("a%b", "b"), (None, "b")]
+
+
+def test_indexes_are_built_and_dropped(catalog: pypaimon.Catalog) -> None:
+    table = make(catalog, options=EVOLUTION, partition_keys=["dt"])
+    of_a = PredicateBuilder(table.fields).equal("dt", "a")
+
+    assert table.create_global_index("id", partitions=[{"dt": "b"}]) == 1
+    assert table.create_global_index(["id"], partition_filter=of_a, options={"sorted-index.records-per-range": 1}) == 2
+    assert table.drop_global_index("id", partition_filter=of_a, dry_run=True) == 2
+    assert table.drop_global_index("id") == 3
+    assert table.create_global_index("id", "bitmap") == 2

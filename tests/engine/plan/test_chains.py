@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections import defaultdict
 from pathlib import Path
@@ -185,8 +186,8 @@ def test_what_is_refused(chain: ChainTable) -> None:
         chain.main.changes()
     with pytest.raises(Unsupported, match="read from the branch 'changes'"):
         chain.main.delete("dt = '20250802'")
-    with pytest.raises(Unsupported, match="expiry of partitions of a chain table"):
-        chain.changes.expire_partitions("1 d")
+    with pytest.raises(Unsupported, match="expiry of partitions of a chain table without branches, or by update-time"):
+        chain.changes.expire_partitions("1 d", strategy="update-time")
     write(chain.main, (1, 1, "20250801"))
     with pytest.raises(Unsupported, match="a past state of a chain table"):
         chain.main.scan(snapshot=1)
@@ -259,3 +260,42 @@ def merge(model: dict[str, dict[str, dict[int, int]]]) -> dict[str, dict[int, in
                 for k, s in model["changes"][other].items():
                     found[day][k] = max(s, found[day].get(k, 0))
     return {**found, **model["whole"], **model["main"]}
+
+
+def test_old_segments_expire_and_remaining_partitions_keep_their_rows(chain: ChainTable) -> None:
+    for day in ("20250801", "20250805", "20250810"):
+        write(chain.whole, (1, 1, day), (int(day[-2:]) + 100, 1, day))
+    for day in ("20250730", "20250802", "20250805", "20250807", "20250812"):
+        write(chain.changes, (int(day[-2:]), 2, day))
+    remaining = chain.rows(filter="dt >= '20250810'")
+
+    now = dt.datetime(2025, 8, 15)
+    assert list(chain.main.expire_partitions("7 d", now=now)) == [
+        {"dt": day} for day in ("20250730", "20250801", "20250802")
+    ]
+    assert chain.rows(filter="dt >= '20250810'") == remaining
+    assert sorted(set(chain.whole.to_polars()["dt"])) == ["20250805", "20250810"]
+    assert sorted(set(chain.changes.to_polars()["dt"])) == ["20250805", "20250807", "20250812"]
+    assert list(chain.changes.expire_partitions("7 d", now=now)) == []
+
+    chain.whole.alter.set_options({"partition.expiration-batch-size": 1})
+    expired = chain.whole.expire_partitions("1 d", now=now)
+    assert [each["dt"] for each in expired] == ["20250805", "20250807"]
+    assert expired.left == 2
+    assert chain.rows(filter="dt >= '20250810'") == remaining
+
+
+def test_each_group_keeps_its_newest_old_whole_partition(tmp_path: Path) -> None:
+    keys = {"chain-table.chain-partition-keys": "dt"}
+    chain = ChainTable(tmp_path, "k INT NOT NULL, s INT, region STRING NOT NULL", **keys)
+    for region, days in (("cn", ("20250801", "20250802", "20250803")), ("us", ("20250801",))):
+        for day in days:
+            write(chain.whole, (1, 1, region, day))
+            write(chain.changes, (2, 2, region, day))
+    write(chain.changes, (3, 3, "eu", "20250701"))
+
+    found = chain.main.expire_partitions("1 d", now=dt.datetime(2025, 9, 1), max_expires=1)
+    assert list(found) == [{"region": "cn", "dt": "20250801"}]
+    assert len(chain.main.expire_partitions("1 d", now=dt.datetime(2025, 9, 1))) == 1
+    assert {row[2:] for row in chain.rows()} == {("cn", "20250803"), ("us", "20250801"), ("eu", "20250701")}
+    assert chain.main.expire_partitions("1 d", now=dt.datetime(2025, 9, 1)) == []

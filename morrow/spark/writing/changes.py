@@ -210,8 +210,10 @@ def _add_kinds(rows: DataFrame, target: WriteTarget, command: str, premise: Prem
     names = tuple(target.schema.by_name)
     olds = tuple(name.removeprefix(SPARKS_OLD_KEY) for name in rows.columns[1 + len(names) :])
     number = {name: name_new(at) for at, name in enumerate(names)}
-    numbered = {name: f"k{at}" for at, name in enumerate(olds)}
-    changed = rows.toDF(KIND, *number.values(), *numbered.values())
+    every = {name: f"k{at}" for at, name in enumerate(olds)}
+    changed = rows.toDF(KIND, *number.values(), *every.values())
+    # Spark adds all hidden columns if a statement names one of them.
+    numbered = {name: column for name, column in every.items() if name in list_row_id(target.schema, target.options)}
     operation = functions.col(KIND)
     identified = _find_old_keys(target, numbered)
     for name, old in identified.items():

@@ -607,6 +607,20 @@ def test_append_tables(sql: Sql, tmp_path: Path) -> None:
 
 
 TRACKED = "'row-tracking.enabled' = 'true', 'deletion-vectors.enabled' = '{}', 'data-evolution.enabled' = '{}'"
+
+
+def test_changes_by_bucket(sql: Sql) -> None:
+    sql("CREATE TABLE pm.db.t (id INT, v STRING) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
+    sql("INSERT INTO pm.db.t VALUES (1, 'a'), (2, 'b')")
+    sql("UPDATE pm.db.t SET v = concat(v, __paimon_bucket) WHERE __paimon_bucket = 0 AND id = 1")
+    sql("CALL pm.sys.compact(table => 'db.t')")  # the file of a merged row is unknown
+    sql(
+        "MERGE INTO pm.db.t USING (SELECT 2 AS id UNION ALL SELECT 3) s ON t.id = s.id AND t.__paimon_bucket = 0 "
+        "WHEN MATCHED THEN UPDATE SET v = 'm' WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)"
+    )
+    assert sorted(sql("SELECT * FROM pm.db.t")) == [(1, "a0"), (2, "m"), (3, None)]
+
+
 TRACKED_ROWS = "SELECT *, _ROW_ID, _SEQUENCE_NUMBER FROM pm.db.t ORDER BY _ROW_ID"
 
 

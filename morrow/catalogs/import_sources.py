@@ -317,7 +317,7 @@ def _load_errors(library: str) -> tuple[type[Exception], ...]:
     """Return the errors of an imported library: its own, and Python's that it raises."""
     module = importlib.import_module(f"{library}.exceptions")
     own = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Exception)]
-    return (*own, OSError, ValueError, NotImplementedError, KeyError)
+    return (*own, OSError, ValueError, NotImplementedError, KeyError, ImportError)
 
 
 # Databases

@@ -23,6 +23,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.engine.redaction import clean_text
 from morrow.engine.units import format_count
+from morrow.writers.files.formats.wheel_files import relax_members
 from morrow.writers.ingest.text_files import CsvOptions
 
 if TYPE_CHECKING:
@@ -132,11 +133,13 @@ def export(
 
 
 def _write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with pq.ParquetWriter(out, schema) as writer:
+    written = pa.schema([relax_members(field) for field in schema])  # Arrow refuses NOT NULL below a null
+    with pq.ParquetWriter(out, written) as writer:
         for batch in batches:
-            writer.write_batch(batch)
+            writer.write_table(pa.Table.from_batches([batch]).cast(written))
 
 
 def _write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:

@@ -450,5 +450,5 @@ def fetch_columns(metadata: TableMetadata, plan: ScanPlan, schema: pa.Schema, fo
     order = np.argsort(rows[ROW_ID].to_numpy())
     known = rows[ROW_ID].to_numpy()[order]
     if not np.array_equal(np.sort(ids), known):
-        raise CorruptFile(metadata.where, "its row ids are not unique")
+        raise CorruptFile(metadata.where, "row ids are null, or of several rows")
     return rows.take(pa.array(order[np.searchsorted(known, ids)])).append_column(SCORE, found[SCORE])

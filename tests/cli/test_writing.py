@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import morrow
@@ -190,3 +191,10 @@ def test_export_to_excel_names_the_command_that_installs_it(run: Run, table: mor
         table.append(pl.DataFrame(ROWS, table.schema.names, orient="row"))
         assert run("export", table.path, tmp_path / "a.xlsx").err == f"2 rows written to {tmp_path}/a.xlsx\n"
         assert zipfile.is_zipfile(tmp_path / "a.xlsx")
+
+
+def test_export_of_nulls_above_members_that_are_not_null(run: Run, tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", "id INT, r ROW<a INT NOT NULL>, v VARIANT")
+    table.append([{"id": 1, "r": None, "v": None}, {"id": 2, "r": {"a": 1}, "v": "{}"}])
+    assert run("export", table.path, tmp_path / "a.parquet").err == f"2 rows written to {tmp_path}/a.parquet\n"
+    assert pq.read_table(tmp_path / "a.parquet")["r"].to_pylist() == [None, {"a": 1}]

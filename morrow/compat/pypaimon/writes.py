@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -26,6 +26,7 @@ from morrow.engine.plugins import require_extra
 from morrow.engine.redaction import suggest_name
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_arrow_table
+from morrow.readers.execution.execute import DEFAULT_BATCH_ROWS
 from morrow.tables.writer import CommitMessage, Committer, Writer
 from morrow.writers.append.row_level import RowChanges, delete_where
 from morrow.writers.files.blob_files import select_filed_vectors
@@ -536,7 +537,7 @@ class ShardTableUpdator:
     def _read(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         ids = self._ids = []  # an earlier reader may go on, and counts no longer
         for part in self._parts:
-            for batch in part.to_batches():
+            for batch in _join_batches(part.to_batches()):
                 ids.append(import_array(batch.column(ROW_ID)))
                 yield batch.select(list(schema.names)).cast(schema)
 
@@ -558,6 +559,18 @@ class ShardTableUpdator:
             raise InvalidArgument(f"{self._target.where}: {len(rows)} updated rows, of {len(ids)} rows that were read")
         given = read_row_values(self._target, rows.append_column(ROW_ID, ids.to_arrow()))
         return _plan(set_row_values(self._target, self._snapshot, given), self._snapshot)
+
+
+def _join_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in batches of `DEFAULT_BATCH_ROWS` or more, but for the last: some reads end in many."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(each.num_rows for each in held) >= DEFAULT_BATCH_ROWS:
+            yield pa.concat_batches(held)
+            held = []
+    if held:
+        yield pa.concat_batches(held)
 
 
 def _name_values(row: Any, names: Sequence[str]) -> dict[str, Any]:

@@ -97,6 +97,21 @@ def test_updates(catalog: pypaimon.Catalog, what: str) -> None:
     assert {row["id"]: row["name"] for row in read(table)} == expected
 
 
+def test_few_rows_of_a_shard_are_one_batch(catalog: pypaimon.Catalog) -> None:
+    """Programs take the first batch for all rows, since pypaimon gives one."""
+    table = make(catalog, options=EVOLUTION)
+    for _ in range(3):
+        builder = table.new_batch_write_builder()
+        write = builder.new_write()
+        write.write_arrow(DATA)
+        builder.new_commit().commit(write.prepare_commit())
+    update = table.new_batch_write_builder().new_update().with_update_type(["name"])
+    reader = update.with_read_projection(["id", "_ROW_ID"]).new_shard_updator(0, 1).arrow_reader()
+    sizes = [batch.num_rows for batch in reader]
+    assert sum(sizes) == table.morrow.count()
+    assert len(sizes) <= len(table.morrow.system("files").to_polars())
+
+
 @pytest.mark.parametrize(
     ("update", "problem"),
     [

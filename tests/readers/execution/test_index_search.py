@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -363,3 +365,33 @@ def test_a_damaged_index_is_an_error_of_searches_alone(tmp_path: Path, kind: str
             table.search("v", QUERY, 1, exact=False)
     file.unlink()
     assert table.to_polars(filter="id = 3")["id"].to_list() == [3]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_histories(tmp_path: Path, seed: int) -> None:
+    """Searches that probe all lists of an index find the same rows as exact ones, after every step."""
+    chance = random.Random(seed)
+    action = chance.choice(["ignore", "drop_partition_index"])
+    options = {"global_index__column_update_action": action, "global_index__row_count_per_shard": "40"}
+    keys = ("p",) if seed % 2 else ()
+    table = make(tmp_path, keys, deletion_vectors__enabled="true", fields__v__metric="l2", **options)
+    steps: list[Callable[[int], object]] = [
+        lambda _: table.create_global_index("v", "ivf-flat"),
+        lambda _: table.create_global_index("s", "full-text"),
+        lambda _: table.create_global_index(chance.choice(["id", "s"])),
+        lambda n: table.append(draw(1000 * (n + 1), 1000 * (n + 1) + chance.choice([5, 50]))),
+        lambda n: table.delete(f"id % 7 = {n % 7}"),
+        lambda n: table.update({"v": "[1.0, 0.0, 0.0, 0.5]", "s": "'new lake'"}, f"id % 19 = {n}"),
+        lambda _: table.compact(full=True),
+        lambda _: table.materialize_deletion_vectors(),
+        lambda _: table.reassign_row_ids() if keys else None,
+        lambda _: table.drop_global_index("v", "ivf-flat"),
+    ]
+    for number in range(6):
+        (steps[number] if number < 2 else chance.choice(steps))(number)
+        where = chance.choice([None, "id % 3 = 1", "id < 150", "s >= 'p'", "id IN (5, 25, 26, 1001)"])
+        exact = table.search("v", QUERY, 12, filter=where)
+        found = table.search("v", QUERY, 12, filter=where, exact=False, options={"ivf.nprobe": 99})
+        assert found[SCORE].to_list() == exact[SCORE].to_list()
+        texts = table.search_text("s", "lake", 1000, filter=where, columns=["id"])
+        assert sorted(texts["id"].to_list()) == find_matching(table, "lake", where)

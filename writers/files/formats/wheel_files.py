@@ -32,7 +32,7 @@ class WholeFileEncoder:
 
     def block(self, frame: pl.DataFrame) -> Block:
         rows = to_arrow_table(frame, self._fields)
-        rows = rows.cast(pa.schema([_relax(field) for field in rows.schema]))
+        rows = rows.cast(pa.schema([relax_members(field) for field in rows.schema]))
         return Block(rows.num_rows, rows.nbytes, b"", rows)
 
     def blocks(self, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:
@@ -52,17 +52,17 @@ class WholeFileEncoder:
             return path.read_bytes()
 
 
-def _relax(field: pa.Field) -> pa.Field:
+def relax_members(field: pa.Field) -> pa.Field:
     """Return a field without NOT NULL within it, which values below a null break, and without timestamps of seconds."""
     kind = field.type
     if pa.types.is_struct(kind):
-        kind = pa.struct([_relax(member).with_nullable(True) for member in kind])
+        kind = pa.struct([relax_members(member).with_nullable(True) for member in kind])
     elif pa.types.is_fixed_size_list(kind):
-        kind = pa.list_(_relax(kind.value_field).with_nullable(True), kind.list_size)
+        kind = pa.list_(relax_members(kind.value_field).with_nullable(True), kind.list_size)
     elif pa.types.is_list(kind):
-        kind = pa.list_(_relax(kind.value_field).with_nullable(True))
+        kind = pa.list_(relax_members(kind.value_field).with_nullable(True))
     elif pa.types.is_map(kind):
-        kind = pa.map_(_relax(kind.key_field), _relax(kind.item_field).with_nullable(True))
+        kind = pa.map_(relax_members(kind.key_field), relax_members(kind.item_field).with_nullable(True))
     elif pa.types.is_timestamp(kind) and kind.unit == "s":
         kind = pa.timestamp("ms", kind.tz)
     return field.with_type(kind)

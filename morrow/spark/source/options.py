@@ -157,8 +157,15 @@ def parse_id(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdigit() else text
 
 
+def parse_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("give a whole number") from None
+
+
 def parse_positive(text: str) -> int:
-    number = int(text)
+    number = parse_number(text)
     if number < 1:
         raise ValueError("it is 1 at least")
     return number
@@ -185,10 +192,10 @@ T = TypeVar("T")
 
 TRAVEL: Mapping[str, Callable[[str], int | str]] = {
     "as-of": parse_id,
-    "snapshot": int,
+    "snapshot": parse_number,
     "tag": str,
     "timestamp": parse_id,
-    "watermark": int,
+    "watermark": parse_number,
     "version": str,
 }
 """Options that choose the state of a read, and the parsers of their text."""
@@ -349,7 +356,7 @@ class Options:
         return SinkOptions(
             kinds=self._given.get("kinds"),
             commit_user=self._given.get("commit-user"),
-            commit_identifier=self._get("commit-identifier", int),
+            commit_identifier=self._get("commit-identifier", parse_number),
             dynamic_overwrite=None if mode is None else mode == "dynamic",
             table={name: self._given[name] for name in others},
             evolution=self._evolution(),

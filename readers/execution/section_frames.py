@@ -107,7 +107,7 @@ def scan_section_pieces(
                 yield _scan_masked(plan, section, [file], [mask], retractions, fields, store, part)
 
 
-PartAnswer: TypeAlias = "tuple[npt.NDArray[np.bool_], bool] | None"
+PartAnswer: TypeAlias = "tuple[pl.Series, bool] | None"
 """The rows of a file that may fulfil a condition on parts of variants, and whether they do; None if all rows may."""
 SEARCH_WORKERS = 2
 """Number of files whose parts are searched at once; Arrow decodes each on all cores."""
@@ -136,7 +136,8 @@ def search_parts(plan: ScanPlan, sections: Sequence[Section], store: FileStore) 
                 from morrow.readers.files.page_checksums import check_pages
 
                 check_pages([source], {written[field.id] for field in fields})
-            return find(source, {field.name: written[field.id] for field in fields}, condition, evaluate)
+            found = find(source, {field.name: written[field.id] for field in fields}, condition, evaluate)
+        return None if found is None else (pl.Series(found[0]), found[1])  # a bit per row, not a byte
 
     files = [file for section in sections for file in section.files]
     with open_threads(SEARCH_WORKERS) as pool:
@@ -156,7 +157,7 @@ def split_by_answers(
             others.append((replace(section, files=(file,)), [mask]))
             continue
         kept, is_decided = answer
-        live = kept.copy() if mask is None else kept & mask.to_numpy()
+        live = (kept if mask is None else kept & mask).to_numpy().copy()
         first, rows = _find_part(file) or (0, len(live))
         live[:first] = live[first + rows :] = False
         narrowed = None if live.all() else pl.Series(live)

@@ -258,6 +258,13 @@ MAX_SHOWN_LENGTH = 500
 """The limit of characters of a filter that a message shows."""
 
 
+VARIANT_PREFIX = "morrow_variant_"
+VARIANT_PARSE, VARIANT_TRY_PARSE, VARIANT_PART, VARIANT_TEXT, VARIANT_IS_NULL = (
+    VARIANT_PREFIX + name for name in ("parse", "try_parse", "part", "text", "is_null")
+)
+"""The functions on variants that DuckDB calls in residual conditions."""
+
+
 class VariantPart(msgspec.Struct, frozen=True):
     """A part of a VARIANT column: a path in it, cast to a type. `name` is its column in a `PartCondition`."""
 

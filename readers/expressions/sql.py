@@ -57,8 +57,21 @@ from morrow.engine.format.types import (
     to_arrow_time_unit,
 )
 from morrow.engine.names import find_free_name
-from morrow.engine.plan.filter.variant_parts import FUNCTION_PREFIX, IS_NULL, PARSE, PART, TEXT, TRY_PARSE
-from morrow.engine.plan.predicate import And, Leaf, Op, Predicate, Residual, Value, shorten_text
+from morrow.engine.plan.predicate import (
+    VARIANT_IS_NULL,
+    VARIANT_PARSE,
+    VARIANT_PART,
+    VARIANT_PREFIX,
+    VARIANT_TEXT,
+    VARIANT_TRY_PARSE,
+    And,
+    Leaf,
+    Op,
+    Predicate,
+    Residual,
+    Value,
+    shorten_text,
+)
 from morrow.engine.plugins import check_libraries, parse_version
 from morrow.engine.polars_threads import check_process
 from morrow.engine.redaction import redact_text
@@ -239,7 +252,7 @@ def _find_true_rows(residual: Residual, rows: pa.Table, height: int) -> npt.NDAr
     for name, column in zip(rows.column_names, rename_row_columns(rows).columns, strict=True):
         numbered = numbered.append_column(name, column)
     session = open_session()
-    if FUNCTION_PREFIX in str(residual.expression):
+    if VARIANT_PREFIX in str(residual.expression):
         register_variant_functions(session)
     cursor = session.cursor()
 
@@ -564,11 +577,11 @@ def _is_null(variants: pa.Array) -> pa.Array:
 _turn = threading.Lock()
 _VARIANT = _ATOMIC[t.VariantType]
 FUNCTIONS: tuple[tuple[str, Callable[..., pa.Array], tuple[str, ...], str], ...] = (
-    (PARSE, _parse, ("VARCHAR",), _VARIANT),
-    (TRY_PARSE, _try_parse, ("VARCHAR",), _VARIANT),
-    (PART, _part, (_VARIANT, "VARCHAR"), _VARIANT),
-    (TEXT, _text, (_VARIANT, "VARCHAR"), "VARCHAR"),
-    (IS_NULL, _is_null, (_VARIANT,), "BOOLEAN"),
+    (VARIANT_PARSE, _parse, ("VARCHAR",), _VARIANT),
+    (VARIANT_TRY_PARSE, _try_parse, ("VARCHAR",), _VARIANT),
+    (VARIANT_PART, _part, (_VARIANT, "VARCHAR"), _VARIANT),
+    (VARIANT_TEXT, _text, (_VARIANT, "VARCHAR"), "VARCHAR"),
+    (VARIANT_IS_NULL, _is_null, (_VARIANT,), "BOOLEAN"),
 )
 
 
@@ -577,7 +590,7 @@ def register_variant_functions(connection: duckdb.DuckDBPyConnection) -> None:
     query = "SELECT 1 FROM duckdb_functions() WHERE function_name = ? LIMIT 1"
     with _turn:
         with connection.cursor() as cursor:
-            if cursor.execute(query, [PARSE]).fetchone() is not None:
+            if cursor.execute(query, [VARIANT_PARSE]).fetchone() is not None:
                 return
         for name, function, parameters, result in FUNCTIONS:
             connection.create_function(  # type: ignore[call-overload]  # the stub wants an invariant list of unions

@@ -24,14 +24,17 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import VariantType
 from morrow.engine.names import reserve_name
 from morrow.engine.plan.filter.sql_parsing import Node, find_cast_target
-from morrow.engine.plan.predicate import Columns, VariantPart
+from morrow.engine.plan.predicate import (
+    VARIANT_IS_NULL,
+    VARIANT_PARSE,
+    VARIANT_PART,
+    VARIANT_TEXT,
+    VARIANT_TRY_PARSE,
+    Columns,
+    VariantPart,
+)
 from morrow.engine.structs import replace
 
-FUNCTION_PREFIX = "morrow_variant_"
-PARSE, TRY_PARSE, PART, TEXT, IS_NULL = (
-    FUNCTION_PREFIX + name for name in ("parse", "try_parse", "part", "text", "is_null")
-)
-"""The functions that DuckDB calls."""
 WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 DROP_FRACTION = "regexp_replace"
 FRACTION = r"^(-?[0-9]+)\.[0-9]*$"
@@ -111,7 +114,7 @@ def put_variant_functions(tree: Node) -> bool:
     for node in reversed(found):  # inner calls first
         made = REPLACEMENTS[_name(node)](node)
         parent = node.parent
-        if isinstance(parent, exp.Cast) and isinstance(made, exp.Anonymous) and made.name == PART:
+        if isinstance(parent, exp.Cast) and isinstance(made, exp.Anonymous) and made.name == VARIANT_PART:
             parent.replace(_cast(made.expressions[0], made.expressions[1], parent.to, type(parent)))
         else:
             node.replace(made)
@@ -144,12 +147,12 @@ def _get(node: Node) -> Node:
     value, *others = _list_arguments(node, 1, 3)
     path = others[0] if others else exp.Literal.string("$")
     if len(others) < 2:
-        return _call(PART, value, path)
+        return _call(VARIANT_PART, value, path)
     kind = others[1]
     if not isinstance(kind, exp.Literal) or not kind.is_string:
         raise InvalidArgument(f"{_name(node)}: the type is a text such as 'int', not {kind.sql()}")
     if kind.name.strip().lower() == "variant":
-        return _call(PART, value, path)
+        return _call(VARIANT_PART, value, path)
     try:
         target = exp.DataType.build(kind.name, dialect="spark")
     except (SqlglotError, ValueError) as error:
@@ -159,7 +162,7 @@ def _get(node: Node) -> Node:
 
 def _cast(value: Node, path: Node, target: Node, cast: type[exp.Cast]) -> Node:
     """Return the part of a variant in a type of DuckDB, by way of its text."""
-    text = _call(TEXT, value, path)
+    text = _call(VARIANT_TEXT, value, path)
     if target.this in exp.DataType.NESTED_TYPES:
         text = cast(this=text, to=exp.DataType.build("json", dialect="duckdb"))
     elif target.sql(dialect="duckdb").upper() in WHOLE:
@@ -175,9 +178,9 @@ def _to_own(node: Node) -> Node:
 
 
 REPLACEMENTS: dict[str, Callable[[Node], Node]] = {
-    "parse_json": lambda node: _call(PARSE, *_list_arguments(node, 1, 1)),
-    "try_parse_json": lambda node: _call(TRY_PARSE, *_list_arguments(node, 1, 1)),
-    "is_variant_null": lambda node: _call(IS_NULL, *_list_arguments(node, 1, 1)),
+    "parse_json": lambda node: _call(VARIANT_PARSE, *_list_arguments(node, 1, 1)),
+    "try_parse_json": lambda node: _call(VARIANT_TRY_PARSE, *_list_arguments(node, 1, 1)),
+    "is_variant_null": lambda node: _call(VARIANT_IS_NULL, *_list_arguments(node, 1, 1)),
     "variant_get": _get,
     "try_variant_get": _get,
     "to_duckdb_variant": _to_own,
@@ -206,7 +209,7 @@ def _read_part(node: exp.Cast, columns: Columns) -> VariantPart | None:
     target, call = find_cast_target(node), node.this
     if isinstance(call, exp.Anonymous) and call.name == DROP_FRACTION:
         call = call.expressions[0]
-    if target is None or not isinstance(call, exp.Anonymous) or call.name != TEXT:
+    if target is None or not isinstance(call, exp.Anonymous) or call.name != VARIANT_TEXT:
         return None
     column, path = call.expressions
     if not isinstance(column, exp.Column) or len(column.parts) > 1 or not isinstance(path, exp.Literal):

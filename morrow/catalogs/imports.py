@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from morrow.catalogs.import_files import Part, RowSource, find_files, open_files, translate_file_errors
 from morrow.catalogs.import_sources import Wanted, open_import_source
-from morrow.engine.arguments import check_texts
+from morrow.engine.arguments import check_texts, refuse_depth
 from morrow.engine.catalog.names import check_new_table_name
 from morrow.engine.errors import AlreadyExists, InvalidArgument, MorrowError
 from morrow.engine.format.schema import TableSchema
@@ -298,6 +298,7 @@ def _find_storage_options(catalog: CatalogChanges) -> Mapping[str, str] | None:
     return None if store is None else store.storage_options or None
 
 
+@refuse_depth("types are")
 def _build_schema(
     catalog: CatalogChanges,
     name: str,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 import numpy as np
 
-from morrow.engine.arguments import MAX_ROWS
+from morrow.engine.arguments import MAX_ROWS, check_instance, check_mapping
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.schema import ROW_ID, TableSchema
 from morrow.engine.format.types import DataField, DoubleType, FloatType
@@ -220,10 +220,10 @@ def plan_search(
     """
     from morrow.readers.execution import row_search
 
-    name = row_search.check_metric(metric)
-    if exact and options:
-        raise InvalidArgument(f"the options {', '.join(options)} are for searches in an index; pass exact=False")
-    known = row_search.parse_index_options(options or {})
+    name, given = row_search.check_metric(metric), check_mapping(options, "options")
+    if check_instance(exact, bool, "exact") and given:
+        raise InvalidArgument(f"the options {', '.join(given)} are for searches in an index; pass exact=False")
+    known = row_search.parse_index_options(given)
     prepared = _prepare_search(metadata, asked)
     field, tracked = prepared.field, prepared.tracked
     vector = row_search.check_query(query, field)

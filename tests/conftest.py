@@ -34,9 +34,11 @@ if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
 MARK_THEIR_OWN = ("tests/test_golden.py",)
 """Files that mark their slow tests themselves."""
 ONLY_LONG = (
+    "tests/interop/test_catalogs.py",
     "tests/interop/test_spark.py",
     "tests/isolation/test_racing.py",
     "tests/spark/test_cluster.py",
+    "tests/spark/test_guide.py",
     "tests/spark/test_pipeline.py",
     "tests/test_site.py",
 )

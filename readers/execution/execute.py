@@ -470,11 +470,12 @@ def count(plan: ScanPlan, store: FileStore) -> int:
             for part in plan.parts:
                 join_masks(part, part.sections, store)
             counted = sum(count_rows(one, section, store) for one in plan.parts for section in one.sections)
-        return counted if plan.limit is None else min(counted, plan.limit)
-    with translate_plan_errors(plan, store):
-        return int(
-            to_lazy(plan, store, held=MAX_STREAM_BYTES).select(pl.len()).collect(engine=_choose_engine(plan)).item()
-        )
+    else:
+        with translate_plan_errors(plan, store):
+            rows = to_lazy(plan, store, held=MAX_STREAM_BYTES).select(pl.len())
+            counted = int(rows.collect(engine=_choose_engine(plan)).item())
+    # Polars 1 leaves out the limit if a query reads no columns.
+    return counted if plan.limit is None else min(counted, plan.limit)
 
 
 def _list_plain_columns(plan: ScanPlan) -> tuple[str, ...]:

@@ -191,7 +191,7 @@ class _IndexInput:
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
-        """Turn the errors of native code into those of the store, or else into `CorruptFile`."""
+        """Raise the store's error for an error of native code, or else `CorruptFile`."""
         try:
             yield
         except RuntimeError as error:

@@ -592,7 +592,7 @@ class PartLeaves(NamedTuple):
 
 
 def find_part_leaves(name: str, stored: pa.DataType, path: Sequence[str | int]) -> PartLeaves | None:
-    """Return the leaves for a path in a column of this Arrow type; None if the part has no column of its own."""
+    """Return the leaves for a path in a column of this Arrow type; None if no column holds the part."""
     others: list[str] = []
     for step in (*path, None):
         members = {each.name: each.type for each in stored} if pa.types.is_struct(stored) else {}

@@ -215,7 +215,7 @@ class PartitionOrder:
     def __init__(
         self, chain: Chain, partitions: Sequence[bytes], options: PartitionExpiryOptions | None = None
     ) -> None:
-        """Order these partitions of both branches. `options` say how values are times; None: those of the table."""
+        """Order these partitions of both branches. `options` say how values are times; None: the table's options."""
         schema, self.where = chain.deltas.schema, chain.deltas.metadata.where
         keys, names = chain.deltas.metadata.options(schema).chain_keys, schema.partition_keys
         first = len(names) - len(keys or names)

@@ -466,7 +466,7 @@ class Table(RowOperations, Maintenance, Following):
         reads only the candidates that indexes of the column name (see `create_global_index`), and all rows that no
         index covers, or that were updated since. All rows that are read have their exact score, so another row may be
         nearer than those found, but no score is wrong. Deleted rows are never found. Rows without a vector are left
-        out. Of rows with equal scores, those that a scan returns first win. `explain_search` shows what is read.
+        out. Rows with equal scores are in the order of a scan. `explain_search` shows what is read.
 
         Args:
             column: a VECTOR, or an ARRAY of numbers whose arrays have the length of the query.
@@ -527,7 +527,7 @@ class Table(RowOperations, Maintenance, Following):
     ) -> pl.DataFrame:
         """Return the `k` rows whose texts match a query best, best first. Needs ``pip install 'morrow[full-text]'``.
 
-        Indexes of the type ``full-text`` are used where they are right (see `create_global_index`). The texts of other
+        Indexes of the type ``full-text`` are used if they are valid (see `create_global_index`). The texts of other
         rows are read and indexed in memory, with the options of the column's index, or else of the table. So all rows
         are searched, with and without an index. Deleted rows are never found, nor are rows without text.
 

@@ -149,7 +149,7 @@ def search_parts(plan: ScanPlan, sections: Sequence[Section], store: FileStore) 
 def split_by_answers(
     section: Section, masks: Sequence[Mask], answers: Sequence[PartAnswer]
 ) -> tuple[list[tuple[Section, list[Mask]]], list[tuple[Section, list[Mask]]]]:
-    """Return parts of a section whose rows fulfil a condition, and parts of which each row has to be tested."""
+    """Return parts of a section whose rows fulfil a condition, and parts whose rows have to be tested."""
     decided: list[tuple[Section, list[Mask]]] = []
     others: list[tuple[Section, list[Mask]]] = []
     for file, mask, answer in zip(section.files, masks, answers, strict=True):

@@ -210,8 +210,8 @@ class PartitionExpiry:
     ) -> tuple[list[bytes], list[bytes]]:
         """Return the partitions of the delta branch to drop, newest first, and those of the snapshot branch.
 
-        A segment is a partition of the snapshot branch and the changes up to the next one. Of the partitions of the
-        snapshot branch that are old, the newest one stays, since later changes are merged with it. Changes before the
+        A segment is a partition of the snapshot branch and the changes up to the next one. The
+        newest old partition of the snapshot branch stays, since later changes are merged with it. Changes before the
         first segment are dropped with it. As in Java, ``partition.expiration-max-num`` counts segments of a chain.
         """
         before = self._find_limit(self._checked)

@@ -274,7 +274,7 @@ def _cluster_partitions(
 def pick_cluster(target: WriteTarget, state: BucketState, full: bool) -> CompactUnit | None:
     """Return the files of a partition to sort together, and the level of the new files; None if none are worth it.
 
-    Files are runs at levels, as in a merge tree, of which universal compaction picks some. A full compaction picks all
+    Files are runs at levels, as in a merge tree, and universal compaction picks some runs. A full compaction picks all
     files, unless they are one run at the highest level that was sorted by the same columns.
 
     Raises:

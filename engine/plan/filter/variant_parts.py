@@ -161,7 +161,7 @@ def _get(node: Node) -> Node:
 
 
 def _cast(value: Node, path: Node, target: Node, cast: type[exp.Cast]) -> Node:
-    """Return the part of a variant in a type of DuckDB, by way of its text."""
+    """Return the part of a variant as a cast of its text to a type of DuckDB."""
     text = _call(VARIANT_TEXT, value, path)
     if target.this in exp.DataType.NESTED_TYPES:
         text = cast(this=text, to=exp.DataType.build("json", dialect="duckdb"))

@@ -323,13 +323,13 @@ def _search_parts(
         parts = {part: leaves for part, leaves in found.items() if leaves is not None}
         if len(parts) < len(condition.parts):
             return None
+        wanted = {name for leaves in parts.values() for name in (leaves.typed, *leaves.others)}
+        paths = [file.metadata.schema.column(i).path for i in range(file.metadata.num_columns)]
         kept, decided = [], True
         for group in range(file.num_row_groups):
-            rows = file.metadata.row_group(group).num_rows
-            chunks = {
-                (chunk := file.metadata.row_group(group).column(i)).path_in_schema: chunk
-                for i in range(file.metadata.num_columns)
-            }
+            row_group = file.metadata.row_group(group)
+            rows = row_group.num_rows
+            chunks = {path: row_group.column(i) for i, path in enumerate(paths) if path in wanted}
             if not _may_hold_parts(parts, condition, chunks, rows):
                 kept.append(np.zeros(rows, np.bool_))
                 continue

@@ -29,7 +29,7 @@ from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.predicate import ALWAYS, find_columns
-from morrow.engine.plan.scan_plan import DataFile, DeletionRef, ScanPlan, Section, SectionKind
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.polars_threads import open_threads
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import to_polars_dtype
@@ -162,8 +162,8 @@ def split_by_answers(
         live[:first] = live[first + rows :] = False
         narrowed = None if live.all() else pl.Series(live)
         for run in _find_runs(live):
-            part = replace(file, deletion=DeletionRef("", 0, 0, None, run))
-            (decided if is_decided else others).append((replace(section, files=(part,)), [narrowed]))
+            part = replace(section, files=(replace(file, deletion=None),)).with_rows(*run)  # the mask has the dead rows
+            (decided if is_decided else others).append((part, [narrowed]))
     return decided, others
 
 

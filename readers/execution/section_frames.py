@@ -469,8 +469,7 @@ def _merge_postponed(
     plan: ScanPlan, section: Section, names: Sequence[str], store: FileStore
 ) -> Iterator[pl.DataFrame]:
     """Yield the rows of a POSTPONED section whose keys may match the filter."""
-    # Imported here: `execute` imports this module, and the functions of merge engines other libraries.
-    from morrow.readers.execution.execute import read_frames, translate_plan_errors
+    # Imported here: the functions of merge engines import libraries that other tables do not need.
     from morrow.readers.merges.engines import find_needed_groups, merge_rows
 
     assert plan.merge is not None
@@ -483,10 +482,10 @@ def _merge_postponed(
     fields = [plan.schema.by_name[name] for name in read if name != ROWKIND]
     folded = {column.name for column in spec.columns}
     values = [field for field in fields if field.name in folded]
-    stored = [field for field in plan.schema.fields if field != ROWKIND_FIELD]
+    others = [field for field in plan.schema.fields if field != ROWKIND_FIELD]
     beneath = replace(
         plan,
-        schema=replace(plan.schema, fields=(*stored, ROWKIND_FIELD)),
+        schema=replace(plan.schema, fields=(*others, ROWKIND_FIELD)),
         columns=(*(field.name for field in fields), ROWKIND),
         filter=by_key,
         sections=section.beneath,
@@ -496,6 +495,7 @@ def _merge_postponed(
     )
     files = section.postponed_files
     passes = max(
+        1,
         -(-sum(file.row_count for file in files) // MAX_PASS_ROWS),
         -(-sum(file.size for file in files) // MAX_PASS_BYTES),
     )
@@ -505,21 +505,32 @@ def _merge_postponed(
         return (kept.with_columns(build_rowkind()) if ROWKIND in names else kept).select(cols(names))
 
     for number in range(passes):
-        rows = list(_read_postponed(plan, section, fields, by_key, (number, passes), store))
-        newer = merge_rows(spec, values, pl.concat(rows), where=plan.table)
+        rows = _read_postponed(plan, section, fields, by_key, (number, passes), store)
+        none = make_empty_frame((*fields, VALUE_KIND_FIELD)).collect()
+        newer = merge_rows(spec, values, pl.concat([none, *rows]), where=plan.table)
         wanted = to_comparable(newer.select(cols(spec.key))).with_columns(pl.lit(True).alias("hit"))
         older = []
-        with translate_plan_errors(beneath, store):
-            for frame in read_frames(beneath, store):
-                kind = pl.col(ROWKIND).replace_strict(KINDS, return_dtype=newer.schema[VALUE_KIND])
-                rows_below = _select_pass(frame.with_columns(kind.alias(VALUE_KIND)), spec.key, (number, passes))
-                found = to_comparable(rows_below.select(cols(spec.key))).join(
-                    wanted, on=wanted.columns[:-1], how="left", maintain_order="left"
-                )
-                hit = found["hit"].is_not_null()
-                older.append(rows_below.filter(hit).select(cols(newer.columns)))
-                yield finish(rows_below.filter(~hit))
+        for frame in _read_beneath(beneath, store):
+            kind = pl.col(ROWKIND).replace_strict(KINDS, return_dtype=newer.schema[VALUE_KIND])
+            stored = _select_pass(frame.with_columns(kind.alias(VALUE_KIND)), spec.key, (number, passes))
+            own = to_comparable(stored.select(cols(spec.key)))
+            hit = own.join(wanted, on=own.columns, how="left", maintain_order="left")["hit"].is_not_null()
+            older.append(stored.filter(hit).select(cols(newer.columns)))
+            yield finish(stored.filter(~hit))
         yield finish(merge_rows(spec, values, pl.concat([*older, newer]), where=plan.table))
+
+
+def _read_beneath(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
+    """Yield the rows of each section that match the filter."""
+    from morrow.readers.merges.sections import scan_merged
+
+    for section in plan.sections:
+        with translate_file_errors(plan, [section], plan.fields, store):
+            frames = [scan_section(plan, section, strategy.scan_masks(plan, section, store), store)]
+            if plan.folds(section):
+                frames.append(filter_frame(plan, scan_merged(plan, section, plan.read_columns, store)))
+            for frame in frames:
+                yield from collect_batches(frame)
 
 
 def _read_postponed(

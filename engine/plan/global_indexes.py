@@ -25,6 +25,7 @@ from morrow.engine.format.manifest_entries import ColumnStats
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.sorted_indexes import (
+    BITMAP,
     SORTED_INDEXES,
     BitmapFile,
     Block,
@@ -99,7 +100,8 @@ def list_index_parts(
 ) -> dict[bytes, list[IndexPart]]:
     """Return the files of indexes of these types on one column, by partition.
 
-    Files outside of the folders that the table may use are left out. Raises as `read_index_entries`.
+    Files outside of the folders that the table may use are left out. So are bitmap indexes of Paimon 1.4: they lack
+    metadata, since they have the format of data file indexes. Raises as `read_index_entries`.
     """
     entries = read_index_entries(metadata, snapshot)
     found: dict[bytes, list[IndexPart]] = {}
@@ -107,7 +109,8 @@ def list_index_parts(
         return found
     rows = pl.col("_GLOBAL_INDEX").struct
     several = rows.field("_EXTRA_FIELD_IDS").list.len().fill_null(0) > 0
-    own = entries.filter(pl.col("_GLOBAL_INDEX").is_not_null(), pl.col("_INDEX_TYPE").is_in(types), ~several)
+    old = (pl.col("_INDEX_TYPE") == BITMAP) & rows.field("_INDEX_META").is_null()
+    own = entries.filter(pl.col("_GLOBAL_INDEX").is_not_null(), pl.col("_INDEX_TYPE").is_in(types), ~several, ~old)
     for entry in own.iter_rows(named=True):
         about, name, outside = entry["_GLOBAL_INDEX"], entry["_FILE_NAME"], entry["_EXTERNAL_PATH"]
         try:

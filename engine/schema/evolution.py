@@ -489,7 +489,7 @@ def _check_clustering(before: Options, _: Options) -> None:
 
 
 def _check_remove_record(before: Options, after: Options) -> None:
-    """Accept deletions from now on if the table holds none; before, they were refused, not ignored or retracted."""
+    """Let deletions be accepted from now on if they were refused before, so that the table holds none."""
     option = merging.PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE
     groups = any(key.endswith(f".{merging.SEQUENCE_GROUP.suffix}") for key in before.raw)
     if not after.get(option) or before.get(merging.IGNORE_DELETE) or groups:

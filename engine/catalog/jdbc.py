@@ -123,7 +123,7 @@ RESERVED = {
     LOCATION: "tables of a JDBC catalog lie in its warehouse",
     EXISTS: "it is the catalog's mark of a database",
 }
-"""Database properties that users do not set."""
+"""Database properties that users cannot set, and the hints of their errors."""
 
 
 def open_catalog(settings: Settings) -> JdbcCatalog:
@@ -401,7 +401,7 @@ class Locks:
         return found
 
     def _acquired(self, name: str) -> float:
-        """Return the time of the request that acquired the lock."""
+        """Acquire a lock; return the time of the request that succeeded."""
         if len(name) > self._most_key:
             raise InvalidArgument(
                 f"the name of the lock {name!r} is longer than lock-key-max-length = {self._most_key}"

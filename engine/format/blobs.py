@@ -129,7 +129,7 @@ def decode_descriptors(values: pl.Series, where: str) -> pl.DataFrame:
     """Return the columns uri, offset and length of descriptors; null for null.
 
     Raises:
-        CorruptFile: a value is no descriptor. Unsupported: its version is newer than 2.
+        CorruptFile: a value is not a descriptor. Unsupported: its version is newer than 2.
     """
     version = values.bin.head(1).bin.reinterpret(dtype=pl.UInt8)
     if (version > DESCRIPTOR_VERSION).any():
@@ -158,7 +158,7 @@ def decode_views(values: pl.Series, where: str) -> pl.DataFrame:
     """Return the columns table, field_id and row_id of views; null for null.
 
     Raises:
-        CorruptFile: a value is no view. Unsupported: its version is newer than 1.
+        CorruptFile: a value is not a view. Unsupported: its version is newer than 1.
     """
     found = _decode_parts(values, pl.repeat(1 + len(VIEW_MAGIC), len(values), eager=True), 12)
     bad = values.is_not_null() & (~is_view(values) | found["name"].is_null())
@@ -170,7 +170,7 @@ def decode_views(values: pl.Series, where: str) -> pl.DataFrame:
 
 
 def _decode_parts(values: pl.Series, start: pl.Series, rest_bytes: int) -> pl.DataFrame:
-    """Return the name whose length stands at `start`, and the bytes after it; null if they are too few."""
+    """Return the name whose length is at `start`, and the bytes after the name; null if there are too few bytes."""
     frame = pl.DataFrame({"value": values, "start": start.cast(pl.Int64)})
     value, size = pl.col("value"), pl.col("value").bin.size().cast(pl.Int64)
     length = value.bin.slice(pl.col("start"), 4).bin.reinterpret(dtype=pl.Int32).cast(pl.Int64)
@@ -191,7 +191,7 @@ def list_descriptors(column: pl.Series, kind: DataType) -> pl.Series:
 
 
 def map_members(column: pl.Series, kind: DataType, change: Callable[[pl.Series], pl.Series]) -> pl.Series:
-    """Return a BLOB column with other values: of the column, or of the members of its arrays or maps."""
+    """Return a BLOB column after applying `change` to its values, or to the members of its arrays or maps."""
     if isinstance(kind, BlobType):
         return change(column)
     values = change(list_descriptors(column, kind))

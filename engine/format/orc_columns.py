@@ -48,11 +48,11 @@ from morrow.engine.format.orc_file import SECONDARY, OrcLayout, OrcType, Stripe,
 from morrow.engine.units import MILLIS_PER_SECOND, NANOS_PER_MILLI
 
 PRESENT, DATA, LENGTH, DICTIONARY_DATA = range(4)
-"""Stream.kind."""
+"""Kinds of streams: values of ``Stream.kind``."""
 DIRECT, DICTIONARY, DIRECT_V2, DICTIONARY_V2 = range(4)
-"""ColumnEncoding.kind."""
+"""Encodings of columns: values of ``ColumnEncoding.kind``."""
 BYTE, SHORT, INT, LONG, STRING, BINARY, TIMESTAMP, LIST, STRUCT = 1, 2, 3, 4, 7, 8, 9, 10, 12
-"""Type.kind."""
+"""Kinds of types: values of ``Type.kind``."""
 MAX_DEPTH = 16
 ZEROS_BITS = 3
 """Low bits of a nanosecond value: the number of removed decimal zeros, minus one (0 = none)."""

@@ -53,12 +53,12 @@ from morrow.engine.format.orc_file import (
 
 MAGIC, VERSION = b"ORC", b"\x00\x0c"
 PRESENT, DATA, LENGTH, DICTIONARY_DATA = range(4)
-"""Stream.kind; the other kinds are indexes, except for SECONDARY."""
+"""Kinds of streams: values of ``Stream.kind``. The others are indexes, except for SECONDARY."""
 DIRECT, DICTIONARY, DIRECT_V2, DICTIONARY_V2 = range(4)
-"""ColumnEncoding.kind."""
+"""Encodings of columns: values of ``ColumnEncoding.kind``."""
 BOOLEAN, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE, STRING, BINARY = range(9)
 LIST, MAP, STRUCT, DATE, VARCHAR, CHAR, INSTANT = 10, 11, 12, 15, 16, 17, 18
-"""Type.kind."""
+"""Kinds of types: values of ``Type.kind``."""
 WHOLE = frozenset((SHORT, INT, LONG))
 TEXTS = frozenset((STRING, BINARY, VARCHAR, CHAR))
 TIMES = frozenset((TIMESTAMP, INSTANT))

@@ -2,8 +2,8 @@
 
 With ``chain-table.enabled``, the branch ``scan.fallback-snapshot-branch`` holds whole partitions, and
 ``scan.fallback-delta-branch`` the changes of each. A read takes partitions from main first, then from the snapshot
-branch. A partition P of the delta branch alone is a merge by key: of the nearest earlier partition A of the snapshot
-branch, and of the partitions of the delta branch after A, up to P. Without an A, all partitions of the delta branch up
+branch. A partition P that only the delta branch has is merged by key: from the nearest earlier partition A of the
+snapshot branch, and the delta branch's partitions after A, up to P. Without an A, all partitions of the delta branch up
 to P are merged. The rows are in the partition P.
 
 The last partition columns (``chain-table.chain-partition-keys``; all by default) order the chain. The others divide
@@ -47,7 +47,7 @@ from morrow.engine.structs import replace
 Values = tuple[Value | None, ...]
 OF, SOURCE = "partition of the rows", "_PARTITION"
 MAX_CHAINED = 200
-"""Maximum number of partitions of one read that are merged with the same changes. Each makes a plan of its own."""
+"""Maximum number of partitions of one read that are merged with the same changes. Each needs a separate plan."""
 
 
 class Chain(msgspec.Struct, frozen=True):
@@ -163,7 +163,7 @@ def _translate_schemas(entries: pl.DataFrame, chain: Chain) -> pl.DataFrame:
 
 
 def _move_entries(entries: pl.DataFrame, links: pl.DataFrame, role: str) -> pl.DataFrame:
-    """Return the entries of each chain, in the partition of its rows."""
+    """Return the entries of each chain, moved to the partition of the merged rows."""
     chosen = links.filter(pl.col("role") == role).select(SOURCE, OF)
     moved = entries.join(chosen, on=SOURCE, how="inner", maintain_order="left")
     return moved.with_columns(pl.col(OF).alias(SOURCE)).select(cols(entries.columns))
@@ -172,9 +172,9 @@ def _move_entries(entries: pl.DataFrame, links: pl.DataFrame, role: str) -> pl.D
 def _link_partitions(
     request: ScanRequest, chain: Chain, whole: pl.Series, changes: pl.Series, skipped: frozenset[bytes]
 ) -> pl.DataFrame:
-    """Return the partitions that each partition of the delta branch alone is merged from, in stored form.
+    """Return the partitions (stored form) from which each partition that only the delta branch has is merged.
 
-    Partitions of one layer share none.
+    Partitions of one layer do not share any of them.
     """
     schema, where = chain.deltas.schema, chain.deltas.metadata.where
     part = project_predicate(request.filter.predicate, frozenset(schema.partition_keys))
@@ -209,7 +209,7 @@ class PartitionOrder:
     def __init__(
         self, chain: Chain, partitions: Sequence[bytes], options: PartitionExpiryOptions | None = None
     ) -> None:
-        """Order these partitions of both branches. `options` say how values are times; None: the table's options."""
+        """Order these partitions of both branches. `options` define the times of values; None: the table's options."""
         schema, self.where = chain.deltas.schema, chain.deltas.metadata.where
         keys, names = chain.deltas.metadata.options(schema).chain_keys, schema.partition_keys
         first = len(names) - len(keys or names)

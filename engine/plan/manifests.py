@@ -1,4 +1,5 @@
-"""Manifests of a snapshot, decoded as columns, cached, and read ahead; guards of reads against files that go meanwhile.
+"""Manifests of a snapshot, decoded as columns, cached, and read ahead; guards for reads whose files are removed
+meanwhile.
 
 The cache folder holds decoded manifests that are large or lie in a remote store.
 

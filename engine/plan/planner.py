@@ -399,7 +399,7 @@ def _find_excluded(
 def _find_newest_holders(
     metadata: TableMetadata, schema: TableSchema, columns: Collection[str], frame: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return, of each section, the newest file that holds these columns, if it is one data file for all of them."""
+    """Return for each section the newest file that holds these columns, if one data file holds all of them."""
     if not frame.height or not columns or any(name not in schema.by_name for name in columns):
         return frame.clear()
     numbered = frame.with_row_index(ROW)
@@ -524,13 +524,13 @@ def _evaluate_masks(metadata: TableMetadata, request: ScanRequest, entries: pl.D
 
 
 PLAN_BYTES, PLAN_BYTES_PER_FILE, PLAN_BYTES_PER_LITERAL = 4096, 512, 64
-"""The size in bytes that a cached plan is estimated at."""
+"""Estimated memory in bytes of a cached plan: its base, and the amounts per file and per literal."""
 
 
 def plan_by_directory(metadata: TableMetadata, request: ScanRequest) -> ScanPlan | None:
     """Return the plan of a filter on keys and partitions by the directory of the snapshot, which is cached.
 
-    Returns None for other filters, and if a plan of its own reads much less metadata than the directory.
+    Returns None for other filters, and if planning without the directory reads much less metadata.
     """
     snapshot = request.snapshot
     if snapshot is None or request.merges_postponed or not is_on_keys(request.filter, request.schema):

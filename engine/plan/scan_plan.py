@@ -45,7 +45,7 @@ MAX_SHOWN_COLUMNS = 20
 class DeletionRef(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The location of the deletion vector of a data file; `cardinality` is null in files of old versions.
 
-    `rows`: rows of the file outside of this range are dead, too, which `cardinality` includes. The path is empty if
+    `rows`: rows of the file outside of this range are dead, too; `cardinality` includes them. The path is empty if
     there is no deletion vector.
     """
 
@@ -190,7 +190,7 @@ class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def marked_file(self) -> int:
-        """The number of the file whose deletion vector stands for all rows of the section."""
+        """The number of the file whose deletion vector applies to all rows of the section."""
         return max(range(len(self.files)), key=lambda n: (self.files[n].row_count, self.files[n].deletion is not None))
 
     @property
@@ -302,7 +302,7 @@ class ScanPlan(msgspec.Struct, frozen=True, dict=True):
 
 
 def list_tracked_fields(schema: TableSchema, options: TableOptions) -> tuple[DataField, ...]:
-    """Return the columns of row tracking that a scan may name; none in tables without, or with such a column."""
+    """Return the columns of row tracking that a scan may name; none without row tracking or with such a column."""
     if not options.row_tracking or schema.primary_keys:
         return ()
     return tuple(field for field in TRACKED if field.name not in schema.by_name)

@@ -207,7 +207,7 @@ def number_sections(
 
 
 def rank_keys(bounds: Sequence[pl.Series]) -> npt.NDArray[np.int64]:
-    """Return the ranks of composite keys, one Series a column, in key order; equal keys have equal ranks."""
+    """Return the ranks of composite keys, one Series per column, in key order; equal keys have equal ranks."""
     return _rank_rows(pl.DataFrame([column.alias(f"k{i}") for i, column in enumerate(bounds)]))
 
 

@@ -441,7 +441,7 @@ class OtherBranch(msgspec.Struct, frozen=True):
 
     @property
     def is_first(self) -> bool:
-        """Whether partitions are looked up in it before main."""
+        """Whether partitions are looked up in this branch before main."""
         return self.option is SCAN_PRIMARY_BRANCH
 
 

@@ -197,7 +197,7 @@ def _has_indexes(schema: TableSchema) -> bool:
 
 
 def check_iceberg(proposal: Proposal) -> None:
-    """Refuse Iceberg metadata of rows that Iceberg's readers would not read, or would read otherwise.
+    """Refuse Iceberg metadata of rows that Iceberg's readers would not read, or would read differently.
 
     Morrow writes field ids for Iceberg in Parquet files only, as Java does.
 

@@ -26,7 +26,7 @@ CHANGES_BY = {
     "paimon_incremental_between_timestamp": (TIMES, 2),
     "paimon_incremental_to_auto_tag": (TO_TAG, 1),
 }
-"""Table functions: the option of each, and its number of arguments besides the table."""
+"""Table function -> the option that its arguments set, and their number, without the table."""
 
 
 def has_change_options(given: Mapping[str, str]) -> bool:

@@ -189,7 +189,7 @@ class Split(Rows):
 
 
 class Divisible(Rows):
-    """Rows of a plan, which is divided into splits."""
+    """Rows of a plan that can be divided into splits."""
 
     @property
     @abstractmethod

@@ -47,7 +47,7 @@ def parse_copy_into(words: Words) -> Statement:
     """Parse the statement behind COPY INTO.
 
     Raises:
-        InvalidArgument: a syntax error, an unknown format, option or value; or a source that is no query.
+        InvalidArgument: a syntax error, an unknown format, option or value; or a source that is not a query.
     """
     if _takes_text(words):
         return _parse_location(words)

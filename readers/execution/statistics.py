@@ -136,7 +136,7 @@ def _is_exact(summary: Summary, schema: TableSchema) -> bool:
 
 
 def _is_of_keys(summary: Summary, schema: TableSchema) -> bool:
-    """Return whether an aggregate is the same for all versions of keys as for one version of each."""
+    """Return whether an aggregate over all versions of keys equals the aggregate over one version of each key."""
     return summary.summing is not Summing.COUNT and summary.column in schema.primary_keys
 
 

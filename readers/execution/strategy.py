@@ -95,7 +95,7 @@ WHOLE = {
 }
 """The kinds of sections whose rows are no rows of their files, with the reason."""
 RAW_ROWS, UNKNOWN, FILTERED = "every row is stored once", "nothing is cached", "rows are filtered"
-"""Reasons."""
+"""Reasons for the choice of a way, as `explain_ways` shows them."""
 
 SCANS = frozenset((Way.SCAN, Way.SCAN_TOGETHER, Way.SCAN_PIECES))
 """Ways that return a lazy frame."""
@@ -219,7 +219,7 @@ def suits_duckdb(sections: Sequence[Section], store: FileStore) -> bool:
 
 
 def is_maskable(plan: ScanPlan, section: Section) -> bool:
-    """Return whether a scan of Parquet files under masks gives all rows but those whose versions are combined."""
+    """Return whether a scan of Parquet files under masks returns all rows except those whose versions are combined."""
     if section.kind in WHOLE or section.cut is not None:
         return False
     retractions = section.kind is SectionKind.RAW and plan.drops_retractions

@@ -111,7 +111,7 @@ class FoldedColumn:
         return reserve_name(repr(state), self.name)
 
     def named(self, state: State) -> Iterator[tuple[str, pl.Expr]]:
-        """Yield the function's state after the version, by the names of the state's columns."""
+        """Yield each column of the function's `state` by its name in the fold."""
         for name, expression in state.items():
             yield (self.name if name == "value" else self._own(name)), expression
 
@@ -324,7 +324,7 @@ class PartialUpdate(Fold):
 
     @cached_property
     def followed(self) -> Mapping[str, str]:
-        """Columns of groups that follow the last leading version: without retractions, all that are not aggregated."""
+        """Columns of groups that take the row of the last leading version; aggregated columns never do."""
         return {
             column.name: reserve_name("led", column.merge.group)
             for column in self.columns

@@ -1,4 +1,4 @@
-"""The merge of a section: the rows that share a key, those rows folded, and caches of the merged rows.
+"""The merge of a section: rows that share a key are found and folded, and the merged rows are cached.
 
 Masks separate the rows. Rows whose key has one version are read by a masked scan as usual. The other rows are read
 separately, key range by key range, and folded. Both masks and merged rows depend on immutable files only and are
@@ -363,7 +363,7 @@ def _is_cached(merge: SectionMerge) -> bool:
 
 
 class Known(StrEnum):
-    """The cached values of a section."""
+    """The kinds of cached values of a section."""
 
     MERGED = "merged rows are cached"
     EARLIER = "merged rows of an earlier state are cached"
@@ -371,7 +371,7 @@ class Known(StrEnum):
 
 
 def find_known(plan: ScanPlan, section: Section, store: FileStore) -> Known | None:
-    """Return what is cached of a section, or of an earlier version of it, and serves a read best."""
+    """Return the kind of cached value, of a section or an earlier version of it, that serves a read best."""
     merge = SectionMerge(plan, section, plan.read_columns, store)
     cache = open_cache(merge)
     if cache.find(section) is not None:
@@ -564,7 +564,7 @@ def _find_shared(merge: SectionMerge, found: Changed) -> list[Rows]:
 
 
 def _add_fields(merge: SectionMerge, found: Changed, fields: Sequence[DataField]) -> pl.DataFrame:
-    """Return the deciding columns of the changed rows with the columns `fields`, which are cached like them."""
+    """Return the changed rows with their deciding columns and the columns `fields`; both are cached."""
     if not fields:
         return found.frame
     files = read_file_keys(merge.plan, merge.section, found.keys.files, fields, (), merge.store)

@@ -83,7 +83,8 @@ class Committer:
     def _drop_whole_partitions(self, created: Snapshot, partitions: list[bytes]) -> None:
         """Drop partitions from the snapshot branch of a chain table.
 
-        An error is an `UnclearOutcome`: callers would delete the files of the commit, which stands, after another one.
+        Every error becomes an `UnclearOutcome`: after another error, callers would delete the files of the valid
+        commit.
         """
         try:
             branch = open_snapshot_branch(self.target)

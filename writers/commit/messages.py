@@ -373,7 +373,7 @@ def make_overwrite_changes(
 
 
 Chosen: TypeAlias = Callable[[Set[bytes]], Set[bytes]]
-"""A function that returns the chosen ones of some partitions."""
+"""A function that returns which of the given partitions are chosen."""
 
 
 def _make_partition_chooser(target: WriteTarget, partitions: Partitions) -> Chosen:

@@ -245,7 +245,7 @@ class IcebergVersions:
         }
 
     def _list_refs(self, snapshots: Sequence[Document]) -> Document:
-        """Return the tags of these Iceberg snapshots; Iceberg refuses metadata with others."""
+        """Return the tags of these Iceberg snapshots; Iceberg refuses metadata with tags of other snapshots."""
         identities = {each["snapshot-id"]: each["summary"].get(IDENTITY) for each in snapshots}
         return {
             tag.name: {"snapshot-id": tag.snapshot.id, "type": "tag", "max-ref-age-ms": NO_EXPIRY}

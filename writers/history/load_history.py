@@ -42,7 +42,7 @@ HASH_DIGITS = 16
 
 @dataclass(frozen=True)
 class Record:
-    """The files that the snapshots of a table say are loaded, by hashes, and the versions of begun imports."""
+    """The files that a table's snapshots record as loaded, by hashes, and the versions of begun imports."""
 
     files: Mapping[bytes, bytes] = make_field(default_factory=dict)
     begun: Mapping[str, str] = make_field(default_factory=dict)

@@ -263,7 +263,7 @@ def _check_lines(files: Sequence[Place]) -> None:
 
 
 def build_json_lines_sql(files: Sequence[Path]) -> str:
-    """Return SQL for the lines of local files of JSON objects, in the column ``json``."""
+    """Return SQL that reads the lines of local JSON files into the column ``json``."""
     places = ", ".join(_quote_text(escape_pattern(file)) for file in files)
     return f"read_json_objects([{places}], format = 'newline_delimited')"
 

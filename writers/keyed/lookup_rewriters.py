@@ -71,7 +71,7 @@ class ChangelogRewriter(Rewriter):
 
     @abstractmethod
     def compared_from(self, output_level: int) -> int:
-        """Return the first level whose rows are compared with newer ones; in levels below, only the newest count."""
+        """Return the first level whose rows newer rows are compared with; in levels below, only newest rows count."""
 
     @abstractmethod
     def merged(self, rows: pl.DataFrame, output_level: int) -> MergeResult:

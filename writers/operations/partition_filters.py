@@ -128,7 +128,8 @@ def parse_partition_spec(target: WriteTarget, partition: Mapping[str, object]) -
 
 
 def check_new_partitions(target: WriteTarget, partitions: Sequence[Mapping[str, object]]) -> None:
-    """Check the partitions that ADD PARTITION names. It changes nothing, as in Paimon: a partition is there with rows.
+    """Check the partitions that ADD PARTITION names. As in Paimon, it changes nothing: a partition exists once it has
+    rows.
 
     Raises:
         InvalidArgument: as `parse_partition_spec`; a partition column without a value.

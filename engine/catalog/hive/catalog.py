@@ -72,7 +72,7 @@ from morrow.engine.schema.evolution import create_first_schema
 from morrow.engine.structs import replace
 
 RESERVED = {LOCATION: "say where a database lies by its location"}
-"""Database parameters that users do not set."""
+"""Database parameters that users cannot set, and the hints of their errors."""
 
 
 class HiveDatabases:
@@ -452,7 +452,7 @@ class TableKeeper(Protocol):
 
 @dataclass(frozen=True)
 class HiveTable(TableOwner):
-    """The metastore's side of one table. It `owns` the tags that it shows as partitions, which only Java creates."""
+    """The metastore's side of one table. It `owns` tags that are shown as partitions; only Java creates these."""
 
     catalog: TableKeeper
     place: TableMetadata

@@ -60,7 +60,7 @@ GET, POST, DELETE = "GET", "POST", "DELETE"
 
 
 class Refusal(Exception):
-    """An error response. `order`: to a changing request; `unclear`: an earlier attempt may have been carried out."""
+    """An error response. `order`: the request was a change; `unclear`: an earlier attempt may have been carried out."""
 
     def __init__(self, code: int, kind: str, name: str, message: str, *, order: bool, unclear: bool) -> None:
         super().__init__(message)

@@ -211,7 +211,7 @@ class Split:
         return all(section.kind is SectionKind.RAW for section in self.sections)
 
     def merged_row_count(self) -> int | None:
-        """Return the number of rows that a read without a filter returns; None if metadata does not tell."""
+        """Return the number of rows that a read without a filter returns; None if metadata does not show it."""
         gone = [0 if each.file.deletion is None else each.file.deletion.cardinality for each in self.files]
         if not self.raw_convertible or None in gone:
             return None

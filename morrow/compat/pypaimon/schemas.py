@@ -464,7 +464,7 @@ class Identifier:
         """Parse ``database.table``, either part may be in backticks.
 
         Raises:
-            InvalidArgument: no such name.
+            InvalidArgument: not such a name.
         """
         parts = _split_name(full_name or "")
         if len(parts) != 2 or not all(parts):

@@ -154,7 +154,7 @@ def _parse_value(argument: str, value: str) -> int | str:
         return value
     pattern, meaning = NUMBERS[argument]
     if not re.fullmatch(pattern, value):
-        raise InvalidArgument(f"{argument} := {value!r} is no {meaning}")
+        raise InvalidArgument(f"{argument} := {value!r} is not a {meaning}")
     return int(value)
 
 

@@ -90,7 +90,7 @@ class JdbcViews:
         try:
             return view_from_json(json.loads(text), where)
         except ValueError as error:
-            raise StorageError(f"{where}: the view is no JSON: {error}") from error
+            raise StorageError(f"{where}: the view is not JSON: {error}") from error
 
     def create_view(self, name: str, view: View) -> None:
         """Create a view. Raises `DatabaseNotFound`, `AlreadyExists`."""
@@ -416,7 +416,7 @@ class Locks:
                 return since
             if since - begin > self._timeout:
                 raise StorageError(
-                    f"{self._database.where}: the lock {name} was not to be had for {since - begin:.0f} s; who "
+                    f"{self._database.where}: the lock {name} could not be acquired in {since - begin:.0f} s; who "
                     f"holds it is in {LOCKS}"
                 )
             sleep = LONGEST_SLEEP / (1 + (since - begin) / IMPATIENT_SECONDS) ** 2

@@ -377,7 +377,7 @@ class Contents:
 
     def _kinds(self, kinds: pl.Series) -> None:
         if kinds.null_count() or not kinds.is_between(0, LAST_KIND).all():
-            self._problem(f"{VALUE_KIND} holds what is no kind of row")
+            self._problem(f"{VALUE_KIND} holds a value that is not a kind of row")
         self.retractions += int(((kinds & RETRACT_BIT) != 0).sum())
 
     def _gathered(self, batch: pl.DataFrame) -> pl.DataFrame:

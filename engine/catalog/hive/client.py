@@ -323,10 +323,10 @@ def parse_addresses(uris: str) -> tuple[tuple[str, int], ...]:
         host, colon, port = place.rpartition(":")
         host, port = (host, port) if colon and not port.endswith("]") else (place, str(DEFAULT_PORT))
         if not uri.startswith(SCHEME) or not host or "@" in host or not port.isdigit() or not 0 < int(port) < 1 << 16:
-            raise InvalidArgument(f"{uri!r} is no address of a metastore; write thrift://host:{DEFAULT_PORT}")
+            raise InvalidArgument(f"{uri!r} is not a metastore's address; write thrift://host:{DEFAULT_PORT}")
         found.append((host.strip("[]"), int(port)))
     if not found:
-        raise InvalidArgument(f"{uris!r} is no address of a metastore; write thrift://host:{DEFAULT_PORT}")
+        raise InvalidArgument(f"{uris!r} is not a metastore's address; write thrift://host:{DEFAULT_PORT}")
     return tuple(found)
 
 
@@ -445,7 +445,7 @@ class Locks:
             return number
         self._released(number)
         raise StorageError(
-            f"{self._metastore.where}: the lock of {database}.{table} was not to be had for "
+            f"{self._metastore.where}: the lock of {database}.{table} could not be acquired in "
             f"{time.monotonic() - begin:.0f} s; SHOW LOCKS in Hive says who holds it"
         )
 

@@ -148,7 +148,7 @@ class Client:
             if not token or not entries:
                 return
             if token in seen or not new:
-                raise StorageError(f"{self.where}: the server gives a page of {'/'.join(path)} once more: {token!r}")
+                raise StorageError(f"{self.where}: the server gives a page of {'/'.join(path)} again: {token!r}")
             seen.add(token)
             told.update(new)
             query = {"pageToken": str(token)}
@@ -162,10 +162,10 @@ class Client:
         self, method: str, path: tuple[str, ...], query: Mapping[str, str], body: Mapping[str, Any] | None = None
     ) -> Answer:
         if self.prefix in STEPS[1:]:
-            raise StorageError(f"{self.where}: {self.prefix!r} is no prefix of paths; check what the server is told")
+            raise StorageError(f"{self.where}: {self.prefix!r} is not a prefix of paths; check the server's settings")
         for part in path:
             if part in STEPS:  # a client or server would resolve it to another path
-                raise InvalidArgument(f"{part!r} is no name in a REST catalog")
+                raise InvalidArgument(f"{part!r} is not a valid name in a REST catalog")
         parts = [VERSION, *([quote_parameter(self.prefix)] if self.prefix else []), *map(quote_parameter, path)]
         data = "" if body is None else json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         return self._asked(method, "/" + "/".join(parts), query, data)
@@ -238,7 +238,7 @@ class Client:
         if answer.status in (200, 202, 204):
             if not isinstance(found, dict):
                 error = StorageError if method == GET else UnclearOutcome
-                raise error(f"{self.where}: the answer is no JSON object; check the option {URI}")
+                raise error(f"{self.where}: the answer is not a JSON object; check the option {URI}")
             return Answer(found, unclear=tries.unclear)
         told = found if isinstance(found, dict) else {}
         code = told.get("code")

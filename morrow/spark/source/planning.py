@@ -196,7 +196,7 @@ class StreamPlanner:
             raise self._made_anew(f"snapshot {read} is another than the one that the stream has read")
 
     def _made_anew(self, what: str) -> SnapshotNotFound:
-        anew = "the table was rolled back, or made anew; begin anew with another checkpoint"
+        anew = "the table was rolled back, or created again; begin again with another checkpoint"
         return SnapshotNotFound(f"{self._metadata.where}: {what}: {anew}")
 
     def _waits(self, since: int, newest: int, limit: Limit | None) -> bool:
@@ -267,7 +267,7 @@ class StreamPlanner:
             return find_snapshot_or_changelog(self._metadata, snapshot_id)
         except SnapshotNotFound as error:
             hint = (
-                "begin anew with another checkpoint, or keep snapshots for longer than the stream stands still "
+                "begin again with another checkpoint, or keep snapshots for longer than the stream stands still "
                 "(snapshot.time-retained, or a consumer)"
             )
             raise SnapshotExpired(f"{error}; the stream has not read its changes yet: {hint}") from None

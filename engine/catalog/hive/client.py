@@ -394,11 +394,11 @@ class Locks:
         if (database, table) in held:
             yield
             return
-        held[database, table] = self._acquired(database, table)
+        held[database, table] = self._acquire(database, table)
         try:
             yield
         finally:
-            self._released(held.pop((database, table)))
+            self._release(held.pop((database, table)))
 
     def check(self, database: str, table: str) -> None:
         """Raise `StorageError` if the metastore has revoked this thread's lock of the table."""
@@ -423,7 +423,7 @@ class Locks:
         found: dict[tuple[str, str], int] = self._own.held
         return found
 
-    def _acquired(self, database: str, table: str) -> int:
+    def _acquire(self, database: str, table: str) -> int:
         types = load_thrift_types()
         # The kind of operation is left out, as Java does: old servers do not know it.
         component = types.LockComponent(
@@ -439,11 +439,11 @@ class Locks:
                 time.sleep(sleep)
                 state = self._state(number)
         except BaseException:
-            self._released(number)
+            self._release(number)
             raise
         if state == types.LockState.ACQUIRED:
             return number
-        self._released(number)
+        self._release(number)
         raise StorageError(
             f"{self._metastore.where}: the lock of {database}.{table} could not be acquired in "
             f"{time.monotonic() - begin:.0f} s; SHOW LOCKS in Hive says who holds it"
@@ -452,7 +452,7 @@ class Locks:
     def _state(self, number: int) -> Any:
         return self._metastore.call("check_lock", load_thrift_types().CheckLockRequest(number)).state
 
-    def _released(self, number: int) -> None:
+    def _release(self, number: int) -> None:
         try:
             self._metastore.call("unlock", load_thrift_types().UnlockRequest(number))
         except (ObjectMissing, StorageError, UnclearOutcome) as error:

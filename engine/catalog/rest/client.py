@@ -173,7 +173,7 @@ class Client:
     def _asked(self, method: str, path: str, query: Mapping[str, str], data: str) -> Answer:
         tries = _Tries()
         while True:
-            answer = self._sent(tries, method, path, query, data)
+            answer = self._send(tries, method, path, query, data)
             if answer is not None:
                 return self._read(method, answer, tries)
             if tries.over:
@@ -182,7 +182,7 @@ class Client:
                     raise UnclearOutcome(f"{self.where}{path}: {method}: {tries.last}; {hint}")
                 raise StorageError(f"{self.where}{path}: {tries.last}; check the option {URI} and the server")
 
-    def _sent(
+    def _send(
         self, tries: _Tries, method: str, path: str, query: Mapping[str, str], data: str
     ) -> urllib3.BaseHTTPResponse | None:
         """Send a request once; return None, after a pause, if it should be sent again."""

@@ -277,6 +277,14 @@ def test_delete(sql: Sql, tmp_path: Path, condition: str, deleted: list[int]) ->
     assert len(table.snapshots()) == (2 if deleted else 1)
 
 
+def test_a_delete_of_no_rows_makes_a_snapshot_if_a_setting_says_so(sql: Sql, spark: SparkSession) -> None:
+    sql("CREATE TABLE pm.db.t AS SELECT 1 AS id")
+    for ignores, snapshots in (("true", 1), ("false", 2)):
+        with settings(spark, {"spark.paimon.snapshot.ignore-empty-commit": ignores}):
+            sql("DELETE FROM pm.db.t WHERE id = 2")
+        assert sql("SELECT count(*) FROM pm.db.`t$snapshots`") == [(snapshots,)]
+
+
 def test_rows_of_a_view_are_not_deleted(sql: Sql, tmp_path: Path) -> None:
     made(tmp_path)
     sql("CREATE OR REPLACE TEMPORARY VIEW some AS SELECT id + 1 AS id, v FROM pm.db.t WHERE v > 10")

@@ -214,7 +214,7 @@ def test_tables_of_hives_own_and_views(options: dict[str, str], tmp_path: Path) 
         ours.create_table("db.hives", schema="id INT")
 
     for columns, told in (
-        ("A INT", "call the column 'a'"),
+        ("A INT", "name the column 'a'"),
         ("a INT NOT NULL", "NOT NULL of the column 'a'"),
         ("a TIME", r"the type TIME\(0\) of 'a'.*Hive would make string"),
         ("a ROW<b TIMESTAMP(3)>", "Hive would make struct<b:timestamp>"),

@@ -296,7 +296,7 @@ def test_a_hint_is_honoured_or_refused(tmp_path: Path) -> None:
     for options, error, said in (
         ("('write-only' = 'true')", Unsupported, "'write-only' in a hint"),
         ("('scan.ignore-lost-files' = 'maybe')", InvalidArgument, "scan.ignore-lost-files"),
-        ("('scan.snapshot-id' = 'x')", InvalidArgument, "no number"),
+        ("('scan.snapshot-id' = 'x')", InvalidArgument, "not a number"),
         ("(scan.snapshot-id = 1)", InvalidArgument, "not of the form"),
         ("('scan.snapshot-id'='1', 'scan.tag-name'='it''s')", InvalidArgument, "only one of"),
     ):

@@ -379,6 +379,9 @@ def test_options_set_and_removed() -> None:
         ({"deletion-vectors.enabled": True}, c.RemoveOption("deletion-vectors.enabled"), "compact the table fully"),
         ({"ignore-delete": True}, c.SetOption("ignore-delete", "false"), "cannot change from true to false"),
         ({"ignore-delete": True}, c.RemoveOption("ignore-delete"), "cannot change from true to false"),
+        ({}, c.SetOption("manifest.format", "orc"), "'manifest.format' cannot be changed"),
+        ({"partition.default-name": "x"}, c.RemoveOption("partition.default-name"), "cannot be changed"),
+        ({}, c.SetOption("partition.legacy-name", "false"), "cannot be changed"),
     ],
 )
 def test_options_that_stay_once_there_are_snapshots(
@@ -388,6 +391,13 @@ def test_options_that_stay_once_there_are_snapshots(
     after(schema, change, rows=False)
     with pytest.raises(InvalidArgument, match=problem):
         after(schema, change)
+
+
+def test_options_that_stay_may_be_written_out() -> None:
+    same = c.SetOption("manifest.format", "avro"), c.SetOption("partition.legacy-name", "TRUE")
+    schema = after(table_applying(), *same)
+    assert schema.options == {"bucket": "2", "manifest.format": "avro", "partition.legacy-name": "TRUE"}
+    assert "manifest.format" not in after(schema, c.RemoveOption("manifest.format")).options
 
 
 def test_deletion_vectors_may_change_when_an_option_set_before_says_so() -> None:

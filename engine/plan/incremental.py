@@ -147,7 +147,7 @@ def resolve_mode(request: ChangesRequest, mode: ChangesMode, *, tags: bool) -> C
         raise Unsupported(
             f"a read of changes of a table with the merge engine {engine} and without a changelog producer",
             where=request.options.given.where,
-            hint=f"what was written are no whole rows; set {CHANGELOG_PRODUCER} to "
+            hint=f"the rows as written may be parts of rows; set {CHANGELOG_PRODUCER} to "
             f"{producers if takes_any else ChangelogProducer.LOOKUP}, compare "
             "two snapshots (mode diff), or ask for what was written by name (mode raw)",
         )

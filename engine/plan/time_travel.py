@@ -176,7 +176,7 @@ def parse_travel_options(options: Mapping[str, str]) -> Travel:
 def _parse_number_option(key: str, value: str) -> int:
     number = _parse_number(value.strip())
     if number is None:
-        raise InvalidArgument(f"the option {key!r} has the value {value!r}, which is no number")
+        raise InvalidArgument(f"the option {key!r} has the value {value!r}, which is not a number")
     return number
 
 
@@ -207,7 +207,7 @@ def to_millis(value: Time) -> int:
         try:
             value = dt.datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
         except ValueError as error:
-            raise InvalidArgument(f"{value!r} is no time; give ISO text such as '2024-05-14 12:00:00'") from error
+            raise InvalidArgument(f"{value!r} is not a time; give ISO text such as '2024-05-14 12:00:00'") from error
     elif not isinstance(value, dt.datetime):
         value = dt.datetime.combine(value, dt.time())
     if value.tzinfo is None:

@@ -367,7 +367,7 @@ class Contents:
             return
         if VALUE_KIND in batch.columns:
             self._kinds(batch[VALUE_KIND])
-        self.parts.append(self._gathered(batch))
+        self.parts.append(self._gather(batch))
         if self.keys:
             self._ordered(batch.select(cols(self.keys)))
         self.rows += batch.height
@@ -378,10 +378,10 @@ class Contents:
 
     def _kinds(self, kinds: pl.Series) -> None:
         if kinds.null_count() or not kinds.is_between(0, LAST_KIND).all():
-            self._problem(f"{VALUE_KIND} holds what is no kind of row")
+            self._problem(f"{VALUE_KIND} holds a value that is not a kind of row")
         self.retractions += int(((kinds & RETRACT_BIT) != 0).sum())
 
-    def _gathered(self, batch: pl.DataFrame) -> pl.DataFrame:
+    def _gather(self, batch: pl.DataFrame) -> pl.DataFrame:
         """Return one row: null counts of all columns, bounds of columns with an order, NaN counts of floats."""
         found: list[pl.Expr] = []
         alive = pl.lit(True) if VALUE_KIND not in batch.columns else (pl.col(VALUE_KIND) & RETRACT_BIT) == 0

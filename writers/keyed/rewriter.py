@@ -120,16 +120,16 @@ class _VersionPick:
         return len(self.numbers) == self.rows.height and bool((self.numbers[1:] > self.numbers[:-1]).all())
 
     def all(self) -> pl.DataFrame:
-        return self.rows if self._are_all_in_order else self._gathered(self.numbers)
+        return self.rows if self._are_all_in_order else self._gather(self.numbers)
 
     def slices(self, step: int) -> Iterator[pl.DataFrame]:
         for start in range(0, len(self.numbers), step):
             if self._are_all_in_order:
                 yield self.rows[start : start + step]
             else:
-                yield self._gathered(self.numbers[start : start + step])
+                yield self._gather(self.numbers[start : start + step])
 
-    def _gathered(self, numbers: Rows) -> pl.DataFrame:
+    def _gather(self, numbers: Rows) -> pl.DataFrame:
         """Copy rows. Columns whose values are known are built again instead of being copied, which is cheaper."""
         made: dict[str, pl.Series] = {}
         if self._only_kind is not None:

@@ -112,7 +112,7 @@ def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
     # The front ends import sqlglot or pyarrow.dataset, which are loaded by the first filter of each kind.
     if isinstance(filter, str):
         if not filter.isprintable() and any(map(is_surrogate, filter)):
-            raise InvalidArgument(f"filter: half of a surrogate pair is no character: {shorten_text(filter)!r}")
+            raise InvalidArgument(f"filter: half of a surrogate pair is not a character: {shorten_text(filter)!r}")
         parse = _from_sql if len(filter) <= MAX_CACHED_LENGTH else _from_sql.__wrapped__
         return parse(filter, tuple(fields))
     if isinstance(filter, pl.Expr):
@@ -128,7 +128,8 @@ def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
             known.exact(name)
         return _build_filter([filter], str(filter))
     raise InvalidArgument(
-        f"filter: a {type(filter).__name__} is no filter; pass SQL text, a polars.Expr or a pyarrow.compute.Expression"
+        f"filter: a {type(filter).__name__} is not a filter; pass SQL text, a polars.Expr or a "
+        "pyarrow.compute.Expression"
     )
 
 

@@ -87,7 +87,7 @@ def _write_files(place: Place, question: Question, rows: DataFrame | Derivation)
         condition = _parse_condition(question["condition"], table.fields, table.path)
         about = find_columns(condition)
         if others := about - set(table.partition_keys):
-            raise InvalidArgument(f"{table.path}: {min(others)!r} is no partition column; overwrites are of partitions")
+            raise InvalidArgument(f"{table.path}: {min(others)!r} is not a partition column; overwrite partitions")
         replaced = Replacement(Filter(condition, (), about, str(condition)))
     elif question["mode"] != "append":
         dynamic = question["mode"] == "dynamic"

@@ -178,7 +178,7 @@ def _find_plan_obstacle(plan: ScanPlan) -> str | None:
     if plan.filter.residuals:
         return f"the filter {plan.filter.residuals[0].text} is not one of Spark's"
     for field in list_virtual_columns(plan, [plan.schema.by_name[name] for name in plan.read_columns]):
-        return f"{field.name} is no column of files"
+        return f"{field.name} is not a column of files"
     for name in plan.read_columns:
         if not is_plain(plan.schema.by_name[name].type):
             return f"the type {plan.schema.by_name[name].type} of {name}"
@@ -208,7 +208,7 @@ def _find_section_obstacle(plan: ScanPlan, section: Section, read: Sequence[Data
         if file.format != PARQUET and (file.format != ORC or not listed):
             return f"the files are {file.format}"
         if file.size <= 0:
-            return "metadata does not tell the sizes of files"
+            return "metadata does not record the sizes of files"
         name = file.path.rpartition("/")[2]
         if not listed and name.startswith(HIDDEN):
             return "Spark hides files of such names"

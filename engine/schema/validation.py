@@ -67,6 +67,9 @@ from morrow.engine.options.declared.merging import (
     DELETION_VECTORS_ENABLED,
     LOOKUP_WAIT,
     MAP_STORAGE_LAYOUT,
+    PK_BITMAP_INDEX_COLUMNS,
+    PK_BTREE_INDEX_COLUMNS,
+    PK_MULTIVALUE_INDEX_COLUMNS,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
     SEQUENCE_SNAPSHOT_ORDERING,
@@ -463,6 +466,12 @@ def check_row_kind(proposal: Proposal) -> None:
         )
 
 
+def check_key_indexes(proposal: Proposal) -> None:
+    """Check that the columns of indexes, which Paimon builds, are columns of the table."""
+    for option in (PK_BTREE_INDEX_COLUMNS, PK_BITMAP_INDEX_COLUMNS, PK_MULTIVALUE_INDEX_COLUMNS):
+        proposal.require_columns(proposal.given.get(option), f"column of {option}")
+
+
 MERGE_RULES = (
     check_field_options,
     check_sequence_field,
@@ -472,6 +481,7 @@ MERGE_RULES = (
     check_chain_table,
     check_snapshot_ordering,
     check_row_kind,
+    check_key_indexes,
 )
 
 RULES: tuple[Callable[[Proposal], None], ...] = (

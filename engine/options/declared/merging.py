@@ -225,6 +225,7 @@ LOOKUP_MERGE_RECORDS_THRESHOLD = declare_idle(
 LOOKUP_BLOB_AS_DESCRIPTOR = declare_idle(
     FLINK, "lookup.blob-as-descriptor", BOOL, False, "Gives a lookup join descriptors in place of blobs"
 )
+NOT_INDEXED = "Morrow does not build these indexes; it writes tables that have them, and Paimon builds them again"
 PK_VECTOR_INDEX_COLUMNS = declare_refused(
     refuse_unless(NOT_WRITTEN, (), Stage.WRITING),
     "pk-vector.index.columns",
@@ -233,24 +234,24 @@ PK_VECTOR_INDEX_COLUMNS = declare_refused(
     "Columns of the primary-key table with a vector index",
 )
 PK_BTREE_INDEX_COLUMNS = declare_refused(
-    refuse_unless(NOT_WRITTEN, (), Stage.WRITING),
+    refuse_unless(NOT_INDEXED),
     "pk-btree.index.columns",
-    TEXT,
-    None,
+    NAMES,
+    (),
     "Columns of the primary-key table with a B-tree index",
 )
 PK_BITMAP_INDEX_COLUMNS = declare_refused(
-    refuse_unless(NOT_WRITTEN, (), Stage.WRITING),
+    refuse_unless(NOT_INDEXED),
     "pk-bitmap.index.columns",
-    TEXT,
-    None,
+    NAMES,
+    (),
     "Columns of the primary-key table with a bitmap index",
 )
 PK_MULTIVALUE_INDEX_COLUMNS = declare_refused(
-    refuse_unless(NOT_WRITTEN, (), Stage.WRITING),
+    refuse_unless(NOT_INDEXED),
     "pk-multivalue.index.columns",
-    TEXT,
-    None,
+    NAMES,
+    (),
     "Columns of the primary-key table with an index of array elements",
 )
 PK_FULL_TEXT_INDEX_COLUMNS = declare_refused(

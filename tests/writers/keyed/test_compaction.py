@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import morrow
+from morrow.engine.errors import ColumnNotFound, Unsupported
 from morrow.engine.format.manifest_entries import EMPTY_ROW, DataFileMeta
 from morrow.engine.options.declarations import LookupCompact
 from morrow.engine.options.write_options import WriteOptions
@@ -477,3 +479,18 @@ def test_a_pick_is_a_prefix_that_goes_between_what_is_left(
     assert 0 < unit.output_level < levels
     assert all(unit.output_level < run.level for run in left)
     assert all(file.level <= unit.output_level for file in unit.files)
+
+
+def test_tables_whose_indexes_java_builds_are_written(tmp_path: Path) -> None:
+    """Java reads files without their index whole; but an index of a missing column makes the table unreadable."""
+    options = {"deletion-vectors.enabled": "true", "pk-btree.index.columns": "v", "pk-bitmap.index.columns": ""}
+    target = keyed_table(tmp_path, options)
+    table = morrow.open(target.metadata.root)
+    table.upsert([{"k": 1, "v": "a"}])
+    table.upsert([{"k": 1, "v": "b"}])
+    table.compact(full=True)
+    assert table.scan(filter="v = 'b'").to_dicts() == [{"k": 1, "v": "b"}]
+    with pytest.raises(ColumnNotFound, match=r"'pk-btree\.index\.columns' 'v' is no column"):
+        table.alter.rename_column("v", "w")
+    with pytest.raises(Unsupported, match="does not build these indexes"):
+        table.alter.set_options({"pk-bitmap.index.columns": "v"})

@@ -194,7 +194,7 @@ class IcebergVersions:
             try:
                 return self._extend(files, base, floor)
             except (FileMissing, CorruptFile) as error:
-                log.warning("%s: the Iceberg metadata is made anew: %s", self.table.metadata.where, error)
+                log.warning("%s: the Iceberg metadata is rewritten: %s", self.table.metadata.where, error)
         return self._start(files, floor)
 
     def _can_extend(self, base: Document) -> bool:

@@ -394,6 +394,19 @@ def collect_batches(frame: pl.LazyFrame, rows: int | None = None) -> Iterator[pl
         raise pl.exceptions.ComputeError("reading broke off (Polars panicked, and said where on standard error)")
 
 
+def select_frames(
+    frames: Iterable[pl.DataFrame], columns: Sequence[str], predicate: pl.Expr | None, limit: int | None
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows that Polars asks a source for: these columns of matching rows, `limit` rows at most."""
+    for rows in frames:
+        kept = (rows if predicate is None else rows.filter(predicate)).select(cols(columns))
+        kept = kept if limit is None else kept.head(limit)
+        yield kept
+        limit = None if limit is None else limit - kept.height
+        if limit == 0:
+            return
+
+
 @contextmanager
 def translate_file_errors(
     plan: ScanPlan, sections: Sequence[Section], fields: Sequence[DataField], store: FileStore

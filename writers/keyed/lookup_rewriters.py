@@ -22,6 +22,7 @@ from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.merge.spec import Rule
 from morrow.engine.names import FILE, POSITION, cols
 from morrow.readers.execution.changelog import Comparison
+from morrow.readers.merges.version_masks import RETRACTS
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, delete_files, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
@@ -37,7 +38,6 @@ from morrow.writers.keyed.key_lookup import (
 from morrow.writers.keyed.levels import Levels, Section, list_files
 from morrow.writers.keyed.rewriter import (
     ALL_LEVELS,
-    RETRACTS,
     CompactResult,
     Rewriter,
     merge_versions,

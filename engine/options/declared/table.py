@@ -159,7 +159,7 @@ POSTPONE_MERGE_ON_READ = declare_honoured(
     "postpone.merge-on-read",
     BOOL,
     False,
-    "Reads count postponed rows, too; Morrow refuses reads while there are any, until Table.compact",
+    "Reads merge postponed rows, too, and batch writes postpone rows",
 )
 PARTITION_DEFAULT_NAME = declare_honoured(
     "partition.default-name",

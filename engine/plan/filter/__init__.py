@@ -58,6 +58,11 @@ class Filter(msgspec.Struct, frozen=True):
     columns: frozenset[str]
     text: str
 
+    @classmethod
+    def of_predicate(cls, predicate: Predicate) -> Filter:
+        """Return the filter of rows for which this predicate is true."""
+        return cls(predicate, (), tree.find_columns(predicate), str(predicate))
+
     @property
     def is_identified(self) -> bool:
         """Whether an equal filter keeps the same rows, so that results of one may be cached for the other."""

@@ -313,4 +313,4 @@ def _build_premise(
     predicate = combine_predicates(*parse_predicates(filters, target.schema.by_name))
     if predicate == ALWAYS:
         return target, Premise(request.snapshot, NO_FILTER)
-    return target, Premise(request.snapshot, Filter(predicate, (), find_columns(predicate), str(predicate)))
+    return target, Premise(request.snapshot, Filter.of_predicate(predicate))

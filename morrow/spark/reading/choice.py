@@ -26,6 +26,7 @@ from morrow.engine.format.types import DataField, DataType, has_same_values
 from morrow.engine.names import OWN_PREFIX
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
+from morrow.readers.execution.strategy import WHOLE
 from morrow.readers.files.file_frames import list_virtual_columns, list_written_fields
 from morrow.spark.versions import OPENS_ORC_INSTANTS
 
@@ -197,8 +198,8 @@ def _find_skipping_obstacle(plan: ScanPlan) -> str | None:
 
 
 def _find_section_obstacle(plan: ScanPlan, section: Section, read: Sequence[DataField], listed: bool) -> str | None:
-    if section.kind is SectionKind.STITCH:
-        return "files hold different columns of the same rows"
+    if section.kind in WHOLE:
+        return WHOLE[section.kind]
     if has_shared_maps(plan.file_options, read):
         return "files hold maps in shared columns"
     files = tuple(section.files)

@@ -206,7 +206,7 @@ def map_members(column: pl.Series, kind: DataType, change: Callable[[pl.Series],
 
 def _show(wrong: pl.Series, what: str) -> str:
     value = bytes(wrong[0])
-    return f"{value[:16]!r}{'...' if len(value) > 16 else ''} is no {what} of a blob"
+    return f"{value[:16]!r}{'...' if len(value) > 16 else ''} is not a {what} of a blob"
 
 
 def encode_references(uris: Iterable[str]) -> bytes:
@@ -225,7 +225,7 @@ def decode_references(data: bytes, where: str) -> list[str]:
     """
     body, crc = data[len(_REFERENCES_MAGIC) : -_CRC_BYTES], data[-_CRC_BYTES:]
     if not data.startswith(_REFERENCES_MAGIC) or len(body) < 5:
-        raise CorruptFile(where, "this is no file of references to blobs")
+        raise CorruptFile(where, "this is not a file of references to blobs")
     if body[0] != _REFERENCES_VERSION:
         raise Unsupported(f"version {body[0]} of references to blobs", where=where)
     if zlib.crc32(body) != int.from_bytes(crc, "big"):
@@ -239,7 +239,7 @@ def decode_references(data: bytes, where: str) -> list[str]:
         raise CorruptFile(where, "the references to blobs end early")
     for name in texts[1::2]:
         if "/" in name or name in ("", ".", ".."):
-            raise CorruptFile(where, f"{name!r} is no name of a file of blobs")
+            raise CorruptFile(where, f"{name!r} is not the name of a file of blobs")
     return [f"{folder}/{name}" for folder, name in zip(texts[::2], texts[1::2])]
 
 

@@ -67,7 +67,7 @@ def read_orc(data: bytes, where: str, most_bytes: int) -> pa.Table:
     """
     layout = OrcLayout(io.BytesIO(data), where, most_bytes=most_bytes)
     if not layout.types or layout.types[0].kind != STRUCT:
-        raise CorruptFile(where, "the rows of the ORC file are no structs")
+        raise CorruptFile(where, "the rows of the ORC file are not structs")
     schema = _to_arrow_type(layout.types, 0, 0, where)
     rows = [layout.stripe(number) for number in range(len(layout.stripes))]
     if sum(stripe.rows for stripe in rows) > len(data):
@@ -194,7 +194,7 @@ def _check_text(array: pa.Array, columns: _Columns) -> pa.Array:
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise columns.corrupt(f"text that is no UTF-8 ({error})") from error
+        raise columns.corrupt(f"text that is not UTF-8 ({error})") from error
     return array
 
 
@@ -247,12 +247,12 @@ _DECODERS: dict[int, Callable[[_Columns, int, Bits, int], pa.Array]] = {
 def _to_arrow_type(types: tuple[OrcType, ...], node: int, depth: int, where: str) -> pa.DataType:
     """Return the Arrow type of a node, and check it: a tree of known kinds, one item type per list, distinct names."""
     if not 0 <= node < len(types) or depth > MAX_DEPTH:
-        raise CorruptFile(where, "the types of the ORC file are no tree")
+        raise CorruptFile(where, "the types of the ORC file do not form a tree")
     type_ = types[node]
     if type_.kind in _ATOMS:
         return _ATOMS[type_.kind]
     if any(child <= node for child in type_.children):
-        raise CorruptFile(where, "the types of the ORC file are no tree")
+        raise CorruptFile(where, "the types of the ORC file do not form a tree")
     members = [_to_arrow_type(types, child, depth + 1, where) for child in type_.children]
     if type_.kind == LIST and len(members) == 1:
         return pa.large_list(members[0])

@@ -212,7 +212,7 @@ def _list_nodes(layout: OrcLayout, columns: Sequence[int]) -> tuple[int, ...]:
     """Return the root and the nodes of these columns, in order."""
     types, where = layout.types, layout.where
     if not types or types[0].kind != STRUCT or len(types[0].names) != len(types[0].children):
-        raise CorruptFile(where, "the rows of the ORC file are no structs")
+        raise CorruptFile(where, "the rows of the ORC file are not structs")
     nodes = [0]
     for column in sorted(set(columns)):
         _gather(types, types[0].children[column], nodes, 0, where)
@@ -222,7 +222,7 @@ def _list_nodes(layout: OrcLayout, columns: Sequence[int]) -> tuple[int, ...]:
 def _gather(types: Sequence[OrcType], node: int, nodes: list[int], depth: int, where: str) -> None:
     """Append a node and its descendants, which follow it in the file."""
     if not nodes[-1] < node < len(types) or (depth and node != nodes[-1] + 1):
-        raise CorruptFile(where, "the types of the ORC file are no tree")
+        raise CorruptFile(where, "the types of the ORC file do not form a tree")
     if depth > MAX_DEPTH:
         raise Unsupported(f"more than {MAX_DEPTH} levels of nested types", where=where)
     type_ = types[node]

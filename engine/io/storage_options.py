@@ -158,7 +158,7 @@ def _split_names(key: str, value: str) -> list[str]:
         if name not in (*ANONYMOUS, ASSUMED, *OF_KEYS, *OF_TOKEN, *OF_ENVIRONMENT, *OF_MACHINE):
             raise Unsupported(f"the provider {name} of {key}", hint="give keys, or set the variables AWS_...")
     if not names:
-        raise InvalidArgument(f"the option {key} names nobody; leave it out, or name a provider")
+        raise InvalidArgument(f"the option {key} names no provider; leave it out, or name a provider")
     return names
 
 

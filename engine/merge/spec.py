@@ -274,7 +274,7 @@ def require_columns(schema: TableSchema, names: Sequence[str], key: str, where: 
         if name not in schema.by_name:
             blank = "; blanks around commas belong to the name" if name != name.strip() else ""
             raise InvalidArgument(
-                f"{where}: the option {key!r} names {name!r}, which is no column{blank}; "
+                f"{where}: the option {key!r} names {name!r}, which is not a column{blank}; "
                 f"{format_columns(schema.by_name)}"
             )
 

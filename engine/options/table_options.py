@@ -422,8 +422,8 @@ def refuse_slips(raw: Mapping[str, str], where: str) -> None:
     for key in raw:
         if key not in BY_ANY_KEY and (meant := _find_meant(key)) is not None:
             raise InvalidArgument(
-                f"{where}: the option {key!r} looks like a slip or a damage of {meant!r}, which decides which rows are "
-                "read; correct or remove it in the newest schema file, or restore that from a backup"
+                f"{where}: the option {key!r} looks like a misspelling or damage of {meant!r}, which decides which "
+                "rows are read; correct or remove it in the newest schema file, or restore that from a backup"
             )
 
 

@@ -11,6 +11,8 @@ the partitions into groups, each with a chain of its own. As in Java, A is found
 by the time that ``partition.timestamp-pattern`` and ``-formatter`` read from the values. Morrow refuses partitions that
 the two order differently.
 
+A past state has both branches as of the same time, also if main, which often is empty, had no snapshot yet.
+
 Deleted keys stay in the files of both branches: compactions do not drop them.
 """
 
@@ -25,10 +27,9 @@ import polars as pl
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.manifest_entries import make_empty_frame
-from morrow.engine.format.schema import refuse_unreadable
+from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import cols
 from morrow.engine.options import TableOptions
-from morrow.engine.options.declarations import Declared
 from morrow.engine.options.declared.merging import DELETION_VECTORS_ENABLED
 from morrow.engine.options.declared.table import SCAN_FALLBACK_DELTA_BRANCH, SCAN_FALLBACK_SNAPSHOT_BRANCH
 from morrow.engine.options.retention import PartitionExpiryOptions, parse_partition_expiry, parse_partition_time
@@ -40,7 +41,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import make_plan, plan_visible_entries, read_visible_entries, resolve_merge
 from morrow.engine.plan.pruning import project_predicate
 from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest
-from morrow.engine.plan.time_travel import OtherBranch, Travel
+from morrow.engine.plan.time_travel import OtherBranch, Travel, open_branch, resolve_travel
 from morrow.engine.structs import replace
 
 Values = tuple[Value | None, ...]
@@ -56,34 +57,27 @@ class Chain(msgspec.Struct, frozen=True):
     deltas: OtherBranch
 
 
-def find_chain(metadata: TableMetadata, options: TableOptions, travel: Travel) -> Chain | None:
-    """Return the newest state of the branches; None for a read of one of the two.
+def find_chain(
+    metadata: TableMetadata, options: TableOptions, snapshot: Snapshot | None, travel: Travel
+) -> Chain | None:
+    """Return the branches at the time of main's snapshot, or at the requested time; None for a read of one of the two.
 
     Raises:
-        BranchNotFound: an option names no branch. Unsupported: a past state, or a table with deletion vectors.
+        BranchNotFound: an option names no branch. Unsupported: a table with deletion vectors.
+        SnapshotNotFound: snapshots of that time have expired, or no branch had any.
     """
     if options.chain is None or metadata.branch in options.chain:
         return None
-    if not travel.is_latest:
-        raise Unsupported(
-            "a past state of a chain table",
-            where=metadata.where,
-            hint=f"read a branch of it, by morrow.open(path, branch={options.chain[0]!r})",
-        )
     snapshots, deltas = (
-        _open_branch(metadata, name, option)
+        open_branch(metadata, name, option, snapshot, travel)
         for name, option in zip(options.chain, (SCAN_FALLBACK_SNAPSHOT_BRANCH, SCAN_FALLBACK_DELTA_BRANCH))
     )
+    for each in (snapshots, deltas):
+        if each.metadata.options(each.metadata.latest_schema()).deletion_vectors:
+            raise Unsupported(f"{DELETION_VECTORS_ENABLED} in a branch of a chain table", where=each.metadata.where)
+    if not travel.is_latest and (snapshot, snapshots.snapshot, deltas.snapshot) == (None, None, None):
+        resolve_travel(metadata, travel)
     return Chain(snapshots, deltas)
-
-
-def _open_branch(metadata: TableMetadata, name: str, option: Declared[str | None]) -> OtherBranch:
-    branch = metadata.on_branch(name)
-    schema = branch.latest_schema()
-    refuse_unreadable(schema, branch.where)
-    if branch.options(schema).deletion_vectors:
-        raise Unsupported(f"{DELETION_VECTORS_ENABLED} in a branch of a chain table", where=branch.where)
-    return OtherBranch(branch, branch.latest_snapshot(), schema, option)
 
 
 def plan_chain(request: ScanRequest, chain: Chain, held: frozenset[bytes]) -> ScanPlan:

@@ -13,6 +13,7 @@ import polars as pl
 
 from morrow.engine.format.binary_row import Value, decode_columns, read_arities
 from morrow.engine.format.manifest_entries import decode_column_stats
+from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DataType
 from morrow.engine.names import ROW, VECTOR
@@ -187,6 +188,8 @@ def find_plain_files(metadata: TableMetadata, request: ScanRequest) -> PlainFile
     """
     spec = resolve_merge(metadata, request)
     entries, vectors = read_visible_entries(metadata, request, spec, [])
+    if (entries["_BUCKET"] == POSTPONE_BUCKET).any():
+        return None
     divided = divide_entries(metadata, request, spec, entries)
     merged = bool(divided.kinds)
     if merged and {*divided.kinds.values()} != {SectionKind.MERGE}:

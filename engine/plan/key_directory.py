@@ -82,7 +82,7 @@ class KeyDirectory(msgspec.Struct, frozen=True, dict=True):
         numbers = np.flatnonzero(kept)
         sections = self._number_sections(numbers)
         if raw := int((sections < 0).sum()):
-            # Of keys and partitions, the statistics of values say the same as those of keys.
+            # For key and partition columns, the statistics of values equal those of keys.
             steps.append(PruneStep("raw files by statistics", raw, raw))
         if raw and self._has_index[numbers].any():
             numbers, sections = self._prune_by_index(filter, numbers, sections, steps)

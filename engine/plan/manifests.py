@@ -40,7 +40,7 @@ from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.polars_threads import check_process, concat_frames, open_threads
 
-KEEP_ROWS = "plan the read anew; a tag made beforehand (Table.tags.create) keeps the files of a long read"
+KEEP_ROWS = "plan the read again; a tag made beforehand (Table.tags.create) keeps the files of a long read"
 KEEP_CHANGES = "read the table as a whole, then changes from there; a consumer_id keeps those not read yet"
 
 

@@ -25,7 +25,7 @@ import polars as pl
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.file_formats import BLOB
 from morrow.engine.format.manifest_entries import EMPTY_ROW
-from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.format.paths import MAIN_BRANCH, POSTPONE_BUCKET
 from morrow.engine.format.schema import TRACKED, TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
@@ -114,6 +114,8 @@ class SectionKind(StrEnum):
     """Files overlap in keys: versions of a key are merged."""
     STITCH = "stitch"
     """Files hold different columns of the same row ids (data evolution)."""
+    POSTPONED = "postponed"
+    """Rows without a bucket are merged with all rows of their partition (``postpone.merge-on-read``)."""
 
 
 class KeyCut(msgspec.Struct, frozen=True):
@@ -130,7 +132,8 @@ class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
     `partition_row` is the partition as metadata stores it, and identifies it: values that compare equal (0.0 and -0.0)
     may be two partitions, and values that do not (NaN) one. `key_low` and `key_high` bound all keys of a MERGE section
     (both included). In a section with a `cut`, masks cover only the rows of these keys; the filter of its plan contains
-    the cut, too.
+    the cut, too. `beneath` are the sections whose rows the last files of a POSTPONED section are merged with; `files`
+    has their files, too.
     """
 
     kind: SectionKind
@@ -141,6 +144,7 @@ class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
     key_high: tuple[Value | None, ...] | None = None
     partition_row: bytes = EMPTY_ROW
     cut: KeyCut | None = None
+    beneath: tuple[Section, ...] = ()
 
     @property
     def _identity(self) -> Hashable:
@@ -167,6 +171,11 @@ class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
         """The first position that is read of one file or of stitched files, and the position after the last one."""
         file = self.files[self.marked_file]
         return (file.deletion and file.deletion.rows) or (0, file.row_count)
+
+    @property
+    def postponed_files(self) -> tuple[DataFile, ...]:
+        """The files of a POSTPONED section whose rows have no bucket, in the order of their writing."""
+        return tuple(self.files[sum(len(section.files) for section in self.beneath) :])
 
     def with_rows(self, first: int, last: int) -> Section:
         """Return the section of one file or of stitched files, with all other rows marked as dead."""
@@ -322,6 +331,12 @@ class ScanRequest(msgspec.Struct, frozen=True, dict=True):
     keeps_retractions: bool = False
     merge: MergeSpec | None = None
     searches_indexes: bool = False
+
+    @property
+    def merges_postponed(self) -> bool:
+        """Whether rows without a bucket are read. Compacted rows alone have none."""
+        options = self.options
+        return options.merges_postponed and options.bucket == POSTPONE_BUCKET and not self.least_level
 
     @cached_property
     def read_schema(self) -> TableSchema:

@@ -248,7 +248,7 @@ def check_key_order(
         number = int(np.flatnonzero(reversed_)[0])
         name, least = entries["_FILE_NAME"][number], [column[number] for column in keys]
         if any(isinstance(value, float) and math.isnan(value) for value in least):
-            hint = "Paimon sorts NaN last; delete these rows by the program that wrote them, or write the table anew"
+            hint = "Paimon sorts NaN last; delete these rows by the program that wrote them, or rewrite the table"
             raise Unsupported(f"the file {name}, whose keys begin with NaN", where=where, hint=hint)
         raise CorruptFile(where, f"the least key of {name} is above its greatest")
 

@@ -128,8 +128,8 @@ class Alteration:
     def set_type(self, name: ColumnPath, type: TypeLike, *, lossy: bool = False) -> Self:
         """Change the type of a column; nullability stays, unless the SQL text says NOT NULL.
 
-        Refuses a type that would lose or break stored values: numbers beyond its range, digits that it rounds, text
-        that it cuts or that is not a valid value of it. Statistics are checked first, and files if statistics are not
+        Refuses a type that would lose or break stored values: numbers beyond its range, digits that it would round,
+        text that is too long or does not parse. Statistics are checked first, and files if statistics are not
         sufficient. The rows of this branch's newest snapshot count, with older versions that a merge combines; rows of
         tags and older snapshots do not.
 
@@ -222,7 +222,7 @@ class Alteration:
         if not isinstance(name, str):
             path = tuple(name) if isinstance(name, Iterable) else ()
             if not path or not all(isinstance(part, str) for part in path):
-                raise InvalidArgument(f"{name!r} is no path of a column; write 'a', 'a.b' or ('a', 'b')")
+                raise InvalidArgument(f"{name!r} is not the path of a column; write 'a', 'a.b' or ('a', 'b')")
             return path
         check_text(name, "the name of a column")
         schema: TableSchema = self._metadata.latest_schema()

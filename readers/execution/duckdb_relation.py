@@ -205,7 +205,7 @@ class _Handed(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no types
     """A dataset for DuckDB to scan: rows are passed as views if possible, not through Arrow's own scanner."""
 
     def __init__(self, source: PaimonDataset) -> None:
-        self._apart = None if is_apart(source.schema) else ToldApart(source)
+        self._apart = None if is_apart(source.schema) else RenamedDataset(source)
         # The base class lacks a Python constructor; DuckDB checks only its name, and calls the methods below.
         self._source = source
 
@@ -419,7 +419,7 @@ def _is_file(connection: duckdb.DuckDBPyConnection) -> bool:
     return found.fetchone() != (None,)
 
 
-class ToldApart:
+class RenamedDataset:
     """A dataset with its columns renamed by `make_names_unique`.
 
     DuckDB's filters use the new names, and columns of Arrow expressions cannot be renamed: all columns are read, and

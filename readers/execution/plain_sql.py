@@ -34,7 +34,7 @@ from morrow.engine.plan.predicate import Leaf, Op, Predicate, find_columns, spli
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.polars_threads import refuse_in_fork
 from morrow.readers.casts.dtypes import to_frame
-from morrow.readers.execution.strategy import scan_masks
+from morrow.readers.execution.strategy import WHOLE, scan_masks
 from morrow.readers.expressions.sql import (
     REALS,
     check_duckdb,
@@ -138,7 +138,7 @@ def _select_part(plan: ScanPlan, store: FileStore, bare: bool, masks: MaskTable 
     if has_shared_maps(plan.file_options, fields):
         raise Unsupported("maps in shared columns, as SQL,", where=plan.table)
     for section in plan.sections:
-        if section.kind is SectionKind.STITCH or section.cut is not None:
+        if section.kind in WHOLE or section.cut is not None:
             raise Unsupported("rows whose columns lie in several files, as SQL,", where=plan.table)
         retracts = plan.drops_retractions and any(file.may_hold_retractions for file in section.files)
         if masks is not None and retracts and section.kind is SectionKind.RAW:

@@ -32,7 +32,7 @@ from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.engine.polars_threads import open_threads
 from morrow.readers.casts.dtypes import estimate_width, to_polars_dtype
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.files.file_frames import collect_frames, scan_files, translate_file_errors
+from morrow.readers.files.file_frames import collect_frames, scan_files, select_frames, translate_file_errors
 from morrow.readers.masks import Mask
 from morrow.readers.masks.incremental import (
     Changed,
@@ -114,14 +114,7 @@ class SectionMerge:
         batch_rows: int | None,  # noqa: ARG002 - Polars' own signature; a key range is a batch
     ) -> Iterator[pl.DataFrame]:
         """Yield the merged rows, a key range at a time, as Polars asks for them."""
-        wanted = self.names if columns is None else columns
-        for rows in self.complete():
-            kept = rows if predicate is None else rows.filter(predicate)
-            kept = kept.select(cols(wanted)) if limit is None else kept.select(cols(wanted)).head(limit)
-            yield kept
-            limit = None if limit is None else limit - kept.height
-            if limit == 0:
-                return
+        yield from select_frames(self.complete(), self.names if columns is None else columns, predicate, limit)
 
     def merged_once(self, keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """Yield the merged rows of frames, one frame per file, the oldest first; yield nothing without frames."""

@@ -194,7 +194,7 @@ class IcebergVersions:
             try:
                 return self._extend(files, base, floor)
             except (FileMissing, CorruptFile) as error:
-                log.warning("%s: the Iceberg metadata is made anew: %s", self.table.metadata.where, error)
+                log.warning("%s: the Iceberg metadata is rewritten: %s", self.table.metadata.where, error)
         return self._start(files, floor)
 
     def _can_extend(self, base: Document) -> bool:
@@ -269,7 +269,7 @@ class IcebergVersions:
         return self._make_document(files, [made], None, floor, next_row)
 
     def _extend(self, files: NewFiles, base: Document, floor: _Floor) -> Document:
-        """Return the version after `base`."""
+        """Return the metadata document that follows `base`."""
         snapshot, current = files.snapshot, _find_current(base)
         assert current is not None
         before = self.table.read_list(current["manifest-list"])

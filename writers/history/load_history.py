@@ -101,7 +101,7 @@ class Record:
         if not self.holds_state(name, state):
             raise InvalidArgument(
                 f"{name} was imported into this table before, and has changed since; nothing was imported. "
-                "To add all its rows once more, append them: Table.append, or morrow append"
+                "To add all its rows again, append them: Table.append, or morrow append"
             )
         return True
 

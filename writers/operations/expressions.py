@@ -167,7 +167,7 @@ def evaluate_condition(expression: Expression, rows: pa.Table) -> pl.Series:
             raise InvalidArgument(f"{expression.what}: {expression.value} is {mask.dtype}, not a boolean")
         return mask.fill_null(False)
     raise InvalidArgument(
-        f"{expression.what}: a {type(expression.value).__name__} is no condition; give SQL text or a polars.Expr"
+        f"{expression.what}: a {type(expression.value).__name__} is not a condition; give SQL text or a polars.Expr"
     )
 
 

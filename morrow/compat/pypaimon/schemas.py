@@ -167,7 +167,7 @@ def to_morrow_type(kind: DataType) -> t.DataType:
         return t.MultisetType(kind.nullable, to_morrow_type(kind.element))
     if isinstance(kind, ArrayType):
         return t.ArrayType(kind.nullable, to_morrow_type(kind.element))
-    raise InvalidArgument(f"{kind!r} is no type; give an AtomicType, ArrayType, MapType or RowType")
+    raise InvalidArgument(f"{kind!r} is not a type; give an AtomicType, ArrayType, MapType or RowType")
 
 
 def to_morrow_field(column: DataField) -> t.DataField:
@@ -468,7 +468,7 @@ class Identifier:
         """
         parts = _split_name(full_name or "")
         if len(parts) != 2 or not all(parts):
-            raise InvalidArgument(f"{full_name!r} is no name of a table; write 'database.table'")
+            raise InvalidArgument(f"{full_name!r} is not a table name; write 'database.table'")
         return cls(*parts)
 
     @classmethod

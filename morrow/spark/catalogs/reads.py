@@ -240,7 +240,7 @@ def _read_folder(place: Place, question: Question) -> DataFrame:
     wanted = columns or (folder.fields[0].name,)
     predicate = combine_predicates(*kept)
     if isinstance(folder, FormatTable):
-        filter = Filter(predicate, (), find_columns(predicate), str(predicate))
+        filter = Filter.of_predicate(predicate)
         frame = folder_rows(folder._table, wanted, filter, place.spark)
     else:
         frame = to_dataframe(folder.scan().narrowed(wanted, predicate if kept else None), place.spark)

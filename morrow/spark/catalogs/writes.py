@@ -90,7 +90,7 @@ def _write_files(place: Place, question: Question, rows: DataFrame | Derivation)
         condition = _parse_condition(question["condition"], table.fields, table.path)
         about = find_columns(condition)
         if others := about - set(table.partition_keys):
-            raise InvalidArgument(f"{table.path}: {min(others)!r} is no partition column; overwrites are of partitions")
+            raise InvalidArgument(f"{table.path}: {min(others)!r} is not a partition column; overwrite partitions")
         replaced = Replacement(Filter(condition, (), about, str(condition)))
     elif question["mode"] != "append":
         dynamic = question["mode"] == "dynamic"
@@ -321,4 +321,4 @@ def _build_premise(
     predicate = combine_predicates(*parse_predicates(filters, target.schema.by_name))
     if predicate == ALWAYS:
         return target, Premise(request.snapshot, NO_FILTER)
-    return target, Premise(request.snapshot, Filter(predicate, (), find_columns(predicate), str(predicate)))
+    return target, Premise(request.snapshot, Filter.of_predicate(predicate))

@@ -366,7 +366,7 @@ class BytesUnion(Aggregator):
 
 
 def make_union(union: Union) -> Callable[[AggregateCall, DataType], Aggregator]:
-    """Return the `Make` of a function that unites values of bytes."""
+    """Return the factory (`Make`) of an aggregate function that unites sketches with `union`."""
     return lambda call, _kind: BytesUnion(call.function, union)
 
 
@@ -393,7 +393,7 @@ def _translate_errors(function: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, IndexError, RuntimeError, MemoryError) as error:  # BadImage, and translated C++ exceptions
-        raise make_corrupt_value(function, f"it is no sketch: {error}") from error
+        raise make_corrupt_value(function, f"it is not a sketch: {error}") from error
 
 
 def merge_hll(first: bytes, second: bytes, *, function: str) -> bytes:

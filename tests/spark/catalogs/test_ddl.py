@@ -67,7 +67,7 @@ def test_defaults_with_quotes_in_each_statement(sql: Sql) -> None:
     [
         ("b DATE DEFAULT current_date()", r"Unsupported default value `current_date\(\)` of the column 'b'"),
         ("b INT DEFAULT 1 + 1", "give a literal"),
-        ("b ARRAY<DATE> DEFAULT array(current_date())", "the default value .* is no ARRAY<DATE>"),
+        ("b ARRAY<DATE> DEFAULT array(current_date())", "the default value .* is not a valid ARRAY<DATE>"),
         ("b INT DEFAULT 'x'", "INVALID_DEFAULT_VALUE"),
     ],
 )

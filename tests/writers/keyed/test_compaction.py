@@ -490,7 +490,7 @@ def test_tables_whose_indexes_java_builds_are_written(tmp_path: Path) -> None:
     table.upsert([{"k": 1, "v": "b"}])
     table.compact(full=True)
     assert table.scan(filter="v = 'b'").to_dicts() == [{"k": 1, "v": "b"}]
-    with pytest.raises(ColumnNotFound, match=r"'pk-btree\.index\.columns' 'v' is no column"):
+    with pytest.raises(ColumnNotFound, match=r"'pk-btree\.index\.columns' 'v' is not a column"):
         table.alter.rename_column("v", "w")
     with pytest.raises(Unsupported, match="does not build these indexes"):
         table.alter.set_options({"pk-bitmap.index.columns": "v"})

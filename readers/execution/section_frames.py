@@ -508,16 +508,25 @@ def _merge_postponed(
         rows = _read_postponed(plan, section, fields, by_key, (number, passes), store)
         none = make_empty_frame((*fields, VALUE_KIND_FIELD)).collect()
         newer = merge_rows(spec, values, pl.concat([none, *rows]), where=plan.table)
-        wanted = to_comparable(newer.select(cols(spec.key))).with_columns(pl.lit(True).alias("hit"))
+        wanted = np.sort(hash_keys(to_comparable(newer.select(cols(spec.key)))))
         older = []
         for frame in _read_beneath(beneath, store):
             kind = pl.col(ROWKIND).replace_strict(KINDS, return_dtype=newer.schema[VALUE_KIND])
             stored = _select_pass(frame.with_columns(kind.alias(VALUE_KIND)), spec.key, (number, passes))
-            own = to_comparable(stored.select(cols(spec.key)))
-            hit = own.join(wanted, on=own.columns, how="left", maintain_order="left")["hit"].is_not_null()
+            # Rows of other keys with the same hash do no harm: the merge returns them unchanged.
+            hashes = hash_keys(to_comparable(stored.select(cols(spec.key))))
+            hit = make_series(_find_sorted(wanted, hashes))
             older.append(stored.filter(hit).select(cols(newer.columns)))
             yield finish(stored.filter(~hit))
         yield finish(merge_rows(spec, values, pl.concat([*older, newer]), where=plan.table))
+
+
+def _find_sorted(values: npt.NDArray[np.uint64], wanted: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Return whether each of `wanted` is among the ascending values."""
+    if not len(values):
+        return np.zeros(len(wanted), bool)
+    found: npt.NDArray[np.bool_] = values[np.minimum(np.searchsorted(values, wanted), len(values) - 1)] == wanted
+    return found
 
 
 def _read_beneath(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:

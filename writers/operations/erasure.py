@@ -427,7 +427,7 @@ class _BranchRewrite:
         before: list[DataFileMeta],
         after: list[DataFileMeta],
     ) -> None:
-        """Write the merged rows of files with overlapping keys without such rows, to the top level."""
+        """Merge files with overlapping keys, and write the rows that are not to be erased to the top level."""
         levels = build_levels(self.target, state)
         for group in self._choose_sections(place, split_sections(levels.files, levels.order), held, vectors):
             rows = merge_sorted(self.target, place, group, vectors=vectors, drop_deletes=True)
@@ -439,7 +439,7 @@ class _BranchRewrite:
     def _choose_sections(
         self, place: Placement, sections: Sequence[Section], held: set[str], vectors: DeletionMaintainer
     ) -> Iterator[list[Section]]:
-        """Yield neighbouring sections that hold such rows. A file must not span the keys of a section that stays."""
+        """Yield groups of neighbouring sections with rows to erase: no new file may span the keys of other sections."""
         group: list[Section] = []
         for section in sections:
             if self._is_held(place, section, held, vectors):

@@ -57,6 +57,7 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MAX_STREAM_BYTES": (0,),
     },
     "readers.execution.lookups": {
+        "MAX_PAGE_BYTES": (0, 100),
         "MAX_FOUND_ROWS": (0, 2),
         "MAX_SLICES": (0, 1),
         "PAGE_ROWS": (1, 2),

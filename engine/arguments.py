@@ -15,7 +15,7 @@ MAX_BATCH_ROWS = 2**31 - 1
 
 
 NUL = "\0"
-"""The end of a name in Arrow's C interface and in file systems."""
+"""The character that ends a name in Arrow's C interface and in file systems."""
 
 
 @contextmanager
@@ -31,8 +31,8 @@ def check_text(value: str, what: str) -> str:
     """Return `value` after checking that it is text that can be stored.
 
     Raises:
-        InvalidArgument: something else, text with lone surrogates, which UTF-8 cannot encode, or with NUL, at which
-            other programs end a name.
+        InvalidArgument: `value` is not text, has lone surrogates, which UTF-8 cannot encode, or has NUL, which ends a
+        name in other programs.
     """
     if not isinstance(value, str):
         raise InvalidArgument(f"{what} is text, not {value!r}")

@@ -106,7 +106,7 @@ class Unsupported(MorrowError):
 
 
 OTHER_WRITER = "read it by the program that wrote it"
-"""The hint about bytes that another writer may have written on purpose, but Morrow does not know."""
+"""The hint for bytes that Morrow does not know, but that another writer may have written on purpose."""
 UNCHECKED_COMMITS = (
     "commits that did not check each other leave it, and so does damage: read an older snapshot, or roll back to one"
 )

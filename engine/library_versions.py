@@ -46,7 +46,7 @@ CHECKS_ORC_TIMESTAMPS = ARROW_VERSION >= (26,)
 
 
 def estimate_bytes(rows: pa.Table) -> int:
-    """Return the bytes of these rows, or of all buffers that they share if this version does not count views."""
+    """Return the size in bytes of these rows; of all their shared buffers, if this pyarrow cannot count views."""
     try:
         return int(rows.nbytes)
     except pa.ArrowTypeError:
@@ -54,7 +54,7 @@ def estimate_bytes(rows: pa.Table) -> int:
 
 
 PARQUET_PROPERTIES: dict[str, Any] = {"write_time_adjusted_to_utc": True} if ARROW_VERSION >= (23,) else {}
-"""Properties of Parquet writers that state what versions before 22 do without being asked."""
+"""Properties of Parquet writers that request the default of versions before 22: TIME in UTC."""
 WRITES_UTC_TIMES = ARROW_VERSION[0] != 22
 """Whether TIME is written to Parquet files as Java Paimon does."""
 

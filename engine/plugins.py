@@ -82,7 +82,7 @@ def check_libraries() -> None:
 
 @contextmanager
 def expect_new_libraries() -> Iterator[None]:
-    """Run imports, and raise `Unsupported` if a library is too old, whatever they raised."""
+    """Run imports. If they raise an error and a library is too old, raise `Unsupported` instead."""
     try:
         yield
     finally:

@@ -94,7 +94,7 @@ def _import_module(module: str) -> ModuleType:
 
 
 def _import_checked(module: str) -> ModuleType:
-    """Import a module. Raises `Unsupported` if a library is too old, whatever its import raised."""
+    """Import a module. If a library is too old, raise `Unsupported` instead of the import's error."""
     from importlib import import_module
 
     from morrow.engine.plugins import expect_new_libraries

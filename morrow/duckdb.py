@@ -154,7 +154,7 @@ def _parse_value(argument: str, value: str) -> int | str:
         return value
     pattern, meaning = NUMBERS[argument]
     if not re.fullmatch(pattern, value):
-        raise InvalidArgument(f"{argument} := {value!r} is no {meaning}")
+        raise InvalidArgument(f"{argument} := {value!r} is not a {meaning}")
     return int(value)
 
 
@@ -347,9 +347,9 @@ class Attachment:
             for view in known.pop(table):
                 self._execute(f"DROP VIEW IF EXISTS {self._schema(database)}.{quote_identifier(view)}")
         for table in [name for name in tables if name not in known]:
-            known[table] = tuple(self._made(database, table))
+            known[table] = tuple(self._make_views(database, table))
 
-    def _made(self, database: str, table: str) -> list[str]:
+    def _make_views(self, database: str, table: str) -> list[str]:
         """Create the views of a table and of its system tables; return their names."""
         made = []
         for view in (table, *(f"{table}{MARK}{name}" for name in SYSTEM_TABLES)):

@@ -249,11 +249,11 @@ def test_the_command_finds_and_fixes(run: Run, copied: Callable[[str], Path]) ->
     assert '"check":"hints","where":"snapshot/LATEST"' in told.out
     asked = run("doctor", path, "--fix", "--dry-run")
     assert (asked.code, (path / "snapshot" / "LATEST").read_text()) == (1, "99")
-    assert asked.out.startswith("would write the wrong hints anew, remove the orphan files older than a day in ")
+    assert asked.out.startswith("would rewrite the wrong hints, remove the orphan files older than a day in ")
 
     fixed = run("doctor", path, "--fix", "--yes")
     assert fixed.code == 0, fixed.out
-    assert fixed.err.splitlines()[-2:] == ["1 hint written anew", "1 orphan file removed"]
+    assert fixed.err.splitlines()[-2:] == ["1 hint rewritten", "1 orphan file removed"]
     assert run("doctor", path, "--fix", "--yes").err == "nothing to fix\n"
 
 

@@ -74,5 +74,5 @@ def test_what_paimon_opens_not_is_not_made(warehouse: morrow.Catalog) -> None:
 
     with pytest.raises(Unsupported, match=r"'fields\.x\.y\.aggregate-function' of a column with a dot"):
         made(warehouse, "`x.y` INT", **options)
-    with pytest.raises(InvalidArgument, match=r"names 'x\.y', which is no column"):
+    with pytest.raises(InvalidArgument, match=r"names 'x\.y', which is not a column"):
         made(warehouse, "x ROW<y INT>", **options)

@@ -115,7 +115,7 @@ def test_paths_with_quotes_and_spaces(con: duckdb.DuckDBPyConnection, tmp_path: 
     [
         ("paimon_scan('{}/none')", "none"),
         ("paimon_scan('{}', snapshot := 99)", "99"),
-        ("paimon_scan('{}', snapshot := 'one')", "no snapshot id"),
+        ("paimon_scan('{}', snapshot := 'one')", "not a snapshot id"),
         ("paimon_scan('{}', tag := 'v9')", "v9"),
         ("paimon_scan('{}', branch := 'nowhere')", "nowhere"),
         ("paimon_scan('{}', tag := 'v1', snapshot := 1)", "only one of"),
@@ -171,7 +171,7 @@ def test_to_duckdb_says_by_our_errors_what_cannot_be_read(con: duckdb.DuckDBPyCo
 
 
 def test_open_dataset_refuses_what_is_no_snapshot_id(orders: str) -> None:
-    with pytest.raises(InvalidArgument, match="'-1' is no snapshot id"):
+    with pytest.raises(InvalidArgument, match="'-1' is not a snapshot id"):
         morrow.duckdb.open_dataset(orders, {"snapshot": "-1"})
 
 

@@ -172,7 +172,7 @@ def test_bytes_that_are_no_variant_are_refused(tmp_path: Path, kind: str) -> Non
     sound = dict(zip(("value", "metadata"), morrow.variant.encode({"a": [1, None, "x"]})))
     for value, metadata in BROKEN.values():
         rows = [wrap(sound), None, wrap({"value": value, "metadata": metadata}), wrap(sound)]
-        with pytest.raises(InvalidArgument, match="column 'v', row 2: its bytes are no VARIANT"):
+        with pytest.raises(InvalidArgument, match="column 'v', row 2: its bytes are not VARIANT"):
             table.append(pa.table({"v": pa.array(rows, arrow)}))
     table.append(pa.table({"v": pa.array([wrap(sound), None], arrow)}))
     assert table.to_arrow()["v"].to_pylist() == pa.array([wrap(sound), None], arrow).to_pylist()

@@ -136,7 +136,7 @@ class FilesystemCatalog:
                 raise AlreadyExists(f"{self.store.url(self.root)}: there is a database {name!r} already")
             return
         if self.store.exists(folder):
-            raise AlreadyExists(f"{self.store.url(folder)}: there is a file where the database would be")
+            raise AlreadyExists(f"{self.store.url(folder)}: the database cannot be created where there is a file")
         if self.root:
             self.store.make_folder(self.root)
         self.store.make_folder(folder)

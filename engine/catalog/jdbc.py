@@ -90,7 +90,7 @@ class JdbcViews:
         try:
             return view_from_json(json.loads(text), where)
         except ValueError as error:
-            raise StorageError(f"{where}: the view is no JSON: {error}") from error
+            raise StorageError(f"{where}: the view is not JSON: {error}") from error
 
     def create_view(self, name: str, view: View) -> None:
         """Create a view. Raises `DatabaseNotFound`, `AlreadyExists`."""
@@ -123,7 +123,7 @@ RESERVED = {
     LOCATION: "tables of a JDBC catalog lie in its warehouse",
     EXISTS: "it is the catalog's mark of a database",
 }
-"""Database properties that users do not set."""
+"""Database properties that users cannot set, and the hints of their errors."""
 
 
 def open_catalog(settings: Settings) -> JdbcCatalog:
@@ -374,8 +374,8 @@ class Locks:
         if name in held:
             yield
             return
-        since = self._acquired(name)
-        noted = self._noted(name)
+        since = self._acquire(name)
+        noted = self._find_stored_time(name)
         held[name] = since
         try:
             yield
@@ -400,8 +400,8 @@ class Locks:
         found: dict[str, float] = self._own.held
         return found
 
-    def _acquired(self, name: str) -> float:
-        """Return the time of the request that acquired the lock."""
+    def _acquire(self, name: str) -> float:
+        """Acquire a lock; return the time of the request that succeeded."""
         if len(name) > self._most_key:
             raise InvalidArgument(
                 f"the name of the lock {name!r} is longer than lock-key-max-length = {self._most_key}"
@@ -412,17 +412,17 @@ class Locks:
             time.sleep(COURTESY_SECONDS)
         while True:
             since = time.monotonic()
-            if self._tried(name):
+            if self._try(name):
                 return since
             if since - begin > self._timeout:
                 raise StorageError(
-                    f"{self._database.where}: the lock {name} was not to be had for {since - begin:.0f} s; who "
+                    f"{self._database.where}: the lock {name} could not be acquired in {since - begin:.0f} s; who "
                     f"holds it is in {LOCKS}"
                 )
             sleep = LONGEST_SLEEP / (1 + (since - begin) / IMPATIENT_SECONDS) ** 2
             time.sleep(min(max(sleep, SHORTEST_SLEEP), self._longest_sleep) * (1 + random.random()) / 2)
 
-    def _tried(self, name: str) -> bool:
+    def _try(self, name: str) -> bool:
         # Waiters only read: in SQLite, a write would block the holder from releasing its lock.
         expired = f"{self._database.lock_age} > expire_time_seconds"
         found = self._database.ask(f"SELECT {expired} FROM {LOCKS} WHERE lock_id = ?", name)
@@ -438,7 +438,7 @@ class Locks:
             return False
         return True
 
-    def _noted(self, name: str) -> object:
+    def _find_stored_time(self, name: str) -> object:
         """Return the time that the database has stored for a lock that this thread holds."""
         rows = self._database.ask(f"SELECT acquired_at FROM {LOCKS} WHERE lock_id = ?", name)
         return rows[0][0] if rows else None

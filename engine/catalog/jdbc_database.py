@@ -89,7 +89,7 @@ class Database(ABC):
     table_suffix: ClassVar[str] = ""
     """SQL after the columns of CREATE TABLE."""
     given_rows: ClassVar[tuple[str, str]] = ("(VALUES (?, ?, ?, ?){more}) AS given", ", (?, ?, ?, ?)")
-    """SQL of a table of rows of four parameters: with the first row, and of each further row."""
+    """SQL of a table whose rows have four parameters: the text with the first row, and the text of each further row."""
     upsert: ClassVar[str] = (
         "ON CONFLICT (catalog_key, database_name, property_key) DO UPDATE SET property_value = excluded.property_value"
     )

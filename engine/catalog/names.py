@@ -59,7 +59,7 @@ def table_name(name: str) -> tuple[str, str]:
     check_text(name, "the name of a table")
     database, dot, table = name.partition(".")
     if not dot or not database or not table:
-        raise InvalidArgument(f"{name!r} is no table name; write database.table")
+        raise InvalidArgument(f"{name!r} is not a table name; write database.table")
     return database, table
 
 
@@ -72,8 +72,8 @@ def checked_name(what: str, name: str) -> str:
     check_text(name, f"the name of a {what}")
     if not name.strip() or name != name.strip() or name.startswith(".") or MARK in name:
         raise InvalidArgument(
-            f"{name!r} is no name for a {what}: it must not be blank, begin with '.' or a blank, end with a blank, "
-            f"or have {MARK!r} in it"
+            f"{name!r} is not a valid name for a {what}: it must not be blank, begin with '.' or a blank, end with a "
+            f"blank, or have {MARK!r} in it"
         )
     if what == "database" and name == SYSTEM_DATABASE:
         raise InvalidArgument(f"{name!r} is the database of Paimon's own tables; choose another name")
@@ -96,6 +96,6 @@ def parse_object_name(text: str) -> ObjectName:
     system = parts.pop(0) if parts else None
     if parts or not table or "" in (branch, system):
         raise InvalidArgument(
-            f"{text!r} is no name: write table, table$snapshots, table$branch_dev or table$branch_dev$snapshots"
+            f"{text!r} is not a name: write table, table$snapshots, table$branch_dev or table$branch_dev$snapshots"
         )
     return ObjectName(folders + slash + table, branch, system)

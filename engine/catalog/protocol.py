@@ -234,7 +234,7 @@ def view_from_json(node: Any, where: str) -> View:
     node = node if isinstance(node, dict) else {}
     query, fields = node.get("query"), node.get("fields")
     if not isinstance(query, str) or not isinstance(fields, list):
-        raise StorageError(f"{where}: the catalog does not tell the text and the columns of the view")
+        raise StorageError(f"{where}: the catalog does not return the view's text and columns")
     return View(
         query,
         tuple(from_json_field(each, where=where) for each in fields),
@@ -356,7 +356,7 @@ def parse_function(node: Any, where: str) -> Function:
             _to_texts(node.get("options")),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise StorageError(f"{where}: the catalog does not tell what the function is ({error!r})") from error
+        raise StorageError(f"{where}: the catalog does not return a valid function ({error!r})") from error
 
 
 def _check_text(found: Any) -> str | None:

@@ -311,7 +311,7 @@ def _decode_decimal(field: Field, kind: DataType) -> pa.Array:
 
 
 def build_decimals(kind: DecimalType, unscaled: Ints, valid: Bools, where: str) -> pa.Array:
-    """Build decimals of unscaled values (n x 2 words). Raises `CorruptFile` if one has too many digits."""
+    """Build decimals from unscaled values (n x 2 words). Raises `CorruptFile` if one has too many digits."""
     array = build_array(kind.arrow(), np.where(valid[:, None], unscaled, 0), valid)
     try:
         array.validate(full=True)
@@ -351,7 +351,7 @@ def build_timestamps(
     *,
     lenient: bool = False,
 ) -> pa.Array:
-    """Build timestamps of milliseconds and nanoseconds within them.
+    """Build timestamps from milliseconds, and the nanoseconds within each.
 
     Raises:
         CorruptFile: too many nanoseconds. Unsupported: Arrow cannot hold a value; null if `lenient`.
@@ -387,7 +387,8 @@ def _decode_bytes(field: Field, kind: DataType) -> pa.Array:
 
 
 def take_spans(buffer: Bytes, begin: Ints, sizes: Ints, valid: Bools, kind: DataType, where: str) -> pa.Array:
-    """Build text or bytes of spans of a buffer, copied once by Arrow. The spans must not overlap, and be in order.
+    """Build text or bytes from spans of a buffer; Arrow copies the values once. The spans must not overlap, and be in
+    order.
 
     So `begin, end, begin, end ...` are ascending offsets into the buffer: every second element of the resulting array
     is a value, the others are the gaps between values.

@@ -50,7 +50,7 @@ PAYLOAD_VERSION = 1
 PAYLOAD_HEAD_BYTES = 9
 MAX_VARINT_BYTES = 10
 MAX_SHORT_DIGITS = 18
-"""Maximum digits of decimals that are keys of 8 bytes."""
+"""Maximum digits of decimal keys that are stored in 8 bytes."""
 
 
 def decode_zigzag_varints(data: bytes, where: str) -> Numbers:

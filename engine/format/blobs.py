@@ -129,7 +129,7 @@ def decode_descriptors(values: pl.Series, where: str) -> pl.DataFrame:
     """Return the columns uri, offset and length of descriptors; null for null.
 
     Raises:
-        CorruptFile: a value is no descriptor. Unsupported: its version is newer than 2.
+        CorruptFile: a value is not a descriptor. Unsupported: its version is newer than 2.
     """
     version = values.bin.head(1).bin.reinterpret(dtype=pl.UInt8)
     if (version > DESCRIPTOR_VERSION).any():
@@ -158,7 +158,7 @@ def decode_views(values: pl.Series, where: str) -> pl.DataFrame:
     """Return the columns table, field_id and row_id of views; null for null.
 
     Raises:
-        CorruptFile: a value is no view. Unsupported: its version is newer than 1.
+        CorruptFile: a value is not a view. Unsupported: its version is newer than 1.
     """
     found = _decode_parts(values, pl.repeat(1 + len(VIEW_MAGIC), len(values), eager=True), 12)
     bad = values.is_not_null() & (~is_view(values) | found["name"].is_null())
@@ -170,7 +170,7 @@ def decode_views(values: pl.Series, where: str) -> pl.DataFrame:
 
 
 def _decode_parts(values: pl.Series, start: pl.Series, rest_bytes: int) -> pl.DataFrame:
-    """Return the name whose length stands at `start`, and the bytes after it; null if they are too few."""
+    """Return the name whose length is at `start`, and the bytes after the name; null if there are too few bytes."""
     frame = pl.DataFrame({"value": values, "start": start.cast(pl.Int64)})
     value, size = pl.col("value"), pl.col("value").bin.size().cast(pl.Int64)
     length = value.bin.slice(pl.col("start"), 4).bin.reinterpret(dtype=pl.Int32).cast(pl.Int64)
@@ -191,7 +191,7 @@ def list_descriptors(column: pl.Series, kind: DataType) -> pl.Series:
 
 
 def map_members(column: pl.Series, kind: DataType, change: Callable[[pl.Series], pl.Series]) -> pl.Series:
-    """Return a BLOB column with other values: of the column, or of the members of its arrays or maps."""
+    """Return a BLOB column after applying `change` to its values, or to the members of its arrays or maps."""
     if isinstance(kind, BlobType):
         return change(column)
     values = change(list_descriptors(column, kind))
@@ -206,7 +206,7 @@ def map_members(column: pl.Series, kind: DataType, change: Callable[[pl.Series],
 
 def _show(wrong: pl.Series, what: str) -> str:
     value = bytes(wrong[0])
-    return f"{value[:16]!r}{'...' if len(value) > 16 else ''} is no {what} of a blob"
+    return f"{value[:16]!r}{'...' if len(value) > 16 else ''} is not a {what} of a blob"
 
 
 def encode_references(uris: Iterable[str]) -> bytes:
@@ -225,7 +225,7 @@ def decode_references(data: bytes, where: str) -> list[str]:
     """
     body, crc = data[len(_REFERENCES_MAGIC) : -_CRC_BYTES], data[-_CRC_BYTES:]
     if not data.startswith(_REFERENCES_MAGIC) or len(body) < 5:
-        raise CorruptFile(where, "this is no file of references to blobs")
+        raise CorruptFile(where, "this is not a file of references to blobs")
     if body[0] != _REFERENCES_VERSION:
         raise Unsupported(f"version {body[0]} of references to blobs", where=where)
     if zlib.crc32(body) != int.from_bytes(crc, "big"):
@@ -239,7 +239,7 @@ def decode_references(data: bytes, where: str) -> list[str]:
         raise CorruptFile(where, "the references to blobs end early")
     for name in texts[1::2]:
         if "/" in name or name in ("", ".", ".."):
-            raise CorruptFile(where, f"{name!r} is no name of a file of blobs")
+            raise CorruptFile(where, f"{name!r} is not the name of a file of blobs")
     return [f"{folder}/{name}" for folder, name in zip(texts[::2], texts[1::2])]
 
 

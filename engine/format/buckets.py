@@ -242,7 +242,7 @@ def decode_hash_index(data: bytes, *, where: str, row_count: int | None = None) 
         CorruptFile: the length is not a multiple of 4, or contradicts `row_count` of the index manifest.
     """
     if len(data) % HASH_WIDTH:
-        raise CorruptFile(where, f"{len(data)} bytes, which are no sequence of {HASH_WIDTH}-byte hash codes")
+        raise CorruptFile(where, f"{len(data)} bytes, which are not whole {HASH_WIDTH}-byte hash codes")
     if row_count is not None and len(data) != row_count * HASH_WIDTH:
         raise CorruptFile(where, f"{len(data)} bytes where the index manifest counts {row_count} hash codes")
     return np.frombuffer(data, HASH_DTYPE).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Iceberg's manifests and manifest lists (Avro), and its types, schemas and bounds, of the columns of a Paimon table.
+"""Iceberg's manifests and manifest lists (Avro), with the types, schemas and bounds of a Paimon table's columns.
 
 A manifest names data files, or deletion vectors, one row per file; a manifest list names manifests:
 
@@ -164,7 +164,7 @@ def name_iceberg_type(kind: DataType, version: int, where: str) -> str:
 
 
 def check_partition_types(schema: TableSchema, where: str) -> None:
-    """Refuse partition keys that Java stores otherwise in manifests than Iceberg's specification says.
+    """Refuse partition keys for whose values Java's Iceberg manifests deviate from Iceberg's specification.
 
     Java fails on manifests of the specification, and Iceberg's readers on those of Java.
 
@@ -233,7 +233,7 @@ def encode_bounds(values: pl.Series, kind: DataType) -> pl.Series:
 
 
 def decode_bound(data: bytes | None, kind: DataType) -> Any:
-    """Return the stored value of the bytes of a bound (of a decimal, the unscaled integer); None for null."""
+    """Decode a bound to the stored value (for a decimal, the unscaled integer); None for null."""
     if data is None:
         return None
     if isinstance(kind, DecimalType):
@@ -458,7 +458,7 @@ def decode_iceberg_manifest(data: bytes, schema: TableSchema, where: str) -> pl.
 
 
 def make_partitions(values: Sequence[pl.Series], keys: Sequence[DataField]) -> pl.Series:
-    """Return the column ``partition`` of the values of each partition key."""
+    """Return the column ``partition``: structs of the values of the partition keys."""
     columns = [to_stored_values(each, key.type).alias(key.name) for each, key in zip(values, keys, strict=True)]
     return pl.DataFrame(columns).to_struct("partition")
 

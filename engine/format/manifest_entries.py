@@ -291,7 +291,7 @@ class DeletionRange(msgspec.Struct, frozen=True):
 
 
 class GlobalIndexMeta(msgspec.Struct, frozen=True):
-    """The row ids (both included) and columns of a file of a global index; both metadata are its builder's."""
+    """A file of a global index: its row ids (both ends included), its columns, and the metadata from its builder."""
 
     row_range_start: int
     row_range_end: int

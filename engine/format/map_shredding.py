@@ -1,4 +1,4 @@
-"""Maps in shared columns: a file stores the values of a map under columns that several keys take turns in.
+"""Maps in shared columns: a file stores the values of a map in columns that several keys share.
 
 A column of the type MAP<STRING NOT NULL, V> is a struct in the file, and the metadata of its Arrow field (in the
 footer's ``ARROW:schema``) names the keys::
@@ -43,11 +43,11 @@ LAYOUT_SUFFIX = ".map.storage-layout"
 WIDTH_SUFFIX, DEFAULT_MAX_COLUMNS = ".map.shared-shredding.max-columns", 256
 MAPPING, COLUMN, OVERFLOW = "__field_mapping", "__col_", "__overflow"
 MAX_DICTIONARY_BYTES = 1 << 30
-"""Maximum bytes of the keys of a file. More are taken for damage."""
+"""Maximum bytes of the keys of a file. More count as damage."""
 PIECE_VALUES = 1 << 22
 """Values of all columns that are placed at a time."""
 MAX_CLOSE_COLUMNS, MAX_CLOSE_RATIO = 4, 1.25
-"""Columns, and share of columns, by which the largest map may exceed the common ones and still set their number."""
+"""Limits (columns, ratio) by which the largest map may exceed the common ones for all of its keys to get columns."""
 
 
 class SharedColumns(msgspec.Struct, frozen=True):

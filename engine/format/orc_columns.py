@@ -48,11 +48,11 @@ from morrow.engine.format.orc_file import SECONDARY, OrcLayout, OrcType, Stripe,
 from morrow.engine.units import MILLIS_PER_SECOND, NANOS_PER_MILLI
 
 PRESENT, DATA, LENGTH, DICTIONARY_DATA = range(4)
-"""Stream.kind."""
+"""Kinds of streams: values of ``Stream.kind``."""
 DIRECT, DICTIONARY, DIRECT_V2, DICTIONARY_V2 = range(4)
-"""ColumnEncoding.kind."""
+"""Encodings of columns: values of ``ColumnEncoding.kind``."""
 BYTE, SHORT, INT, LONG, STRING, BINARY, TIMESTAMP, LIST, STRUCT = 1, 2, 3, 4, 7, 8, 9, 10, 12
-"""Type.kind."""
+"""Kinds of types: values of ``Type.kind``."""
 MAX_DEPTH = 16
 ZEROS_BITS = 3
 """Low bits of a nanosecond value: the number of removed decimal zeros, minus one (0 = none)."""
@@ -67,7 +67,7 @@ def read_orc(data: bytes, where: str, most_bytes: int) -> pa.Table:
     """
     layout = OrcLayout(io.BytesIO(data), where, most_bytes=most_bytes)
     if not layout.types or layout.types[0].kind != STRUCT:
-        raise CorruptFile(where, "the rows of the ORC file are no structs")
+        raise CorruptFile(where, "the rows of the ORC file are not structs")
     schema = _to_arrow_type(layout.types, 0, 0, where)
     rows = [layout.stripe(number) for number in range(len(layout.stripes))]
     if sum(stripe.rows for stripe in rows) > len(data):
@@ -194,7 +194,7 @@ def _check_text(array: pa.Array, columns: _Columns) -> pa.Array:
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise columns.corrupt(f"text that is no UTF-8 ({error})") from error
+        raise columns.corrupt(f"text that is not UTF-8 ({error})") from error
     return array
 
 
@@ -247,12 +247,12 @@ _DECODERS: dict[int, Callable[[_Columns, int, Bits, int], pa.Array]] = {
 def _to_arrow_type(types: tuple[OrcType, ...], node: int, depth: int, where: str) -> pa.DataType:
     """Return the Arrow type of a node, and check it: a tree of known kinds, one item type per list, distinct names."""
     if not 0 <= node < len(types) or depth > MAX_DEPTH:
-        raise CorruptFile(where, "the types of the ORC file are no tree")
+        raise CorruptFile(where, "the types of the ORC file do not form a tree")
     type_ = types[node]
     if type_.kind in _ATOMS:
         return _ATOMS[type_.kind]
     if any(child <= node for child in type_.children):
-        raise CorruptFile(where, "the types of the ORC file are no tree")
+        raise CorruptFile(where, "the types of the ORC file do not form a tree")
     members = [_to_arrow_type(types, child, depth + 1, where) for child in type_.children]
     if type_.kind == LIST and len(members) == 1:
         return pa.large_list(members[0])

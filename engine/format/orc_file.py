@@ -38,12 +38,12 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 VARINT_MAX_BYTES = 10
 
 LONG, TIMESTAMP, DECIMAL, TIMESTAMP_INSTANT = 4, 9, 14, 18
-"""Type.kind."""
+"""Kinds of types: values of ``Type.kind``."""
 MAX_PRECISION = 38
 SECONDARY = 5
-"""Stream.kind: the nanoseconds of a timestamp."""
+"""The value of ``Stream.kind`` for the nanoseconds of timestamps."""
 DIRECT_V2 = 2
-"""ColumnEncoding.kind."""
+"""A value of ``ColumnEncoding.kind``: integers in run-length encoding version 2."""
 
 GAP_BYTES = 1 << 15
 """Maximum gap in bytes between streams that are read with one request."""

@@ -53,12 +53,12 @@ from morrow.engine.format.orc_file import (
 
 MAGIC, VERSION = b"ORC", b"\x00\x0c"
 PRESENT, DATA, LENGTH, DICTIONARY_DATA = range(4)
-"""Stream.kind; the other kinds are indexes, except for SECONDARY."""
+"""Kinds of streams: values of ``Stream.kind``. The others are indexes, except for SECONDARY."""
 DIRECT, DICTIONARY, DIRECT_V2, DICTIONARY_V2 = range(4)
-"""ColumnEncoding.kind."""
+"""Encodings of columns: values of ``ColumnEncoding.kind``."""
 BOOLEAN, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE, STRING, BINARY = range(9)
 LIST, MAP, STRUCT, DATE, VARCHAR, CHAR, INSTANT = 10, 11, 12, 15, 16, 17, 18
-"""Type.kind."""
+"""Kinds of types: values of ``Type.kind``."""
 WHOLE = frozenset((SHORT, INT, LONG))
 TEXTS = frozenset((STRING, BINARY, VARCHAR, CHAR))
 TIMES = frozenset((TIMESTAMP, INSTANT))
@@ -212,7 +212,7 @@ def _list_nodes(layout: OrcLayout, columns: Sequence[int]) -> tuple[int, ...]:
     """Return the root and the nodes of these columns, in order."""
     types, where = layout.types, layout.where
     if not types or types[0].kind != STRUCT or len(types[0].names) != len(types[0].children):
-        raise CorruptFile(where, "the rows of the ORC file are no structs")
+        raise CorruptFile(where, "the rows of the ORC file are not structs")
     nodes = [0]
     for column in sorted(set(columns)):
         _gather(types, types[0].children[column], nodes, 0, where)
@@ -222,7 +222,7 @@ def _list_nodes(layout: OrcLayout, columns: Sequence[int]) -> tuple[int, ...]:
 def _gather(types: Sequence[OrcType], node: int, nodes: list[int], depth: int, where: str) -> None:
     """Append a node and its descendants, which follow it in the file."""
     if not nodes[-1] < node < len(types) or (depth and node != nodes[-1] + 1):
-        raise CorruptFile(where, "the types of the ORC file are no tree")
+        raise CorruptFile(where, "the types of the ORC file do not form a tree")
     if depth > MAX_DEPTH:
         raise Unsupported(f"more than {MAX_DEPTH} levels of nested types", where=where)
     type_ = types[node]

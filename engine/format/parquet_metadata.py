@@ -247,16 +247,16 @@ MAGIC = b"PAR1"
 TAIL_BYTES = 8
 """The end of a file: the length of the footer, and the magic."""
 ROWS, ROW_GROUPS = 3, 4
-"""FileMetaData."""
+"""Thrift field ids of ``FileMetaData``."""
 COLUMNS, GROUP_ROWS = 1, 3
-"""RowGroup."""
+"""Thrift field ids of ``RowGroup``."""
 DATA_OFFSET, DICTIONARY_OFFSET, STORED = 9, 11, 7
-"""ColumnMetaData, which is member 3 of ColumnChunk."""
+"""Thrift field ids of ``ColumnMetaData``, which is member 3 of ``ColumnChunk``."""
 METADATA = 3
 LEVELS_PER_GROUP = 8
 """Levels of a group of packed levels, which takes as many bytes as a level has bits."""
 PAGE_UNCOMPRESSED, PAGE_STORED = 2, 3
-"""PageHeader."""
+"""Thrift field ids of ``PageHeader``."""
 
 
 def count_rows(levels: bytes | memoryview, width: int, values: int) -> int:

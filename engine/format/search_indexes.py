@@ -321,7 +321,7 @@ def _check_rows(rows: Ints, row_count: int, path: str) -> Ints:
 
 
 def parse_text_query(query: object) -> str:
-    """Return a query of Paimon in JSON. A text that is not a JSON object has the words to search.
+    """Return a query in Paimon's JSON. Text that is not a JSON object is a query for its words.
 
     Raises:
         InvalidArgument: another kind of object, or a query without words.

@@ -270,7 +270,7 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class Entries(msgspec.Struct, frozen=True):
-    """Keys of an index, with an encoded list of rows each (btree) or the place of their bitmap."""
+    """Keys of an index, each with its encoded list of rows (btree) or the place of its bitmap."""
 
     keys: Ragged
     rows: Ragged | None = None
@@ -329,7 +329,7 @@ class SortedIndexFile(msgspec.Struct, frozen=True, dict=True):
         return self.store.read(self.path) if self.size <= MAX_READ_AT_ONCE_BYTES else None
 
     def read(self, block: Block) -> bytes:
-        """Return the bytes of a block, or of anything else."""
+        """Return the bytes of a block, or of another part of the file."""
         if block.offset < 0 or block.size < 0 or block.offset + block.size > self.size:
             raise CorruptFile(self.path, f"a block is beyond the end of its {self.size} bytes")
         if self._whole is not None:

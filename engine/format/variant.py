@@ -68,7 +68,7 @@ PRIMITIVE, SHORT_TEXT, OBJECT, ARRAY = range(4)
 """The basic types."""
 VERSION = 1
 MAX_SHORT_TEXT_BYTES = 63
-"""Text beyond has its length in 4 bytes."""
+"""Longer text has a length of 4 bytes before it."""
 MAX_DIGITS = {Primitive.DECIMAL4: 9, Primitive.DECIMAL8: 18, Primitive.DECIMAL16: 38}
 WIDTHS: Mapping[int, int] = {
     Primitive.NULL: 0,
@@ -356,8 +356,8 @@ def decode(value: bytes, metadata: bytes) -> Any:
     """Return the Python value of a variant, the reverse of `encode`. Timestamps with nanoseconds become ISO text.
 
     Raises:
-        CorruptFile: the bytes are no variant. Unsupported: a type or version that Morrow does not know, or a value that
-            is nested too deeply.
+        CorruptFile: the bytes are not a variant. Unsupported: a type or version that Morrow does not know, or a value
+            that is nested too deeply.
     """
     try:
         return _read(value, 0, decode_names(metadata))

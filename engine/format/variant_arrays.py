@@ -254,7 +254,7 @@ class VariantColumn:
         return found
 
     def _format_leaves(self, nodes: Nodes) -> pa.Array:
-        """Return the JSON text of values that are no objects and no arrays."""
+        """Return the JSON text of values that are neither objects nor arrays."""
         basic, info = self.headers(nodes)
         self.sizes(nodes)
         groups: list[tuple[Ints, Callable[[Nodes], pa.Array]]] = []

@@ -1,4 +1,4 @@
-"""Columns of VARIANT from columns of parts: objects and arrays from the bytes of their members, values, metadata.
+"""Encoders of VARIANT columns: objects and arrays from the bytes of their members, plain values, metadata.
 
 Everything is written into one array of bytes, for all rows at once; see `variant` for the layout.
 """
@@ -35,7 +35,7 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 MAX_SMALL_COUNT = 255
-"""Members of an object or array beyond are counted in 4 bytes."""
+"""Maximum members of an object or array for a count of 1 byte; a larger count has 4 bytes."""
 MAX_BYTES = 4
 """The most bytes of a length."""
 
@@ -76,7 +76,7 @@ def build_containers(
     Args:
         counts: the number of members of each.
         members: the bytes of all members, one container after the other.
-        numbers: the ids of the members' names in the metadata; of no meaning for elements of arrays.
+        numbers: the ids of the members' names in the metadata; ignored for elements of arrays.
         order: the places of all members, container by container, with the members of objects sorted by name; None:
             they are sorted already.
     """

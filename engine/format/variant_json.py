@@ -88,7 +88,7 @@ class _Tokens:
         self.strings = strings = ByteStrings.of(texts)
         data = strings.data[: int(strings.ends[-1])]
         self.bad = np.zeros(len(texts), np.bool_)
-        """Rows that are not regular."""
+        """Whether each row is irregular, and left to `encode_json`."""
         quotes = _find_quotes(data)
         rows = self.find_rows(quotes)
         odd = np.bincount(rows, minlength=len(texts)) % 2 == 1
@@ -122,11 +122,11 @@ class _Tokens:
         self.bad[self.find_rows(controls)] = True
 
     def find_rows(self, at: Ints) -> Ints:
-        """Return the rows of bytes."""
+        """Return the row of each of these byte positions."""
         return np.searchsorted(self.strings.ends, at, side="right")
 
     def keep(self, chosen: Bools) -> None:
-        """Drop the other tokens."""
+        """Drop all tokens except the chosen ones."""
         self.at, self.ends, self.rows = self.at[chosen], self.ends[chosen], self.rows[chosen]
         self.kinds = self.kinds[chosen]
 
@@ -184,7 +184,7 @@ def _measure(tokens: _Tokens, rows: int) -> Ints:
 
 
 def _find_parents(tokens: _Tokens, before: Ints) -> Ints:
-    """Return the opening bracket around each token (-1: none). Closing brackets have that of their opening."""
+    """Return the opening bracket around each token (-1: none); a closing bracket counts like its opening one."""
     parents = np.full(len(before), -1)
     opens = np.flatnonzero(tokens.kinds <= ARRAY)
     levels = before[opens]

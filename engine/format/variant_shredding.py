@@ -228,7 +228,7 @@ FIXED: Mapping[type[t.DataType], tuple[Primitive, str]] = {
 DECIMALS = (Primitive.DECIMAL4, Primitive.DECIMAL8, Primitive.DECIMAL16)
 MAX_LONG_DIGITS = 18
 MAX_EXACT_DOUBLE = 2.0**53
-"""The number up to which a DOUBLE has all integers."""
+"""The number up to which DOUBLE represents all integers exactly."""
 MIN_DAY, MAX_DAY, DAY_MICROS = -719_162, 2_932_896, 86_400_000_000
 """The days of the years 1 to 9999, counted from 1970."""
 NULL_VALUE = b"\0"
@@ -446,7 +446,7 @@ def infer_shredding_type(values: Sequence[object], *, width: int, depth: int, ra
     """Return the shredding type of Python values, as Java infers it; VARIANT if no part is worth a column.
 
     Args:
-        width: the most types in it. depth: the deepest object or array that is looked into.
+        width: the maximum number of types in it. depth: the deepest object or array that is looked into.
         ratio: the share of the values that must have a member to give it a column.
     """
     observed: Any = None
@@ -582,13 +582,13 @@ def parse_shredding_types(text: str, where: str) -> dict[str, t.DataType]:
 
 
 class PartLeaves(NamedTuple):
-    """The leaves of a file that decide a part of a column's variants, as dotted names."""
+    """The leaf columns of a file, by dotted names, that determine a part of a column's variants."""
 
     typed: str
     kind: pa.DataType
     """The type of the leaf `typed`, which has the values of the part."""
     others: tuple[str, ...]
-    """Leaves with values as bytes: of the part, and of the objects around it."""
+    """Leaves that hold values as bytes: those of the part, and of the objects that contain it."""
 
 
 def find_part_leaves(name: str, stored: pa.DataType, path: Sequence[str | int]) -> PartLeaves | None:
@@ -611,10 +611,10 @@ def find_part_leaves(name: str, stored: pa.DataType, path: Sequence[str | int]) 
 
 
 def decide_part(group: pa.Array, path: Sequence[str | int], kind: DataType) -> tuple[pa.Array, Bools] | None:
-    """Return a part of a shredded column in a type, and the rows that only the whole variant decides.
+    """Return a part of a shredded column, cast to `kind`, and a mask of the rows that need the whole variant.
 
-    Values are what a cast of the part's text to the type gives, null if there is no part. `group` needs the leaves of
-    `find_part_leaves` only, without leaves of bytes that are all null. Returns None if the whole variant decides all.
+    A value is the result of casting the part's text to `kind`, null if there is no part. `group` needs only the leaves
+    of `find_part_leaves`, without leaves of bytes that are all null. Returns None if all rows need the whole variant.
     """
     present, undecided = np.asarray(read_validity(group), np.bool_), np.zeros(len(group), np.bool_)
     for step in (*path, None):
@@ -645,9 +645,9 @@ def _keep(array: pa.Array, kept: Bools) -> pa.Array:
 
 
 def convert_part(values: pa.Array, kind: DataType) -> tuple[pa.Array, Bools] | None:
-    """Return values of a typed column in a type, as a cast of their text gives them, and which are left out.
+    """Convert values of a typed column as a cast of their text does; also return a mask of the values left out.
 
-    Conversions keep the order of values. Returns None if text decides all of them.
+    Conversions keep the order of values. Returns None if all values need the cast of their text.
     """
     stored, target = values.type, kind.arrow()
     here = read_validity(values)

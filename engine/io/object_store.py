@@ -293,7 +293,7 @@ class ObjectStore:
         return self._asked(path, lambda: ask(self._bucket))
 
     def _told(self, path: str, tell: Any) -> Any:
-        """Run a write as `_asked` runs a read; here "not found" means the bucket."""
+        """Run a write as `_asked` runs a read; "not found" then means that the bucket is missing."""
         try:
             return self._asked(path, tell)
         except FileMissing as error:

@@ -86,7 +86,7 @@ def _resolve_in_filesystem(
     store = wrap_filesystem(filesystem)
     found = location.partition("://")[2] if "://" in location else location
     if not found.strip("/"):
-        raise InvalidArgument(f"{location!r} is no folder of the filesystem")
+        raise InvalidArgument(f"{location!r} is not a folder of the filesystem")
     return store, (_expand_path(found) if store.is_local else found.rstrip("/"))
 
 

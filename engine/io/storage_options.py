@@ -4,7 +4,7 @@
 Paimon                             here
 =================================  ================================================================
 ``s3.x``, ``s3a.x``, ``fs.s3a.x``  ``aws_...``; the prefixes mean the same, as in Paimon
-``fs.oss.x``                       ``aws_...``: OSS is asked by its S3 interface
+``fs.oss.x``                       ``aws_...``: OSS is used by its S3 interface
 ``fs.gs.x``, ``fs.google.x``       ``google_...``
 ``fs.azure.x``                     ``azure_...``
 =================================  ================================================================
@@ -104,7 +104,7 @@ OF_MACHINE = (
     *("InstanceProfileCredentialsProvider", "EC2ContainerCredentialsProviderWrapper", "ContainerCredentialsProvider"),
     *("WebIdentityTokenCredentialsProvider", "WebIdentityTokenFileCredentialsProvider"),
 )
-"""Java providers that apply here if no keys are given: a token of the environment, the machine."""
+"""Java providers that Morrow uses if no keys are given: a token from the environment, or the machine's role."""
 SPAN = r"(\d{1,9})\s*([smhd]?)"
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 MIN_SECONDS, MAX_SECONDS = 900, 43_200
@@ -158,7 +158,7 @@ def _split_names(key: str, value: str) -> list[str]:
         if name not in (*ANONYMOUS, ASSUMED, *OF_KEYS, *OF_TOKEN, *OF_ENVIRONMENT, *OF_MACHINE):
             raise Unsupported(f"the provider {name} of {key}", hint="give keys, or set the variables AWS_...")
     if not names:
-        raise InvalidArgument(f"the option {key} names nobody; leave it out, or name a provider")
+        raise InvalidArgument(f"the option {key} names no provider; leave it out, or name a provider")
     return names
 
 

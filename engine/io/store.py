@@ -45,10 +45,10 @@ WHAT_TO_DO: Mapping[int | None, str] = {
     errno.ENOMEM: MEMORY,
     errno.EISDIR: "a folder is where a file should be; move it away",
     errno.ENXIO: "something else than a file is there; move it away",
-    errno.ESTALE: "the file system was changed elsewhere; mount it anew and try again",
+    errno.ESTALE: "the file system was changed elsewhere; mount it again and try again",
     errno.ETIMEDOUT: "the file system does not answer; try again when it does",
     errno.EHOSTDOWN: "the file system does not answer; try again when it does",
-    errno.ENOTCONN: "the file system is not connected; mount it anew and try again",
+    errno.ENOTCONN: "the file system is not connected; mount it again and try again",
     errno.ELOOP: "a link leads to itself; remove it",
 }
 """Error number -> second half of the message."""

@@ -288,7 +288,7 @@ def _find_removing_columns(given: Options, groups: Sequence[NamedGroup], where: 
     for name in names:
         if name not in known:
             raise InvalidArgument(
-                f"{where}: the option {PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP} names {name!r}, which is no "
+                f"{where}: the option {PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP} names {name!r}, which is not a "
                 f"sequence column of a group; they are {', '.join(sorted(known)) or '(none)'}"
             )
     return frozenset(names)

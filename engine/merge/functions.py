@@ -123,7 +123,9 @@ def _read_nested_key(call: AggregateCall, options: FieldOptions) -> AggregateCal
     for option, named in ((merging.NESTED_KEY, names), (merging.NESTED_SEQUENCE_FIELD, sequence)):
         for name in named:
             if name not in members:
-                raise options.invalid(option, f"but {name!r} is no member of the rows; they have {', '.join(members)}")
+                raise options.invalid(
+                    option, f"but {name!r} is not a member of the rows, which have {', '.join(members)}"
+                )
     nulls = options.get(merging.NESTED_KEY_NULL_STRATEGY)
     newer: ColumnOption[Any]
     for newer in (merging.NESTED_KEY_NULL_STRATEGY, merging.NESTED_SEQUENCE_FIELD):
@@ -153,7 +155,9 @@ def _read_keytime(call: AggregateCall, options: FieldOptions) -> AggregateCall:
     if name is None:
         name = kind.value.fields[-1].name
     elif name not in members:
-        raise options.invalid(merging.TS_FIELD, f"which is no member of the map's rows; they have {', '.join(members)}")
+        raise options.invalid(
+            merging.TS_FIELD, f"which is not a member of the map's rows; they have {', '.join(members)}"
+        )
     if not isinstance(members[name], TEXT):
         raise InvalidArgument(
             f"{options.where}: the aggregate function {call.function} of column {options.column.name!r} compares times "

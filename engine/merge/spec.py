@@ -149,8 +149,8 @@ class MergeSpec(msgspec.Struct, frozen=True):
     `columns` has every column outside the primary key, in schema order, if the engine folds, and is empty if it chooses
     a version. `looks_up`: compactions fold in a key's row from the levels above. So of a key's versions above level 0,
     only the version in the lowest level counts. `keeps_retractions`: a key whose newest version is a retraction also
-    has a row, the retraction. `by_snapshot`: the ``_SEQUENCE_NUMBER`` of a row is the id of the snapshot that brought
-    it (see `DataFile.snapshot_id`).
+    has a row, the retraction. `by_snapshot`: the ``_SEQUENCE_NUMBER`` of a row is the id of the snapshot that added it
+    (see `DataFile.snapshot_id`).
 
     Writers and operations use these traits. `hides_level_zero`: batch reads see only rows that compaction has moved
     above level 0. `updatable`: a new version of a key replaces the columns that an update sets. `undeletable`: advice
@@ -274,7 +274,7 @@ def require_columns(schema: TableSchema, names: Sequence[str], key: str, where: 
         if name not in schema.by_name:
             blank = "; blanks around commas belong to the name" if name != name.strip() else ""
             raise InvalidArgument(
-                f"{where}: the option {key!r} names {name!r}, which is no column{blank}; "
+                f"{where}: the option {key!r} names {name!r}, which is not a column{blank}; "
                 f"{format_columns(schema.by_name)}"
             )
 

@@ -422,8 +422,8 @@ def refuse_slips(raw: Mapping[str, str], where: str) -> None:
     for key in raw:
         if key not in BY_ANY_KEY and (meant := _find_meant(key)) is not None:
             raise InvalidArgument(
-                f"{where}: the option {key!r} looks like a slip or a damage of {meant!r}, which decides which rows are "
-                "read; correct or remove it in the newest schema file, or restore that from a backup"
+                f"{where}: the option {key!r} looks like a misspelling or damage of {meant!r}, which decides which "
+                "rows are read; correct or remove it in the newest schema file, or restore that from a backup"
             )
 
 
@@ -449,7 +449,7 @@ def _find_meant(key: str) -> str | None:
 
 
 def _find_uncut(name: str) -> str | None:
-    """Return the column option that `name` is the beginning and the end of, with more than half cut out in between."""
+    """Return the column option of which `name` has only the beginning and end, with more than half cut out between."""
     for meant in FIELD_OPTIONS:
         head = next((i for i, pair in enumerate(zip(name, meant)) if pair[0] != pair[1]), len(name))
         if MIN_HEAD_LENGTH <= head < len(name) < len(meant) and meant.endswith(name[head:]):

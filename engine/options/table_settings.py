@@ -23,7 +23,8 @@ def match_settings(settings: Mapping[str, str], *names: tuple[str, ...], prefix:
 
     Args:
         settings: values by their keys, without a prefix.
-        names: the parts of the table's name, in each form that settings use. prefix: of the keys, for messages.
+        names: the parts of the table's name, in each form that settings use. prefix: the prefix of the keys, for
+        messages.
 
     Raises:
         InvalidArgument: a setting of an unknown option. Unsupported: a setting of a secret.

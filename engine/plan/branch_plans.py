@@ -93,7 +93,7 @@ def _find_others(
     metadata: TableMetadata, options: TableOptions, snapshot: Snapshot | None, travel: Travel
 ) -> OtherBranch | Chain | None:
     if options.chain is not None:
-        return find_chain(metadata, options, travel)
+        return find_chain(metadata, options, snapshot, travel)
     return find_other_branch(metadata, options, snapshot, travel)
 
 

@@ -2,14 +2,16 @@
 
 With ``chain-table.enabled``, the branch ``scan.fallback-snapshot-branch`` holds whole partitions, and
 ``scan.fallback-delta-branch`` the changes of each. A read takes partitions from main first, then from the snapshot
-branch. A partition P of the delta branch alone is a merge by key: of the nearest earlier partition A of the snapshot
-branch, and of the partitions of the delta branch after A, up to P. Without an A, all partitions of the delta branch up
+branch. A partition P that only the delta branch has is merged by key: from the nearest earlier partition A of the
+snapshot branch, and the delta branch's partitions after A, up to P. Without an A, all partitions of the delta branch up
 to P are merged. The rows are in the partition P.
 
 The last partition columns (``chain-table.chain-partition-keys``; all by default) order the chain. The others divide
 the partitions into groups, each with a chain of its own. As in Java, A is found by comparing values, and the changes
 by the time that ``partition.timestamp-pattern`` and ``-formatter`` read from the values. Morrow refuses partitions that
 the two order differently.
+
+A past state has both branches as of the same time, also if main, which often is empty, had no snapshot yet.
 
 Deleted keys stay in the files of both branches: compactions do not drop them.
 """
@@ -25,10 +27,9 @@ import polars as pl
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.manifest_entries import make_empty_frame
-from morrow.engine.format.schema import refuse_unreadable
+from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import cols
 from morrow.engine.options import TableOptions
-from morrow.engine.options.declarations import Declared
 from morrow.engine.options.declared.merging import DELETION_VECTORS_ENABLED
 from morrow.engine.options.declared.table import SCAN_FALLBACK_DELTA_BRANCH, SCAN_FALLBACK_SNAPSHOT_BRANCH
 from morrow.engine.options.retention import PartitionExpiryOptions, parse_partition_expiry, parse_partition_time
@@ -40,13 +41,13 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import make_plan, plan_visible_entries, read_visible_entries, resolve_merge
 from morrow.engine.plan.pruning import project_predicate
 from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest
-from morrow.engine.plan.time_travel import OtherBranch, Travel
+from morrow.engine.plan.time_travel import OtherBranch, Travel, open_branch, resolve_travel
 from morrow.engine.structs import replace
 
 Values = tuple[Value | None, ...]
 OF, SOURCE = "partition of the rows", "_PARTITION"
 MAX_CHAINED = 200
-"""Maximum number of partitions of one read that are merged with the same changes. Each makes a plan of its own."""
+"""Maximum number of partitions of one read that are merged with the same changes. Each needs a separate plan."""
 
 
 class Chain(msgspec.Struct, frozen=True):
@@ -56,34 +57,27 @@ class Chain(msgspec.Struct, frozen=True):
     deltas: OtherBranch
 
 
-def find_chain(metadata: TableMetadata, options: TableOptions, travel: Travel) -> Chain | None:
-    """Return the newest state of the branches; None for a read of one of the two.
+def find_chain(
+    metadata: TableMetadata, options: TableOptions, snapshot: Snapshot | None, travel: Travel
+) -> Chain | None:
+    """Return the branches at the time of main's snapshot, or at the requested time; None for a read of one of the two.
 
     Raises:
-        BranchNotFound: an option names no branch. Unsupported: a past state, or a table with deletion vectors.
+        BranchNotFound: an option names no branch. Unsupported: a table with deletion vectors.
+        SnapshotNotFound: snapshots of that time have expired, or no branch had any.
     """
     if options.chain is None or metadata.branch in options.chain:
         return None
-    if not travel.is_latest:
-        raise Unsupported(
-            "a past state of a chain table",
-            where=metadata.where,
-            hint=f"read a branch of it, by morrow.open(path, branch={options.chain[0]!r})",
-        )
     snapshots, deltas = (
-        _open_branch(metadata, name, option)
+        open_branch(metadata, name, option, snapshot, travel)
         for name, option in zip(options.chain, (SCAN_FALLBACK_SNAPSHOT_BRANCH, SCAN_FALLBACK_DELTA_BRANCH))
     )
+    for each in (snapshots, deltas):
+        if each.metadata.options(each.metadata.latest_schema()).deletion_vectors:
+            raise Unsupported(f"{DELETION_VECTORS_ENABLED} in a branch of a chain table", where=each.metadata.where)
+    if not travel.is_latest and (snapshot, snapshots.snapshot, deltas.snapshot) == (None, None, None):
+        resolve_travel(metadata, travel)
     return Chain(snapshots, deltas)
-
-
-def _open_branch(metadata: TableMetadata, name: str, option: Declared[str | None]) -> OtherBranch:
-    branch = metadata.on_branch(name)
-    schema = branch.latest_schema()
-    refuse_unreadable(schema, branch.where)
-    if branch.options(schema).deletion_vectors:
-        raise Unsupported(f"{DELETION_VECTORS_ENABLED} in a branch of a chain table", where=branch.where)
-    return OtherBranch(branch, branch.latest_snapshot(), schema, option)
 
 
 def plan_chain(request: ScanRequest, chain: Chain, held: frozenset[bytes]) -> ScanPlan:
@@ -169,7 +163,7 @@ def _translate_schemas(entries: pl.DataFrame, chain: Chain) -> pl.DataFrame:
 
 
 def _move_entries(entries: pl.DataFrame, links: pl.DataFrame, role: str) -> pl.DataFrame:
-    """Return the entries of each chain, in the partition of its rows."""
+    """Return the entries of each chain, moved to the partition of the merged rows."""
     chosen = links.filter(pl.col("role") == role).select(SOURCE, OF)
     moved = entries.join(chosen, on=SOURCE, how="inner", maintain_order="left")
     return moved.with_columns(pl.col(OF).alias(SOURCE)).select(cols(entries.columns))
@@ -178,9 +172,9 @@ def _move_entries(entries: pl.DataFrame, links: pl.DataFrame, role: str) -> pl.D
 def _link_partitions(
     request: ScanRequest, chain: Chain, whole: pl.Series, changes: pl.Series, skipped: frozenset[bytes]
 ) -> pl.DataFrame:
-    """Return the partitions that each partition of the delta branch alone is merged from, in stored form.
+    """Return the partitions (stored form) from which each partition that only the delta branch has is merged.
 
-    Partitions of one layer share none.
+    Partitions of one layer do not share any of them.
     """
     schema, where = chain.deltas.schema, chain.deltas.metadata.where
     part = project_predicate(request.filter.predicate, frozenset(schema.partition_keys))
@@ -215,7 +209,7 @@ class PartitionOrder:
     def __init__(
         self, chain: Chain, partitions: Sequence[bytes], options: PartitionExpiryOptions | None = None
     ) -> None:
-        """Order these partitions of both branches. `options` say how values are times; None: the table's options."""
+        """Order these partitions of both branches. `options` define the times of values; None: the table's options."""
         schema, self.where = chain.deltas.schema, chain.deltas.metadata.where
         keys, names = chain.deltas.metadata.options(schema).chain_keys, schema.partition_keys
         first = len(names) - len(keys or names)

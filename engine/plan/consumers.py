@@ -68,7 +68,7 @@ class Consumers:
 
     def _path(self, name: str) -> str:
         if not is_name(name) or not name.strip() or name in (".", "..") or any(c in name for c in "/\\"):
-            raise InvalidArgument(f"{name!r} is no name of a consumer: give a text without / and \\")
+            raise InvalidArgument(f"{name!r} is not a consumer name: give a text without / and \\")
         return f"{self._folder}/{CONSUMER_PREFIX}{name}"
 
     def next_snapshot(self, name: str) -> int | None:
@@ -140,7 +140,7 @@ def _parse_progress(data: bytes, path: str) -> Progress:
     node = parse_object(data, path)
     following = build_from_json(path, lambda node: node[NEXT_SNAPSHOT], node)
     if isinstance(following, bool) or not isinstance(following, int):
-        raise CorruptFile(path, f"{NEXT_SNAPSHOT} is {following!r}, which is no snapshot id", hint="write it anew")
+        raise CorruptFile(path, f"{NEXT_SNAPSHOT} is {following!r}, which is not a snapshot id", hint="rewrite it")
     return Progress(following, build_from_json(path, _parse_read_commit, node))
 
 

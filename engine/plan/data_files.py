@@ -433,7 +433,7 @@ def _check_ranges(ranges: pl.DataFrame, live: pl.Series, where: str) -> None:
         if re.fullmatch(WRITTEN, stray) is None or any(
             _is_almost_equal(stray, name) for name in others[:MAX_COMPARED_NAMES]
         ):
-            raise CorruptFile(where, f"a deletion vector of {stray}, which is no file of its bucket and never was one")
+            raise CorruptFile(where, f"a deletion vector of {stray}, which is not and never was a file of its bucket")
 
 
 def _is_almost_equal(one: str, other: str) -> bool:

@@ -13,6 +13,7 @@ import polars as pl
 
 from morrow.engine.format.binary_row import Value, decode_columns, read_arities
 from morrow.engine.format.manifest_entries import decode_column_stats
+from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DataType
 from morrow.engine.names import ROW, VECTOR
@@ -29,9 +30,9 @@ from morrow.engine.plan.manifests import guard_planning
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import read_visible_entries, resolve_merge
 from morrow.engine.plan.predicate import ALWAYS
-from morrow.engine.plan.pruning import project_predicate
+from morrow.engine.plan.pruning import has_misplaced_keys, mask_changed_keys, project_predicate
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, ScanRequest, SectionKind
-from morrow.engine.plan.sections import divide_entries
+from morrow.engine.plan.sections import divide_entries, find_distinct
 from morrow.engine.structs import replace
 
 
@@ -187,6 +188,8 @@ def find_plain_files(metadata: TableMetadata, request: ScanRequest) -> PlainFile
     """
     spec = resolve_merge(metadata, request)
     entries, vectors = read_visible_entries(metadata, request, spec, [])
+    if (entries["_BUCKET"] == POSTPONE_BUCKET).any():
+        return None
     divided = divide_entries(metadata, request, spec, entries)
     merged = bool(divided.kinds)
     if merged and {*divided.kinds.values()} != {SectionKind.MERGE}:
@@ -229,3 +232,21 @@ def estimate_read(metadata: TableMetadata, request: ScanRequest) -> Estimate:
     with guard_planning(metadata, request.snapshot):
         frame = read_live_entries(metadata, request.snapshot, request.schema, part, SUMMED).frame
     return Estimate(*(int(frame[name].sum()) for name in SUMMED))
+
+
+def count_fixed_buckets(metadata: TableMetadata, request: ScanRequest) -> int | None:
+    """Return the number of buckets of all files of a read; None unless the hash of a key tells the bucket of each row.
+
+    Files differ in their number of buckets after it was changed. Raises as planning does.
+    """
+    schema, options = request.schema, request.options
+    if request.snapshot is None or options.bucket <= 0:
+        return None
+    part = project_predicate(request.filter.predicate, frozenset(schema.partition_keys))
+    with guard_planning(metadata, request.snapshot):
+        entries = read_live_entries(metadata, request.snapshot, schema, part).frame
+    totals = find_distinct(entries["_TOTAL_BUCKETS"].to_numpy())
+    if len(totals) != 1 or totals[0] < 1 or (entries["_BUCKET"] < 0).any():
+        return None
+    moved = mask_changed_keys(metadata, schema, options, entries).any()
+    return None if moved or has_misplaced_keys(metadata, schema, options, entries) else totals[0]

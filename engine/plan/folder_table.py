@@ -195,7 +195,7 @@ class FolderTable:
             found, equals, text = ("", "=", folder) if only_values else folder.partition("=")
             if not equals or (found and unescape_path_name(found) != key):
                 raise Unsupported(
-                    f"a file in {folder!r}, which is no folder of the partition key {key!r},",
+                    f"a file in {folder!r}, which is not a folder of the partition key {key!r},",
                     where=path,
                     hint="move it into the folder of its partition, or away",
                 )

@@ -25,6 +25,7 @@ from morrow.engine.format.manifest_entries import ColumnStats
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.sorted_indexes import (
+    BITMAP,
     SORTED_INDEXES,
     BitmapFile,
     Block,
@@ -53,7 +54,7 @@ from morrow.engine.units import format_count
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Ranges: TypeAlias = Ints
-"""Ranges of row ids, ascending and apart: an array of n x 2, first id and the id after the last one."""
+"""Ranges of row ids, ascending and disjoint: an array of n x 2, the first id and the id after the last one."""
 
 MAX_ROW_ID = 2**63 - 1
 MAX_SEARCHED_BYTES = 32 << 20
@@ -69,7 +70,7 @@ NOTHING: Ranges = np.zeros((0, 2), np.int64)
 
 
 class IndexPart(msgspec.Struct, frozen=True):
-    """An index file of rows [`first`, `stop`); several files may be about the same rows.
+    """An index file of rows [`first`, `stop`); several files may cover the same rows.
 
     `scanned` is the id of the snapshot that it was built from, None if unknown.
     """
@@ -99,7 +100,8 @@ def list_index_parts(
 ) -> dict[bytes, list[IndexPart]]:
     """Return the files of indexes of these types on one column, by partition.
 
-    Files outside of the folders that the table may use are left out. Raises as `read_index_entries`.
+    Files outside of the folders that the table may use are left out. So are bitmap indexes of Paimon 1.4: they lack
+    metadata, since they have the format of data file indexes. Raises as `read_index_entries`.
     """
     entries = read_index_entries(metadata, snapshot)
     found: dict[bytes, list[IndexPart]] = {}
@@ -107,7 +109,8 @@ def list_index_parts(
         return found
     rows = pl.col("_GLOBAL_INDEX").struct
     several = rows.field("_EXTRA_FIELD_IDS").list.len().fill_null(0) > 0
-    own = entries.filter(pl.col("_GLOBAL_INDEX").is_not_null(), pl.col("_INDEX_TYPE").is_in(types), ~several)
+    old = (pl.col("_INDEX_TYPE") == BITMAP) & rows.field("_INDEX_META").is_null()
+    own = entries.filter(pl.col("_GLOBAL_INDEX").is_not_null(), pl.col("_INDEX_TYPE").is_in(types), ~several, ~old)
     for entry in own.iter_rows(named=True):
         about, name, outside = entry["_GLOBAL_INDEX"], entry["_FILE_NAME"], entry["_EXTERNAL_PATH"]
         try:
@@ -252,7 +255,7 @@ class _Search(msgspec.Struct, frozen=True):
         return combine_ranges([to_ranges(rows), invert_ranges(best)], 1)
 
     def _find_covered(self, field: DataField, parts: Sequence[IndexPart]) -> Ranges:
-        """Return the row ids for which these parts are right."""
+        """Return the row ids for which these index files can be trusted."""
         if not parts:
             return NOTHING
         found = []
@@ -266,7 +269,7 @@ class _Search(msgspec.Struct, frozen=True):
 def _find_trusted(
     metadata: TableMetadata, options: TableOptions, field_id: int, files: pl.DataFrame, scanned: int | None
 ) -> Ranges:
-    """Return the row ids for which an index from this snapshot is right, if it has them; None: an unknown snapshot."""
+    """Return the row ids for which an index built from this snapshot can be trusted; None for an unknown snapshot."""
     if scanned is not None:
         return find_fresh_ranges(metadata, field_id, files, scanned)
     return NOTHING if options.given.get(GLOBAL_INDEX_COLUMN_UPDATE_ACTION) == "ignore" else EVERYTHING
@@ -328,7 +331,7 @@ def list_row_ids(files: pl.DataFrame) -> Ranges:
 
 
 def find_fresh_ranges(metadata: TableMetadata, field_id: int, files: pl.DataFrame, scanned: int) -> Ranges:
-    """Return the row ids without those whose column was written after this snapshot; `files` are the live entries."""
+    """Return the row ids whose column was not written after this snapshot; `files` are the live entries."""
     held = files.filter(mask_holders(metadata, field_id, files))
     held = held.filter(pl.col("_FIRST_ROW_ID").is_not_null(), pl.col("_MAX_SEQUENCE_NUMBER") > scanned)
     first = held["_FIRST_ROW_ID"].to_numpy()
@@ -424,7 +427,7 @@ def _to_ragged(keys: Sequence[bytes]) -> Ragged:
 
 
 def combine_ranges(parts: Sequence[Ranges], least: int) -> Ranges:
-    """Return the ids that are in at least this number of parts; the ranges of a part may meet only for a union (1)."""
+    """Return the ids that are in at least this number of parts; ranges of one part may overlap only for a union (1)."""
     edges = np.concatenate([NOTHING, *parts])
     places, of = np.unique(edges.reshape(-1), return_inverse=True)
     depth = np.zeros(len(places), np.int64)

@@ -147,7 +147,7 @@ def resolve_mode(request: ChangesRequest, mode: ChangesMode, *, tags: bool) -> C
         raise Unsupported(
             f"a read of changes of a table with the merge engine {engine} and without a changelog producer",
             where=request.options.given.where,
-            hint=f"what was written are no whole rows; set {CHANGELOG_PRODUCER} to "
+            hint=f"the rows as written may be parts of rows; set {CHANGELOG_PRODUCER} to "
             f"{producers if takes_any else ChangelogProducer.LOOKUP}, compare "
             "two snapshots (mode diff), or ask for what was written by name (mode raw)",
         )
@@ -244,8 +244,11 @@ def plan_full_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: S
         least_level = 1
     elif producer is ChangelogProducer.FULL_COMPACTION:
         least_level = count_levels(request.options.given) - 1
+    options = request.options
+    if producer is not ChangelogProducer.NONE:
+        options = replace(options, merges_postponed=False)  # compaction writes the changelog of postponed rows
     columns, filter_ = request.columns, request.filter
-    scan = ScanRequest(request.schema, request.options, snapshot, columns, filter_, least_level=least_level)
+    scan = ScanRequest(request.schema, options, snapshot, columns, filter_, least_level=least_level)
     return FullRows(make_plan(metadata, scan))
 
 

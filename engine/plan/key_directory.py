@@ -1,8 +1,8 @@
-"""The files of a snapshot by bucket, partition and key, so that a plan of a few keys costs no work on all entries.
+"""The files of a snapshot by bucket, partition and key, so that planning for a few keys does not visit all entries.
 
 A filter on columns of the key and the partition selects files by metadata alone. The directory is made once for a
-snapshot, with the plan of all rows; a plan of some keys takes the files in question from it. It holds the same files
-as a plan of its own would, in the same sections.
+snapshot, with the plan of all rows; a plan for some keys takes its files from the directory. Such a plan has the same
+files, in the same sections, as one made without the directory.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DIRECTORY_COLUMNS = (
 )
 """The columns of entries that a directory holds."""
 FILE_BYTES = 1000
-"""The size in bytes that a file of a directory is estimated at."""
+"""Estimated memory in bytes of one file in a directory."""
 
 Key: TypeAlias = tuple[Value, ...]
 
@@ -82,7 +82,7 @@ class KeyDirectory(msgspec.Struct, frozen=True, dict=True):
         numbers = np.flatnonzero(kept)
         sections = self._number_sections(numbers)
         if raw := int((sections < 0).sum()):
-            # Of keys and partitions, the statistics of values say the same as those of keys.
+            # For key and partition columns, the statistics of values equal those of keys.
             steps.append(PruneStep("raw files by statistics", raw, raw))
         if raw and self._has_index[numbers].any():
             numbers, sections = self._prune_by_index(filter, numbers, sections, steps)
@@ -164,7 +164,7 @@ class KeyDirectory(msgspec.Struct, frozen=True, dict=True):
         return kept | self._changed_keys
 
     def _number_sections(self, numbers: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
-        """Return the section of each of these files, as `divide_entries`; numbers below 0 are RAW sections."""
+        """Return the section of each of these files, as `divide_entries` does; numbers below 0 are RAW sections."""
         groups = self._groups[numbers]
         if self.plan.merge is None or self.plan.merge.hides_level_zero:
             return -1 - groups

@@ -1,4 +1,5 @@
-"""Manifests of a snapshot, decoded as columns, cached, and read ahead; guards of reads against files that go meanwhile.
+"""Manifests of a snapshot, decoded as columns, cached, and read ahead; guards for reads whose files are removed
+meanwhile.
 
 The cache folder holds decoded manifests that are large or lie in a remote store.
 
@@ -39,7 +40,7 @@ from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.polars_threads import check_process, concat_frames, open_threads
 
-KEEP_ROWS = "plan the read anew; a tag made beforehand (Table.tags.create) keeps the files of a long read"
+KEEP_ROWS = "plan the read again; a tag made beforehand (Table.tags.create) keeps the files of a long read"
 KEEP_CHANGES = "read the table as a whole, then changes from there; a consumer_id keeps those not read yet"
 
 

@@ -239,7 +239,7 @@ class TableMetadata(MetadataFiles):
             BranchNotFound: the table lacks the branch. InvalidArgument, UnsafePath: not a valid branch name.
         """
         if not isinstance(branch, str) or not branch.strip():
-            raise InvalidArgument(f"{branch!r} is no name of a branch")
+            raise InvalidArgument(f"{branch!r} is not a branch name")
         other = self.at_branch(branch)
         if branch != MAIN_BRANCH and not self.store.is_dir(other.paths.schema_dir):
             names = [MAIN_BRANCH, *self.branch_names()]
@@ -273,7 +273,7 @@ class TableMetadata(MetadataFiles):
         found = find_newest_schema(self)
         if found is None:
             there = self.store.is_dir(self.root)
-            what = "holds no Paimon schema (schema/schema-<id>)" if there else "does not exist, or is no folder"
+            what = "holds no Paimon schema (schema/schema-<id>)" if there else "does not exist, or is not a folder"
             tables = list_tables_below(self.store, self.root) if there else []
             hint = f"its tables are {', '.join(tables)}" if tables else "such as warehouse/db.db/table"
             near = "" if there else suggest_folder(self.store, self.root)
@@ -313,7 +313,7 @@ class TableMetadata(MetadataFiles):
             TagNotFound: the tag does not exist. InvalidArgument: not a valid tag name.
         """
         if not is_name(name) or not name.strip() or any(c in name for c in "/\\"):
-            raise InvalidArgument(f"{name!r} is no name of a tag")
+            raise InvalidArgument(f"{name!r} is not a tag name")
         found = self._tag_or_none(name)
         if found is None:
             names = self.tag_names()

@@ -21,9 +21,9 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from morrow.engine.errors import Unsupported
 from morrow.engine.format.file_formats import is_dedicated_file
 from morrow.engine.format.manifest_entries import make_empty_frame
+from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.merge.engines import describe_merge
 from morrow.engine.merge.spec import MergeSpec
@@ -167,14 +167,52 @@ def _plan_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan, o
     steps: list[PruneStep] = []
     # Statistics are most of the metadata. Only filters and dates in ORC files need them.
     by_snapshot = plan.merge is not None and plan.merge.by_snapshot
-    needed = None if request.filter.predicate != ALWAYS or by_snapshot else NEEDED
-    entries, vectors = read_visible_entries(
-        metadata, request, plan.merge, steps, needed, None if by_snapshot else outlines
-    )
+    whole = by_snapshot or request.merges_postponed
+    needed = None if request.filter.predicate != ALWAYS or whole else NEEDED
+    entries, vectors = read_visible_entries(metadata, request, plan.merge, steps, needed, None if whole else outlines)
     if is_without_statistics(request.schema, entries):
         steps.clear()
         entries, vectors = read_visible_entries(metadata, request, plan.merge, steps)
+    if request.merges_postponed and (entries["_BUCKET"] == POSTPONE_BUCKET).any():
+        return _plan_postponed(metadata, request, plan, entries, vectors, steps)
     return _plan_visible(metadata, request, plan, entries, vectors, steps)
+
+
+def _plan_postponed(
+    metadata: TableMetadata,
+    request: ScanRequest,
+    plan: ScanPlan,
+    entries: pl.DataFrame,
+    vectors: DeletionVectors | None,
+    steps: list[PruneStep],
+) -> ScanPlan:
+    """Plan one section for each partition with postponed rows, and the other partitions as usual.
+
+    As in Paimon, the rows of the buckets are merged first, then the postponed rows in the order of their files, then
+    both. A version that does not match the filter may take part, so only keys and partitions prune files.
+    """
+    waiting = entries["_BUCKET"] == POSTPONE_BUCKET
+    merged = entries["_PARTITION"].is_in(entries["_PARTITION"].filter(waiting).unique().implode())
+    others = _plan_visible(metadata, request, plan, entries.filter(~merged), vectors, steps)
+    keys = frozenset((*request.schema.trimmed_primary_keys, *request.schema.partition_keys))
+    by_key = replace(request, filter=Filter.of_predicate(project_predicate(request.filter.predicate, keys)))
+    beneath = _plan_visible(metadata, by_key, plan, entries.filter(merged & ~waiting), vectors, steps)
+    files = add_modern_dates(metadata, entries.filter(waiting).sort("_CREATION_TIME", maintain_order=True))
+    divided = divide_entries(metadata, request, None, files)
+    postponed = _build_plan(metadata, request, plan, divided, vectors, ())
+    sections = []
+    for section in postponed.sections:
+        under = tuple(each for each in beneath.sections if each.partition_row == section.partition_row)
+        own = (*(file for each in under for file in each.files), *section.files)
+        kind = SectionKind.POSTPONED
+        sections.append(msgspec.structs.replace(section, kind=kind, files=own, beneath=under))
+    steps.append(PruneStep("partitions with postponed rows", len(sections), entries["_PARTITION"].n_unique()))
+    return replace(
+        others,
+        sections=(*others.sections, *sections),
+        steps=tuple(steps),
+        file_fields={**others.file_fields, **beneath.file_fields, **postponed.file_fields},
+    )
 
 
 def plan_visible_entries(metadata: TableMetadata, request: ScanRequest, entries: pl.DataFrame) -> ScanPlan:
@@ -263,17 +301,14 @@ def read_visible_entries(
             check_snapshot_numbers(metadata, frame)
         # Postponed rows are not yet in buckets; they wait in bucket -2 for compaction.
         visible = frame["_BUCKET"] >= 0
-        if request.options.merges_postponed and not visible.all():
-            raise Unsupported(
-                "a read of rows in the postponed bucket (postpone.merge-on-read)",
-                where=metadata.where,
-                hint="run Table.compact, or set the option to false to read the other rows",
-            )
+        postponed = frame["_BUCKET"] == POSTPONE_BUCKET
         if request.options.waits_for_vectors:
             check_needs_no_merge(metadata, request.snapshot, frame, visible & (frame["_LEVEL"] >= request.least_level))
         least_level = max(request.least_level, int(spec.hides_level_zero))
         if least_level:
             visible &= frame["_LEVEL"] >= least_level
+        if request.merges_postponed:
+            visible |= postponed
         frame = filter_rows(frame, visible)
         steps.append(PruneStep("files visible to batch reads", frame.height, live.files))
     return frame, vectors
@@ -364,7 +399,7 @@ def _find_excluded(
 def _find_newest_holders(
     metadata: TableMetadata, schema: TableSchema, columns: Collection[str], frame: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return, of each section, the newest file that holds these columns, if it is one data file for all of them."""
+    """Return for each section the newest file that holds these columns, if one data file holds all of them."""
     if not frame.height or not columns or any(name not in schema.by_name for name in columns):
         return frame.clear()
     numbered = frame.with_row_index(ROW)
@@ -442,8 +477,7 @@ def decode_outlined(metadata: TableMetadata, request: ScanRequest, manifests: pl
 
 def reduce_request(request: ScanRequest) -> ScanRequest:
     """Return the part of a request that concerns entries, which `decode_outlined` has to be sent."""
-    predicate = request.filter.predicate
-    asked = Filter(predicate, (), find_columns(predicate), str(predicate))
+    asked = Filter.of_predicate(request.filter.predicate)
     return ScanRequest(request.schema, request.options, None, (), asked)
 
 
@@ -490,16 +524,16 @@ def _evaluate_masks(metadata: TableMetadata, request: ScanRequest, entries: pl.D
 
 
 PLAN_BYTES, PLAN_BYTES_PER_FILE, PLAN_BYTES_PER_LITERAL = 4096, 512, 64
-"""The size in bytes that a cached plan is estimated at."""
+"""Estimated memory in bytes of a cached plan: its base, and the amounts per file and per literal."""
 
 
 def plan_by_directory(metadata: TableMetadata, request: ScanRequest) -> ScanPlan | None:
     """Return the plan of a filter on keys and partitions by the directory of the snapshot, which is cached.
 
-    Returns None for other filters, and if a plan of its own reads much less metadata than the directory.
+    Returns None for other filters, and if planning without the directory reads much less metadata.
     """
     snapshot = request.snapshot
-    if snapshot is None or not is_on_keys(request.filter, request.schema):
+    if snapshot is None or request.merges_postponed or not is_on_keys(request.filter, request.schema):
         return None
     everything = replace(request, filter=NO_FILTER)
     key = ("directory", metadata.store.url(metadata.root), metadata.branch, metadata.allowed_roots, everything)

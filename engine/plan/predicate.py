@@ -173,8 +173,8 @@ INTEGER_BITS: dict[type[t.DataType], int] = {t.TinyIntType: 8, t.SmallIntType: 1
 def translate_predicate(predicate: Predicate, file_fields: Fields, read_fields: Fields) -> Predicate:
     """Translate a filter on the columns read to the file's columns: for statistics, indexes and row groups only.
 
-    Every row of the file that `predicate` keeps is kept by the result; it may keep more, and is ALWAYS if nothing
-    can be said. A comparison is
+    Every row of the file that `predicate` keeps is kept by the result; it may keep more, and is ALWAYS if nothing is
+    known. A comparison is
 
     * renamed, when the type is the same, or VARCHAR that grew;
     * renamed, when the type is now a wider integer, if its literals fit the file's type. (Other literals match

@@ -176,7 +176,7 @@ def has_cut_keys(metadata: TableMetadata, schema: TableSchema, entries: pl.DataF
 def has_rehashed_keys(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, entries: pl.DataFrame
 ) -> bool:
-    """Return whether files have negative bucket keys from before these were widened: their hashes are others now."""
+    """Return whether files have negative bucket keys from before these were widened: they hash differently now."""
     if not schema.trimmed_primary_keys:
         return False
     keys = options.bucket_key or schema.trimmed_primary_keys
@@ -281,7 +281,7 @@ def read_key_stats(
 def _loosen_bounds(
     found: dict[str, ColumnStats], types: Mapping[str, DataType], entries: pl.DataFrame, where: str
 ) -> dict[str, ColumnStats]:
-    """Return the statistics with lower bounds of CHAR that hold without trailing blanks, which ORC drops.
+    """Return the statistics with lower bounds of CHAR that also hold for values whose trailing blanks ORC dropped.
 
     A value without its blanks is below a bound only if the bound has a blank or a control character after it.
     """
@@ -299,7 +299,7 @@ def _loosen_bounds(
 def _mask_other_types(
     metadata: TableMetadata, schema: TableSchema, names: Sequence[str], entries: pl.DataFrame
 ) -> pl.Series:
-    """Mask entries of files that were written before one of these columns was stored as now."""
+    """Mask entries of files that were written before one of these columns got its current stored type."""
     kinds = {schema.by_name[name].id: schema.by_name[name].type for name in names}
     others = [
         number

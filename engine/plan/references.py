@@ -276,7 +276,7 @@ def _find_delta_roots(roots: Sequence[Root]) -> list[Root]:
 
 
 def _list_delta_names(roots: Sequence[Root], among: _Among | None) -> pl.DataFrame:
-    """Return files that snapshots added, and files that writers added or removed in changelogs without own files."""
+    """Return files that snapshots added, and files that writers changed in changelogs without files of their own."""
     frames = read_lists(roots, map(get_delta_list, roots))
     listed = [frames[get_delta_list(root)] for root in roots]
     parts = read_file_names(roots, [frame if among is None else among.manifests(frame) for frame in listed])

@@ -25,7 +25,7 @@ import polars as pl
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.file_formats import BLOB
 from morrow.engine.format.manifest_entries import EMPTY_ROW
-from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.format.paths import MAIN_BRANCH, POSTPONE_BUCKET
 from morrow.engine.format.schema import TRACKED, TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
@@ -45,7 +45,7 @@ MAX_SHOWN_COLUMNS = 20
 class DeletionRef(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The location of the deletion vector of a data file; `cardinality` is null in files of old versions.
 
-    `rows`: rows of the file outside of this range are dead, too, which `cardinality` includes. The path is empty if
+    `rows`: rows of the file outside of this range are dead, too; `cardinality` includes them. The path is empty if
     there is no deletion vector.
     """
 
@@ -114,6 +114,8 @@ class SectionKind(StrEnum):
     """Files overlap in keys: versions of a key are merged."""
     STITCH = "stitch"
     """Files hold different columns of the same row ids (data evolution)."""
+    POSTPONED = "postponed"
+    """Rows without a bucket are merged with all rows of their partition (``postpone.merge-on-read``)."""
 
 
 class KeyCut(msgspec.Struct, frozen=True):
@@ -130,7 +132,8 @@ class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
     `partition_row` is the partition as metadata stores it, and identifies it: values that compare equal (0.0 and -0.0)
     may be two partitions, and values that do not (NaN) one. `key_low` and `key_high` bound all keys of a MERGE section
     (both included). In a section with a `cut`, masks cover only the rows of these keys; the filter of its plan contains
-    the cut, too.
+    the cut, too. `beneath` are the sections whose rows the last files of a POSTPONED section are merged with; `files`
+    has their files, too.
     """
 
     kind: SectionKind
@@ -141,6 +144,7 @@ class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
     key_high: tuple[Value | None, ...] | None = None
     partition_row: bytes = EMPTY_ROW
     cut: KeyCut | None = None
+    beneath: tuple[Section, ...] = ()
 
     @property
     def _identity(self) -> Hashable:
@@ -168,6 +172,11 @@ class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
         file = self.files[self.marked_file]
         return (file.deletion and file.deletion.rows) or (0, file.row_count)
 
+    @property
+    def postponed_files(self) -> tuple[DataFile, ...]:
+        """The files of a POSTPONED section whose rows have no bucket, in the order of their writing."""
+        return tuple(self.files[sum(len(section.files) for section in self.beneath) :])
+
     def with_rows(self, first: int, last: int) -> Section:
         """Return the section of one file or of stitched files, with all other rows marked as dead."""
         if self.read_rows == (first, last):
@@ -181,7 +190,7 @@ class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def marked_file(self) -> int:
-        """The number of the file whose deletion vector stands for all rows of the section."""
+        """The number of the file whose deletion vector applies to all rows of the section."""
         return max(range(len(self.files)), key=lambda n: (self.files[n].row_count, self.files[n].deletion is not None))
 
     @property
@@ -293,7 +302,7 @@ class ScanPlan(msgspec.Struct, frozen=True, dict=True):
 
 
 def list_tracked_fields(schema: TableSchema, options: TableOptions) -> tuple[DataField, ...]:
-    """Return the columns of row tracking that a scan may name; none in tables without, or with such a column."""
+    """Return the columns of row tracking that a scan may name; none without row tracking or with such a column."""
     if not options.row_tracking or schema.primary_keys:
         return ()
     return tuple(field for field in TRACKED if field.name not in schema.by_name)
@@ -322,6 +331,12 @@ class ScanRequest(msgspec.Struct, frozen=True, dict=True):
     keeps_retractions: bool = False
     merge: MergeSpec | None = None
     searches_indexes: bool = False
+
+    @property
+    def merges_postponed(self) -> bool:
+        """Whether rows without a bucket are read. Compacted rows alone have none."""
+        options = self.options
+        return options.merges_postponed and options.bucket == POSTPONE_BUCKET and not self.least_level
 
     @cached_property
     def read_schema(self) -> TableSchema:

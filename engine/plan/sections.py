@@ -209,7 +209,7 @@ def number_sections(
 
 
 def rank_keys(bounds: Sequence[pl.Series]) -> npt.NDArray[np.int64]:
-    """Return the ranks of composite keys, one Series a column, in key order; equal keys have equal ranks."""
+    """Return the ranks of composite keys, one Series per column, in key order; equal keys have equal ranks."""
     return _rank_rows(pl.DataFrame([column.alias(f"k{i}") for i, column in enumerate(bounds)]))
 
 
@@ -250,7 +250,7 @@ def check_key_order(
         number = int(np.flatnonzero(reversed_)[0])
         name, least = entries["_FILE_NAME"][number], [column[number] for column in keys]
         if any(isinstance(value, float) and math.isnan(value) for value in least):
-            hint = "Paimon sorts NaN last; delete these rows by the program that wrote them, or write the table anew"
+            hint = "Paimon sorts NaN last; delete these rows by the program that wrote them, or rewrite the table"
             raise Unsupported(f"the file {name}, whose keys begin with NaN", where=where, hint=hint)
         raise CorruptFile(where, f"the least key of {name} is above its greatest")
 

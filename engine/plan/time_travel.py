@@ -176,7 +176,7 @@ def parse_travel_options(options: Mapping[str, str]) -> Travel:
 def _parse_number_option(key: str, value: str) -> int:
     number = _parse_number(value.strip())
     if number is None:
-        raise InvalidArgument(f"the option {key!r} has the value {value!r}, which is no number")
+        raise InvalidArgument(f"the option {key!r} has the value {value!r}, which is not a number")
     return number
 
 
@@ -207,7 +207,7 @@ def to_millis(value: Time) -> int:
         try:
             value = dt.datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
         except ValueError as error:
-            raise InvalidArgument(f"{value!r} is no time; give ISO text such as '2024-05-14 12:00:00'") from error
+            raise InvalidArgument(f"{value!r} is not a time; give ISO text such as '2024-05-14 12:00:00'") from error
     elif not isinstance(value, dt.datetime):
         value = dt.datetime.combine(value, dt.time())
     if value.tzinfo is None:
@@ -441,7 +441,7 @@ class OtherBranch(msgspec.Struct, frozen=True):
 
     @property
     def is_first(self) -> bool:
-        """Whether partitions are looked up in it before main."""
+        """Whether partitions are looked up in this branch before main."""
         return self.option is SCAN_PRIMARY_BRANCH
 
 
@@ -452,19 +452,44 @@ def find_other_branch(
     option: AnyOption = SCAN_FALLBACK_BRANCH if (options.fallback_branch or "").strip() else SCAN_PRIMARY_BRANCH
     if named is None or metadata.branch != MAIN_BRANCH:
         return None
-    other = metadata.on_branch(named)
-    if travel.is_latest or snapshot is None:
-        found, schema = other.latest_snapshot(), other.latest_schema()
+    found = open_branch(metadata, named, option, snapshot, travel)
+    is_absent = found.snapshot is None and snapshot is not None and not travel.is_latest
+    return None if is_absent else found
+
+
+def open_branch(
+    metadata: TableMetadata, name: str, option: AnyOption, snapshot: Snapshot | None, travel: Travel
+) -> OtherBranch:
+    """Return a branch at the time of main's snapshot, or at the requested time; without both, its newest state.
+
+    Its snapshot is None if it had none yet.
+    """
+    other = metadata.on_branch(name)
+    if travel.is_latest or (snapshot is None and resolve_version(metadata, travel).millis is None):
+        found = other.latest_snapshot()
     else:
         found = _find_snapshot(metadata, other, snapshot, travel)
-        if found is None:
-            return None
-        schema = other.schema(found.schema_id)  # as in main, a past snapshot is read with its own columns
+    # As in main, a past snapshot is read with its own columns.
+    past = found is not None and not travel.is_latest
+    schema = other.schema(found.schema_id) if found is not None and past else other.latest_schema()
     refuse_unreadable(schema, other.where)
     return OtherBranch(other, found, schema, option)
 
 
-def _find_snapshot(main: TableMetadata, other: TableMetadata, snapshot: Snapshot, travel: Travel) -> Snapshot | None:
+def resolve_main(metadata: TableMetadata, options: TableOptions, travel: Travel) -> Snapshot | None:
+    """Return the result of `resolve_travel`, but None if main has no rows of a chain table at the requested time.
+
+    Raises as `resolve_travel`.
+    """
+    millis = resolve_version(metadata, travel).millis
+    if options.chain is None or millis is None or metadata.branch in options.chain:
+        return resolve_travel(metadata, travel)
+    return _find_at_time(metadata, metadata, millis)
+
+
+def _find_snapshot(
+    main: TableMetadata, other: TableMetadata, snapshot: Snapshot | None, travel: Travel
+) -> Snapshot | None:
     """Return the branch's snapshot at the time of main's snapshot, or at the requested time.
 
     None if the branch had no snapshot yet. A watermark is looked up in both branches.
@@ -475,8 +500,20 @@ def _find_snapshot(main: TableMetadata, other: TableMetadata, snapshot: Snapshot
     asked = resolve_version(main, travel)
     if asked.watermark is not None:
         return resolve_travel(other, asked)
+    if asked.millis is not None:
+        return _find_at_time(main, other, asked.millis)
+    assert snapshot is not None
+    return _find_at_time(main, other, snapshot.time_millis)
+
+
+def _find_at_time(main: TableMetadata, other: TableMetadata, millis: int) -> Snapshot | None:
+    """Return the branch's snapshot at a time; None if it had none yet.
+
+    Raises:
+        SnapshotNotFound: its snapshots of then have expired.
+    """
     try:
-        return find_at_time(other, snapshot.time_millis if asked.millis is None else asked.millis)
+        return find_at_time(other, millis)
     except SnapshotNotFound:
         first = next(other.snapshots(), None)
         if first is None or first.id == FIRST_SNAPSHOT_ID or _is_of(main, first):

@@ -148,7 +148,7 @@ def _assign_member_ids(member: DataField, ids: Iterator[int]) -> DataField:
 
 def _read_column(name: object, kind: object) -> Column:
     if not isinstance(name, str):
-        raise InvalidArgument(f"the column name {name!r} is no text")
+        raise InvalidArgument(f"the column name {name!r} is not text")
     if isinstance(kind, str):
         # The text may continue after the type: "INT NOT NULL COMMENT 'pieces' DEFAULT 1".
         (column,) = parse_columns(f"{_quote_name(name)} {kind}", only=name).columns

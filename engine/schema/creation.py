@@ -115,7 +115,7 @@ def format_option(key: str, value: object, where: str) -> str:
 def _check_option_key(key: object, where: str) -> str:
     if isinstance(key, str) and key.strip():
         return check_text(key, f"{where}: the name of an option")
-    raise InvalidArgument(f"{where}: {key!r} is no name of an option")
+    raise InvalidArgument(f"{where}: {key!r} is not an option's name")
 
 
 def _require_one_source(what: str, first: tuple[str, ...], second: tuple[str, ...], where: str) -> tuple[str, ...]:
@@ -141,4 +141,4 @@ def _require_distinct(what: str, given: Sequence[str], where: str) -> None:
 def _require_known(what: str, given: Iterable[str], known: Sequence[str], where: str) -> None:
     for name in given:
         if name not in known:
-            raise ColumnNotFound(f"{where}: the {what} {name!r} is no column; {format_columns(known)}")
+            raise ColumnNotFound(f"{where}: the {what} {name!r} is not a column; {format_columns(known)}")

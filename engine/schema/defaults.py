@@ -77,7 +77,7 @@ def parse_default(data_type: DataType, text: str, column: str) -> pa.Scalar:
             return pa.scalar(value, data_type.arrow())
     except (ValueError, OverflowError, InvalidOperation):
         pass
-    raise InvalidArgument(f"the column {column!r}: the default value {text!r} is no {data_type.text()}")
+    raise InvalidArgument(f"the column {column!r}: the default value {text!r} is not a valid {data_type.text()}")
 
 
 def check_default(data_type: DataType, value: object, column: str) -> str | None:

@@ -103,7 +103,7 @@ def to_blob_type(kind: DataType, where: str) -> DataType:
 
 
 def apply_blob_options(columns: Sequence[Column], options: Mapping[str, str], where: str) -> tuple[Column, ...]:
-    """Return the columns of a new table, in which those that ``blob-field`` and its kin name are BLOBs."""
+    """Return the columns of a new table, in which the columns of ``blob-field`` and similar options are BLOBs."""
     named = {name for option in BLOB_DIRECTIVES.values() for name in Options(options, where).get(option)}
     return tuple(
         replace(column, type=to_blob_type(column.type, f"{where}: the column {column.name!r}"))
@@ -142,7 +142,7 @@ def _to_vector(column: Column, options: Mapping[str, str], where: str) -> Column
 
 
 def forget_column(options: Mapping[str, str], name: str) -> dict[str, str]:
-    """Return the options of a table without the column in ``vector-field``, ``blob-field`` and its kin."""
+    """Return the options of a table without the column in ``vector-field``, ``blob-field`` and similar options."""
     found = dict(options)
     for key in (key for option in (VECTOR_FIELD, *BLOB_DIRECTIVES.values()) for key in option.keys):
         names = parse_names(found.pop(key, None))

@@ -430,10 +430,11 @@ def check_remove_option(options: Mapping[str, str], key: str, where: str) -> Non
     """Check the removal of one option. Raises `InvalidArgument`."""
     before = resolve_former_keys(options)
     key = find_present_key(key)
-    _check_mutable(key, where)
     if key == table.BUCKET.key:
         raise InvalidArgument(f"{where}: the option {table.BUCKET} cannot be removed from a table that has snapshots")
-    if key in CHECKS:
+    if key not in CHECKS:
+        _check_mutable(key, where)
+    else:
         after = {name: value for name, value in before.items() if find_present_key(name) != key}
         CHECKS[key](Options(before, where), Options(after, where))
 
@@ -471,6 +472,14 @@ def _make_true_check(option: Declared[bool]) -> Check:
     return check
 
 
+def _make_kept_check(option: Declared[Any]) -> Check:
+    def check(before: Options, after: Options) -> None:
+        if before.get(option) != after.get(option):
+            _check_mutable(option.key, before.where)
+
+    return check
+
+
 def _check_clustering(before: Options, _: Options) -> None:
     if before.has(maintenance.PK_CLUSTERING_OVERRIDE):
         raise InvalidArgument(
@@ -480,7 +489,7 @@ def _check_clustering(before: Options, _: Options) -> None:
 
 
 def _check_remove_record(before: Options, after: Options) -> None:
-    """Accept deletions from now on if the table holds none; before, they were refused, not ignored or retracted."""
+    """Let deletions be accepted from now on if they were refused before, so that the table holds none."""
     option = merging.PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE
     groups = any(key.endswith(f".{merging.SEQUENCE_GROUP.suffix}") for key in before.raw)
     if not after.get(option) or before.get(merging.IGNORE_DELETE) or groups:
@@ -494,6 +503,11 @@ CHECKS: Mapping[str, Check] = {
     merging.IGNORE_DELETE.key: _make_true_check(merging.IGNORE_DELETE),
     merging.IGNORE_UPDATE_BEFORE.key: _make_true_check(merging.IGNORE_UPDATE_BEFORE),
     maintenance.CLUSTERING_COLUMNS.key: _check_clustering,
+    # Readers do not find or read the files that there are if these change.
+    **{
+        option.key: _make_kept_check(option)
+        for option in (maintenance.MANIFEST_FORMAT, table.PARTITION_DEFAULT_NAME, table.PARTITION_LEGACY_NAME)
+    },
 }
 """Option -> the check of its change, given the options before and after."""
 

@@ -69,7 +69,8 @@ def check_record_expiration(proposal: Proposal) -> None:
         proposal.require_columns([name], f"time field of {RECORD_LEVEL_TIME_FIELD}")
         kind = proposal.schema.by_name[name].type
         proposal.require(
-            isinstance(kind, TIME_TYPES), f"{RECORD_LEVEL_TIME_FIELD} {name!r} is {kind}, no INT, BIGINT or TIMESTAMP"
+            isinstance(kind, TIME_TYPES),
+            f"{RECORD_LEVEL_TIME_FIELD} {name!r} is {kind}, not an INT, BIGINT or TIMESTAMP",
         )
 
 
@@ -103,7 +104,11 @@ def check_blob_columns(proposal: Proposal) -> None:
     inline = [*given.get(BLOB_DESCRIPTOR_FIELD), *given.get(BLOB_VIEW_FIELD)]
     for option, allowed in ((BLOB_FIELD, blobs), (BLOB_DESCRIPTOR_FIELD, single), (BLOB_VIEW_FIELD, single)):
         for name in given.get(option):
-            what = "which is no BLOB column" if name not in blobs else f"which is {schema.by_name[name].type}, no BLOB"
+            what = (
+                "which is not a BLOB column"
+                if name not in blobs
+                else f"which is {schema.by_name[name].type}, not a BLOB"
+            )
             proposal.require(name in allowed, f"{option} names {name!r}, {what}")
     distinct = len({*inline}) == len(inline)
     proposal.require(distinct, f"{BLOB_DESCRIPTOR_FIELD} and {BLOB_VIEW_FIELD} name a column twice")
@@ -111,8 +116,8 @@ def check_blob_columns(proposal: Proposal) -> None:
         return
     needs = f"the BLOB column {blobs[0]!r} needs {DATA_EVOLUTION_ENABLED}; use BYTES instead"
     proposal.require(proposal.keyed or proposal.options.data_evolution, needs)
-    proposal.require(not set(blobs) & set(schema.partition_keys), "a BLOB column is no partition key")
-    proposal.require(len(blobs) < len(schema.fields), "a table has a column that is no BLOB")
+    proposal.require(not set(blobs) & set(schema.partition_keys), "a BLOB column cannot be a partition key")
+    proposal.require(len(blobs) < len(schema.fields), "a table needs a column that is not a BLOB")
     if not proposal.keyed:
         return
     managed = [name for name in blobs if name not in inline]
@@ -197,7 +202,7 @@ def _has_indexes(schema: TableSchema) -> bool:
 
 
 def check_iceberg(proposal: Proposal) -> None:
-    """Refuse Iceberg metadata of rows that Iceberg's readers would not read, or would read otherwise.
+    """Refuse Iceberg metadata of rows that Iceberg's readers would not read, or would read differently.
 
     Morrow writes field ids for Iceberg in Parquet files only, as Java does.
 

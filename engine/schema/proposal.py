@@ -46,4 +46,4 @@ class Proposal:
         for name in names:
             if name not in self.schema.by_name:
                 known = format_columns(self.schema.by_name)
-                raise ColumnNotFound(f"{self.where}: the {what} {name!r} is no column; {known}")
+                raise ColumnNotFound(f"{self.where}: the {what} {name!r} is not a column; {known}")

@@ -35,7 +35,7 @@ class Place(StrEnum):
 
 @dataclass(frozen=True)
 class Position:
-    """A place, with the neighbour for `Place.AFTER` and `Place.BEFORE`."""
+    """Where to put a column; `neighbour` is the column next to it, for `Place.AFTER` and `Place.BEFORE`."""
 
     place: Place
     neighbour: str | None = None

@@ -107,7 +107,7 @@ def parse_columns(text: str, *, only: str | None = None) -> Columns:
         if not parser.take(",") and not parser.at_end():
             raise parser.error("',' or the end")
     if not columns or (only is not None and len(columns) > 1):
-        raise InvalidArgument(f"{text!r} is no list of columns; write 'id BIGINT NOT NULL, name STRING'")
+        raise InvalidArgument(f"{text!r} is not a list of columns; write 'id BIGINT NOT NULL, name STRING'")
     return Columns(tuple(columns), tuple(keys))
 
 

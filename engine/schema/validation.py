@@ -93,7 +93,7 @@ SIZED = (CharType, VarCharType, BinaryType, VarBinaryType)
 
 def check_column_names(proposal: Proposal) -> None:
     """Check that columns do not have the names of Paimon's system columns, nor an empty name."""
-    proposal.require(bool(proposal.schema.fields), "a table has one column at least")
+    proposal.require(bool(proposal.schema.fields), "a table needs at least one column")
     for name in proposal.schema.by_name:
         proposal.require(bool(name.strip()), f"the column name {name!r} is blank")
         if name in SYSTEM_NAMES or name.startswith(KEY_PREFIX):
@@ -221,7 +221,7 @@ def _check_vector_files(proposal: Proposal, name: str) -> None:
         )
         inline = (*proposal.given.get(BLOB_DESCRIPTOR_FIELD), *proposal.given.get(BLOB_VIEW_FIELD))
         others = (f for f in proposal.schema.fields if not is_blob_type(f.type) or f.name in inline)
-        problem = "a table has a column that is no VECTOR, and no BLOB with files of its own"
+        problem = "a table needs a column that is neither a VECTOR nor a BLOB with files of its own"
         proposal.require(any(field not in vectors for field in others), problem)
 
 
@@ -386,7 +386,7 @@ def check_merge_engine(proposal: Proposal) -> None:
         is_function = key.startswith(FIELDS) and key.endswith(AGGREGATE_FUNCTION.suffix)
         if proposal.keyed and is_function and value == GONE_FUNCTION:
             raise Unsupported(
-                f"the aggregate function {value!r} of {key!r}", where=proposal.where, hint="Paimon has it no more"
+                f"the aggregate function {value!r} of {key!r}", where=proposal.where, hint="Paimon has removed it"
             )
     check_merge(proposal.schema, proposal.options, where=proposal.where)
 
@@ -458,7 +458,9 @@ def check_row_kind(proposal: Proposal) -> None:
     if name is not None:
         proposal.require_columns([name], "rowkind field")
         kind = proposal.schema.by_name[name].type
-        proposal.require(isinstance(kind, KIND_TYPES), f"{ROWKIND_FIELD} {name!r} is {kind}, no STRING and no number")
+        proposal.require(
+            isinstance(kind, KIND_TYPES), f"{ROWKIND_FIELD} {name!r} is {kind}, neither a STRING nor a number"
+        )
 
 
 MERGE_RULES = (

@@ -68,7 +68,7 @@ class CatalogDatabases:
         """
         given = databases.check_properties(properties, comment)
         databases.create_database(self._catalog, name, given, ignore_if_exists=ignore_if_exists)
-        self._told(None)
+        self._notify(None)
 
     def alter_database(
         self,
@@ -100,14 +100,14 @@ class CatalogDatabases:
             DatabaseNotFound. InvalidArgument: it holds tables, and `cascade` is false.
         """
         self._catalog.drop_database(name, cascade=cascade, ignore_if_not_exists=ignore_if_not_exists)
-        self._told(None)
+        self._notify(None)
 
     def rename_database(self, name: str, new_name: str) -> None:
         """Rename a database with its tables, atomically. Raises as `rename_table`."""
         self._catalog.rename_database(name, new_name)
-        self._told(None)
+        self._notify(None)
 
-    def _told(self, done: T) -> T:
+    def _notify(self, done: T) -> T:
         """Notify watchers that the set of tables has changed, and return `done`."""
         notify_watchers(self._catalog.title)
         return done
@@ -184,7 +184,7 @@ class CatalogChanges(CatalogDatabases):
         return made if path is None else replace(made, options={**made.options, PATH.key: str(path)})
 
     def _create(self, name: str, first: TableSchema) -> Table:
-        return self._told(Table(self._catalog.create_table(name, first)))
+        return self._notify(Table(self._catalog.create_table(name, first)))
 
     def create_format_table(
         self,
@@ -224,7 +224,7 @@ class CatalogChanges(CatalogDatabases):
             DatabaseNotFound, TableNotFound. UnsafePath: a link above the table leads out of the warehouse.
         """
         self._catalog.drop_table(name, ignore_if_not_exists=ignore_if_not_exists)
-        self._told(None)
+        self._notify(None)
 
     def rename_table(self, name: str, new_name: str) -> Table:
         """Rename a table, optionally into another database; both names are ``database.table``.
@@ -234,12 +234,12 @@ class CatalogChanges(CatalogDatabases):
             Unsupported: the warehouse is in an object store, which cannot rename a folder atomically.
         """
         check_new_table_name(new_name, self._catalog.databases)
-        return self._told(Table(self._catalog.rename_table(name, new_name)))
+        return self._notify(Table(self._catalog.rename_table(name, new_name)))
 
     def move_table(self, name: str, new_name: str) -> None:
         """Rename a table or format table in a REST catalog. Raises as `rename_table`."""
         self._get_server("renaming a format table").move_table(name, new_name)
-        self._told(None)
+        self._notify(None)
 
     def replace_schema(self, name: str, schema: TableSchema) -> None:
         """Have the server replace a table by an empty one with these columns, which keeps its snapshots.
@@ -248,7 +248,7 @@ class CatalogChanges(CatalogDatabases):
             DatabaseNotFound, TableNotFound. InvalidArgument: other partition keys. Unsupported: no REST catalog.
         """
         self._get_server("replacing a table by an empty one").replace_schema(name, schema)
-        self._told(None)
+        self._notify(None)
 
     def _get_server(self, what: str) -> Any:
         """Return the catalog. Raises `Unsupported` if no server keeps its tables."""
@@ -281,7 +281,7 @@ class CatalogChanges(CatalogDatabases):
         """
         from morrow.tables.table_operations import replace_table
 
-        return self._told(Table(replace_table(self._catalog, name, by)))
+        return self._notify(Table(replace_table(self._catalog, name, by)))
 
     def begin_replacement(self, name: str, schema: SchemaLike, **described: Any) -> Table:
         """Return a branch for the rows of a table that will replace the table `name`; arguments as `create_table`.
@@ -307,7 +307,7 @@ class CatalogChanges(CatalogDatabases):
 
         metadata = self._catalog.table(name)
         publish_replacement(metadata, metadata.on_branch(branch))
-        return self._told(Table(self._catalog.table(name)))
+        return self._notify(Table(self._catalog.table(name)))
 
     def copy_table(self, source: str | Table, name: str, *, where: FilterLike | None = None) -> Table:
         """Copy a table: its newest columns, keys and options, and its rows in one commit. History is not copied.

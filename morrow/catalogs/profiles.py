@@ -118,7 +118,7 @@ def load_profile(name: str | None) -> Profile:
     found = profiles.get(name or DEFAULT, {})
     where = f"the profile {name or DEFAULT!r} in {file}"
     if not isinstance(found, dict):
-        raise InvalidArgument(f"{where} is no table")
+        raise InvalidArgument(f"{where} is not a table")
     roots = found.pop(ALLOWED_ROOTS, [])
     if not (isinstance(roots, list) and all(isinstance(root, str) for root in roots)):
         raise InvalidArgument(f"{where}: {ALLOWED_ROOTS} is a list of texts")

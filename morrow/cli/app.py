@@ -168,7 +168,7 @@ def system(
     form: arg.ResultFormat = Format.TABLE,
     output: arg.Output = None,
 ) -> None:
-    """Show a system table: snapshots, schemas, tags, files, audit_log, ...; all_tables and the like of a warehouse."""
+    """Show a system table: snapshots, schemas, tags, files, audit_log, ...; of a warehouse: all_tables and others."""
     from morrow.cli import metadata as tables
 
     tables.write_system_table(path, name, at, parse_column_names(columns), where, limit, form, output)
@@ -184,7 +184,7 @@ def files(
     form: arg.ResultFormat = Format.TABLE,
     output: arg.Output = None,
 ) -> None:
-    """List the data files that a read would open; --limit is of files."""
+    """List the data files that a read would open; --limit counts files."""
     from morrow.cli import metadata as plans
 
     plans.write_files(path, at, where, limit, form, output)
@@ -218,10 +218,10 @@ def sql(
 ) -> None:
     """Run SQL on the tables of a warehouse, those named by --table, or paimon_scan('PATH') in a query.
 
-    Of a warehouse all statements: CREATE, ALTER, INSERT, UPDATE, DELETE, MERGE, CALL, SHOW, COPY and so on.
+    A warehouse accepts all statements: CREATE, ALTER, INSERT, UPDATE, DELETE, MERGE, CALL, SHOW, COPY and so on.
 
-    Without a query: statements from standard input, each to its semicolon; on a terminal with history and completion.
-    Of a warehouse: db.orders VERSION AS OF 'v1', db.orders TIMESTAMP AS OF '2024-05-14', db."orders$snapshots".
+    Without a query, statements are read from standard input; a terminal has history and completion. Names in a
+    warehouse: db.orders VERSION AS OF 'v1', db.orders TIMESTAMP AS OF '2024-05-14', db."orders$snapshots".
     """
     from morrow.cli import queries
 
@@ -257,7 +257,7 @@ def overwrite(
     yes: arg.Yes = False,
     dry_run: arg.DryRun = False,
 ) -> None:
-    """Replace the partitions that files have rows of by those rows; a table without partitions as a whole."""
+    """Replace the partitions that the files have rows for; without partitions, replace the whole table."""
     from morrow.cli import writing
 
     writing.overwrite(path, files, options, whole, yes=yes, dry_run=dry_run)
@@ -279,7 +279,7 @@ def compact(
     order_by: arg.OrderBy = None,
     strategy: arg.Strategy = None,
 ) -> None:
-    """Make few files of many, in one commit; the rows stay as they are."""
+    """Merge many files into few, in one commit; the rows do not change."""
     from morrow.cli import writing
 
     writing.compact(path, full, where, parse_column_names(order_by), strategy)
@@ -300,7 +300,7 @@ for panel, commands in PANELS.items():
 def run(arguments: Sequence[str]) -> None:
     """Run the command that the arguments name; always raises `SystemExit`.
 
-    Of the other commands typer makes nothing: that takes longer than most commands run. Help and completion need all.
+    The other commands are not built, since that takes longer than most commands run. Help and completion need all.
     """
     names = {get_command_name(each.callback.__name__): each for each in app.registered_commands if each.callback}
     first = next((each for each in arguments if each in names or each in HELP_OPTIONS), None)

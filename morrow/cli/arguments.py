@@ -34,7 +34,7 @@ def parse_column_names(text: str | None) -> list[str] | None:
     try:
         names = next(csv.reader([text], skipinitialspace=True), [])
     except csv.Error as error:
-        raise InvalidArgument(f'{text!r} is no list of names: {error}; write a,"b,c"') from error
+        raise InvalidArgument(f'{text!r} is not a list of names: {error}; write a,"b,c"') from error
     if not names:
         raise InvalidArgument('an empty list of names; write a,"b,c", or leave the option out')
     return names

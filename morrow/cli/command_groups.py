@@ -67,7 +67,7 @@ def head(
     form: arg.ResultFormat = Format.TABLE,
     output: arg.Output = None,
 ) -> None:
-    """Show some rows of a table: 10 unless --limit says otherwise; which, is not told."""
+    """Show any rows of a table: 10 unless --limit says otherwise."""
     from morrow.cli import queries
 
     queries.read(path, at, parse_column_names(columns), where, limit, form, output)
@@ -126,7 +126,7 @@ def history(
     form: arg.ResultFormat = Format.TABLE,
     output: arg.Output = None,
 ) -> None:
-    """Tell what was done: each commit with its time (UTC), rows, files and user, newest first."""
+    """List the commits with their times (UTC), rows, files and users, newest first."""
     from morrow.cli import metadata
 
     metadata.write_history(path, branch, limit, form, output)
@@ -238,7 +238,7 @@ def branch(
     yes: arg.Yes = False,
     dry_run: arg.DryRun = False,
 ) -> None:
-    """Make a branch of main, empty or of a snapshot or tag; rename, delete, merge one, or fast-forward main to it."""
+    """Create a branch of main, empty or from a snapshot or tag; rename, delete or merge it, or fast-forward main."""
     from morrow.cli import maintenance
 
     maintenance.change_branch(path, name, snapshot, tag, rename, fast_forward, merge, delete, yes=yes, dry_run=dry_run)
@@ -269,7 +269,7 @@ def expire(
     yes: arg.Yes = False,
     dry_run: arg.DryRun = False,
 ) -> None:
-    """Remove old snapshots, with the files that only they need. What is not given is as the table's options say."""
+    """Remove old snapshots, with the files that only they need. Missing limits come from the table's options."""
     from morrow.cli import maintenance
 
     maintenance.expire(path, retain_max, retain_min, older_than, max_deletes, branch, yes=yes, dry_run=dry_run)
@@ -284,7 +284,7 @@ def orphans(
     form: arg.ResultFormat = Format.TABLE,
     output: arg.Output = None,
 ) -> None:
-    """List the files that no snapshot, changelog, tag or branch names, older than a day if not said otherwise."""
+    """List the files that no snapshot, changelog, tag or branch names, by default those older than a day."""
     from morrow.cli import maintenance
 
     maintenance.write_orphans(path, older_than, delete, yes, dry_run, form, output)
@@ -331,7 +331,7 @@ def cache(
     form: arg.ResultFormat = Format.TABLE,
     output: arg.Output = None,
 ) -> None:
-    """Show what the cache folder of this machine's reads holds, or empty it."""
+    """Show the contents of the cache folder for reads on this machine, or empty it."""
     from morrow.cli import maintenance
 
     maintenance.show_cache(clear, form, output)
@@ -442,7 +442,8 @@ def import_(
     schema_mode: arg.SchemaMode = None,
     dry_run: arg.DryRun = False,
 ) -> None:
-    """Import files, or a table of another format or database, each file once; a missing table is made of its columns.
+    """Import files, or a table of another format or database, each file once; a missing table is created with its
+    columns.
 
     After an interruption, the same command imports the remaining files.
     """
@@ -505,7 +506,7 @@ def alter(
     yes: arg.Yes = False,
     dry_run: arg.DryRun = False,
 ) -> None:
-    """Change columns and options of a table, all in one new schema; or what a catalog keeps of a database."""
+    """Change columns and options of a table, all in one new schema; or the properties of a database."""
     from morrow.cli import warehouse
 
     warehouse.alter(
@@ -549,7 +550,7 @@ def demo(
         Path, typer.Argument(metavar="[DIR]", help="A folder that is empty or not there.", show_default=True)
     ] = Path("demo"),
 ) -> None:
-    """Make a small warehouse to try things on, and say what to try."""
+    """Create a small warehouse to try Morrow on, and print commands to try."""
     from morrow.cli import warehouse
 
     warehouse.create_demo(folder)

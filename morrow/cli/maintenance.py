@@ -337,7 +337,7 @@ FINDINGS = pa.schema([(name, pa.string()) for name in ("severity", "check", "whe
 
 
 def _repair_hints(table: morrow.Table) -> str:
-    return f"{format_count(len(table.repair()), 'hint')} written anew"
+    return f"{format_count(len(table.repair()), 'hint')} rewritten"
 
 
 def _remove_orphans(table: morrow.Table) -> str:
@@ -350,7 +350,7 @@ def _compact_table(table: morrow.Table) -> str:
 
 
 FIXES: Mapping[str, tuple[str, Callable[[morrow.Table], str]]] = {
-    "hints": ("write the wrong hints anew", _repair_hints),
+    "hints": ("rewrite the wrong hints", _repair_hints),
     "orphans": ("remove the orphan files older than a day", _remove_orphans),
     "compaction": ("compact", _compact_table),
 }

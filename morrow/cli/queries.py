@@ -344,7 +344,7 @@ def translate_line(line: str, catalog: morrow.Catalog | None) -> str:
     word = SHELL_COMMANDS.get(name)
     if word is None:
         raise InvalidArgument(
-            f"there is no {name}; {suggest_name(name, SHELL_COMMANDS)}.help lists the words that are no SQL"
+            f"there is no {name}; {suggest_name(name, SHELL_COMMANDS)}.help lists the commands that are not SQL"
         )
     if word.takes.startswith("[") or bool(word.takes) == bool(argument):
         return word.statement(argument, catalog)

@@ -97,7 +97,7 @@ def resolve_name(text: str) -> tuple[morrow.Catalog, str]:
     rest, _, table = text.rstrip("/").rpartition("/")
     root, _, database = rest.rpartition("/")
     if not (table and database.removesuffix(DATABASE_SUFFIX) and database.endswith(DATABASE_SUFFIX)):
-        raise InvalidArgument(f"{text!r} is no place of a table: write db.table, or the path WAREHOUSE/db.db/table")
+        raise InvalidArgument(f"{text!r} is not a table: write db.table, or the path WAREHOUSE/db.db/table")
     return open_catalog(root or ("/" if rest.startswith("/") else ".")), f"{database.removesuffix('.db')}.{table}"
 
 

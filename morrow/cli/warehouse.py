@@ -238,7 +238,7 @@ def rename(name: str, new: str) -> None:
     """Rename a table or a database."""
     if _is_database(name):
         if not _is_database(new):
-            raise InvalidArgument(f"{new!r} is no name of a database, as {name!r} is; nothing was renamed")
+            raise InvalidArgument(f"{new!r} is not the name of a database, as {name!r} is; nothing was renamed")
         open_catalog().rename_database(name, new)
     else:
         catalog, table = resolve_name(name)

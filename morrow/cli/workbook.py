@@ -28,7 +28,7 @@ EXACT_DIGITS = 15
 FIRST_DAY = "1900-03-01"
 """The first day that Excel counts right: for Excel, 1900 is a leap year."""
 OPTIONS = {"strings_to_urls": False, "strings_to_formulas": False, "strings_to_numbers": False}
-"""Texts stay texts; of links, Excel would keep 65,530."""
+"""Options by which texts stay texts. Excel would keep only 65,530 of them as links."""
 
 
 def write_xlsx(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:

@@ -333,7 +333,7 @@ def check_levels(subject: Subject) -> Generator[Finding, None, str]:
             continue
         trees += 1
         where = subject.place(place)
-        remedy = "`morrow compact --full` cannot mend it: restore the manifest, or write the bucket's rows anew"
+        remedy = "`morrow compact --full` cannot repair it: restore the manifest, or rewrite the bucket's rows"
         try:
             tree = build_levels(subject.target, state)
         except StorageError:

@@ -494,7 +494,7 @@ def _parse_parameters(text: str, argument: str) -> tuple[DataField, ...]:
         return tuple(from_json_field(node, where=argument) for node in json.loads(text))
     except (ValueError, TypeError, KeyError) as error:
         hint = '[{"id": 0, "name": "x", "type": "INT"}]'
-        raise InvalidArgument(f"{argument}: {text!r} is no list of columns such as {hint} ({error!r})") from error
+        raise InvalidArgument(f"{argument}: {text!r} is not a list of columns such as {hint} ({error!r})") from error
 
 
 def _alter_function(_call: Call, function: NamedTable, change: str) -> Rows:
@@ -503,7 +503,7 @@ def _alter_function(_call: Call, function: NamedTable, change: str) -> Rows:
         told = json.loads(change)
         action = told["action"]
     except (ValueError, TypeError, KeyError) as error:
-        raise InvalidArgument(f"change: {change!r} is no JSON with an action ({error!r})") from error
+        raise InvalidArgument(f"change: {change!r} is not JSON with an action ({error!r})") from error
     if action not in FUNCTION_ACTIONS:
         raise InvalidArgument(f"change: the action {action!r} is none of {', '.join(FUNCTION_ACTIONS)}")
     if missing := [member for member in FUNCTION_ACTIONS[action] if member not in told]:

@@ -302,7 +302,7 @@ def parse_pairs(text: str | None, argument: str) -> dict[str, str]:
             continue
         key, equals, value = part.partition("=")
         if not equals or not key.strip():
-            raise InvalidArgument(f"{argument}: {part.strip()!r} is no pair; write key=value,key=value")
+            raise InvalidArgument(f"{argument}: {part.strip()!r} is not a pair; write key=value,key=value")
         found[key.strip()] = value.strip()
     return found
 

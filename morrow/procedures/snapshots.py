@@ -169,7 +169,7 @@ def _compile_pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text, re.DOTALL)
     except re.error as error:
-        raise InvalidArgument(f"{text!r} is no regular expression: {error}") from error
+        raise InvalidArgument(f"{text!r} is not a valid regular expression: {error}") from error
 
 
 _VERSION = (

@@ -78,7 +78,7 @@ def parse_query(query: str) -> Node:
     if len(statements) != 1:
         raise InvalidArgument(f"{len(statements)} statements where one query was expected")
     if not isinstance(statements[0], READING):
-        raise InvalidArgument("the statement is no query: write a SELECT")
+        raise InvalidArgument("the statement is not a query: write a SELECT")
     for change in statements[0].find_all(exp.DML):
         if isinstance(change, (exp.Insert, exp.Update, exp.Delete, exp.Merge)):
             raise InvalidArgument("the query changes rows inside of it: write the change as a statement of its own")

@@ -26,7 +26,7 @@ CHANGES_BY = {
     "paimon_incremental_between_timestamp": (TIMES, 2),
     "paimon_incremental_to_auto_tag": (TO_TAG, 1),
 }
-"""Table functions: the option of each, and its number of arguments besides the table."""
+"""Table function -> the option that its arguments set, and their number, without the table."""
 
 
 def has_change_options(given: Mapping[str, str]) -> bool:
@@ -101,7 +101,7 @@ def _to_tag(table: Table, name: str) -> dict[str, Any] | None:
     period = TagPeriod.of(parse_tag_options(table.options, where=table.path))
     end = period.time(name)
     if end is None:
-        raise InvalidArgument(f"{table.path}: {name!r} is no name of an automatic tag of this table")
+        raise InvalidArgument(f"{table.path}: {name!r} is not a valid name of an automatic tag of this table")
     if name not in table.tags:
         return None
     earlier = [(time, tag.name) for tag in table.tags if (time := period.time(tag.name)) is not None and time < end]

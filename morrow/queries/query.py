@@ -488,7 +488,7 @@ def _translate_view(text: str, reader: str, name: str) -> Node:
 
 def _check_tree(tree: Node, name: str) -> Node:
     if not isinstance(tree, exp.Query):
-        raise Unsupported("a view that is no SELECT", where=name)
+        raise Unsupported("a view that is not a SELECT", where=name)
     if tree.find(exp.Placeholder, exp.Parameter) is not None:
         raise Unsupported("a view with parameters", where=name)
     return tree

@@ -31,7 +31,7 @@ OTHER_SOURCES = ("joins", "laterals", "sample", "pivots", "match", "connect", "p
 def find_condition(
     table: Node, fields: Sequence[DataField], parameters: Mapping[str, object], connection: duckdb.DuckDBPyConnection
 ) -> Predicate:
-    """Return a predicate that all rows of a table fulfil that its SELECT keeps; `ALWAYS` if none is known.
+    """Return a predicate that is true for all rows of a table that its SELECT keeps; `ALWAYS` if none is known.
 
     Comparisons that depend on the session (times with a zone, text under a collation) are left out.
     """
@@ -221,7 +221,7 @@ def put_aggregates(table: Node) -> None:
 def _write_condition(
     conjunct: Node, names: set[str], renamed: set[str], parameters: Mapping[str, object]
 ) -> str | None:
-    """Return a condition without the name of its table; None if it names something else than columns of the table."""
+    """Return a condition without the name of its table; None if it names anything but columns of the table."""
     if conjunct.find(exp.Query, exp.AggFunc, exp.Window) is not None:
         return None
     copy = conjunct.copy()

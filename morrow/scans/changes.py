@@ -374,7 +374,7 @@ class ChangeStream:
         try:
             found = find_snapshot_or_changelog(self._metadata, self.next_snapshot)
         except SnapshotExpired as error:
-            hint = "read the whole table anew, or keep snapshots for longer; a consumer_id keeps those not read yet"
+            hint = "read the whole table again, or keep snapshots for longer; a consumer_id keeps those not read yet"
             raise SnapshotExpired(f"{error}; {hint}") from error
         except SnapshotNotFound:
             found = None
@@ -405,7 +405,7 @@ class ChangeStream:
         there = "it has no snapshots" if newest is None else f"its newest snapshot is {newest.id}"
         raise SnapshotExpired(
             f"{self._metadata.where}: the snapshot {id_} up to which the stream has read is not there any more, and "
-            f"{there}: the table was rolled back, or made anew; read the whole table, and begin another stream"
+            f"{there}: the table was rolled back, or created again; read the whole table, and begin another stream"
             + self._without_consumer()
         )
 

@@ -123,7 +123,7 @@ def _match_values(key: object, fields: Sequence[DataField], where: str) -> list[
     if isinstance(key, Mapping):
         unknown = [name for name in key if name not in names]
         if unknown:
-            raise ColumnNotFound(f"{where}: {unknown[0]!r} is no column of the primary key; {format_columns(names)}")
+            raise ColumnNotFound(f"{where}: {unknown[0]!r} is not a column of the primary key; {format_columns(names)}")
         absent = [name for name in names if name not in key]
         if absent:
             raise InvalidArgument(f"{where}: the key lacks {', '.join(map(repr, absent))}; {format_columns(names)}")

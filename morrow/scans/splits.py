@@ -105,7 +105,7 @@ class Split(Rows):
 
         rows = check_batch_rows(batch_rows) or execute.DEFAULT_BATCH_ROWS
         found = chain.from_iterable(execute.to_batches(plan, self._store, rows) for plan in self._plans)
-        return map(self._select, found) if self._paths else found
+        return map(self._conform, found)
 
     def rows(self, batch_rows: int | None = None) -> Iterator[dict[str, Any]]:
         """Yield rows as dicts of Python values. Values of BLOB columns are `morrow.Blob`, which read on demand."""
@@ -128,7 +128,7 @@ class Split(Rows):
             return pa.table({"none": pa.nulls(self.count())}).select([])
         found = [execute.to_arrow(plan, self._store) for plan in self._plans]
         batches = (batch for table in found for batch in table.to_batches())
-        return pa.Table.from_batches(map(self._select, batches) if self._paths else batches, self.schema)
+        return pa.Table.from_batches(map(self._conform, batches), self.schema)
 
     def to_polars(self) -> pl.DataFrame:
         """Return all rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
@@ -175,9 +175,12 @@ class Split(Rows):
         narrow = [plan.with_columns(names) for plan in plans]
         return Split(narrow, self._store, tuple(by_name[name] for name in names), self._title)
 
-    def _select(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Convert a batch of a plan to `schema`: columns of a fallback branch may be NOT NULL where main's are not."""
         import pyarrow as pa
 
+        if not self._paths:
+            return batch if batch.schema.equals(self.schema) else batch.cast(self.schema)
         return pa.RecordBatch.from_arrays([read_member(batch, path) for path in self._paths], schema=self.schema)
 
     def __repr__(self) -> str:
@@ -186,7 +189,7 @@ class Split(Rows):
 
 
 class Divisible(Rows):
-    """Rows of a plan, which is divided into splits."""
+    """Rows of a plan that can be divided into splits."""
 
     @property
     @abstractmethod

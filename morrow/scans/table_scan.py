@@ -24,7 +24,7 @@ from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.engine.plan.planner import Outlines, estimate_plan_bytes
 from morrow.engine.plan.predicate import find_columns
 from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest, list_tracked_fields
-from morrow.engine.plan.time_travel import NOW, Travel, parse_travel_options, resolve_travel
+from morrow.engine.plan.time_travel import NOW, Travel, parse_travel_options, resolve_main
 from morrow.engine.redaction import PrintedText, clean_lines, clean_text, format_columns, get_logger, suggest_name
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count, format_size
@@ -366,7 +366,7 @@ def make_scan(
     is_now = travel.is_latest
     if is_now and not newest:
         travel = parse_travel_options(options.travel)
-    found = ahead if is_now and travel.is_latest else resolve_travel(metadata, travel)
+    found = ahead if is_now and travel.is_latest else resolve_main(metadata, options, travel)
     # As in Java, time travel uses the snapshot's columns but the current options.
     schema = latest if travel.is_latest or found is None else metadata.schema(found.schema_id)
     refuse_unreadable(schema, metadata.where)

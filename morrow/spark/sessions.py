@@ -67,7 +67,7 @@ def session(app_name: str = "morrow", master: str | None = None, **conf: object)
         )
     for name in conf:
         if not name.startswith("spark."):
-            raise InvalidArgument(f"{name!r} is no setting of Spark's: their names begin with 'spark.'")
+            raise InvalidArgument(f"{name!r} is not a setting of Spark's: their names begin with 'spark.'")
     from pyspark.sql import SparkSession
 
     remove_stale_shares()

@@ -149,7 +149,7 @@ def _split_key(key: str, verb: str = "SET") -> tuple[tuple[str, ...], str]:
     if split is None:
         hint = suggest_name(strip_prefix(key), OPTIONS)
         others = "set options of DuckDB by its connection; those of Flink and Spark have no effect here"
-        raise Unsupported(f"{verb} {key}, which is no option of reads or writes of tables,", hint=hint + others)
+        raise Unsupported(f"{verb} {key}, which is not an option of reads or writes of tables,", hint=hint + others)
     return split
 
 
@@ -378,7 +378,7 @@ class Context:
         if len(name) == 1:
             raise InvalidArgument(f"{name[0]!r}: in which database? Write database.table, or USE a database first")
         if len(name) > 2 or "." in name[0]:
-            raise InvalidArgument(f"{format_name(name)!r} is no name of a table here; write database.table")
+            raise InvalidArgument(f"{format_name(name)!r} is not a table name here; write database.table")
         return ".".join(name)
 
     def plain_name(self, name: Name, what: str) -> str:
@@ -386,7 +386,7 @@ class Context:
         full = self.full_name(name)
         found = parse_object_name(full)
         if found.branch is not None or found.system is not None:
-            raise InvalidArgument(f"{what}: {full!r} is no table itself")
+            raise InvalidArgument(f"{what}: {full!r} is not a table itself")
         return full
 
     def table(self, name: Name) -> Table:
@@ -453,7 +453,7 @@ class Context:
 
         tree = self.expression(text, what)
         if tree.find(*NOT_CONSTANT) is not None:
-            raise InvalidArgument(f"{what}: {text!r} is no constant")
+            raise InvalidArgument(f"{what}: {text!r} is not a constant")
         with duckdb.connect(config=SESSION) as apart:
             apart.execute("SET TimeZone = 'UTC'")
             try:

@@ -47,7 +47,7 @@ def parse_copy_into(words: Words) -> Statement:
     """Parse the statement behind COPY INTO.
 
     Raises:
-        InvalidArgument: a syntax error, an unknown format, option or value; or a source that is no query.
+        InvalidArgument: a syntax error, an unknown format, option or value; or a source that is not a query.
     """
     if _takes_text(words):
         return _parse_location(words)
@@ -112,7 +112,7 @@ def _is_reading(tokens: Sequence[Token]) -> bool:
 def check_reading(query: str, syntax: Syntax) -> None:
     """Raise `InvalidArgument` unless the text is a query, which changes nothing."""
     if not _is_reading(read_tokens(query, syntax)):
-        raise InvalidArgument(f"{query!r} is no query; write SELECT, VALUES, WITH, FROM or TABLE")
+        raise InvalidArgument(f"{query!r} is not a query; write SELECT, VALUES, WITH, FROM or TABLE")
 
 
 INSERTS = (("INSERT", "INTO"), ("INSERT", "OVERWRITE"))

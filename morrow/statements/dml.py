@@ -119,7 +119,7 @@ def _build_assignments(
     for name, below in members.items():
         kind = schema.by_name[name].type
         if not isinstance(kind, RowType):
-            raise InvalidArgument(f"UPDATE: {name!r} is no ROW, and has no members to set")
+            raise InvalidArgument(f"UPDATE: {name!r} is not a ROW, and has no members to set")
         found[name] = _replace_members(quote_identifier(name), kind, below)
     return found
 
@@ -141,7 +141,7 @@ def _replace_members(row: str, kind: RowType, given: Mapping[tuple[str, ...], st
         elif mine and isinstance(field.type, RowType):
             value = _replace_members(member, field.type, mine)
         elif mine:
-            raise InvalidArgument(f"UPDATE: {member} is no ROW, and has no members to set")
+            raise InvalidArgument(f"UPDATE: {member} is not a ROW, and has no members to set")
         else:
             value = member
         parts.append(f"{name} := {value}")
@@ -264,7 +264,7 @@ class _Sides:
         else:
             side, rest = self._side_of(names[0], what, visible), parts
         if side not in visible:
-            raise ColumnNotFound(f"MERGE, {what}: the columns of the {side} are not there: {'.'.join(names)}")
+            raise ColumnNotFound(f"MERGE, {what}: the {side} does not have the columns: {'.'.join(names)}")
         name = _find_name(rest[0].name, self._readable[side], f"MERGE, {what}, {side}")
         first = exp.to_identifier(name, quoted=True)
         return build_path([exp.to_identifier(side), first, *rest[1:]])

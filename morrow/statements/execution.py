@@ -488,7 +488,7 @@ def _run_copy(context: Context, statement: st.CopyTo) -> duckdb.DuckDBPyRelation
     assert isinstance(done, duckdb.DuckDBPyConnection)
     first = done.fetchone()
     if first is None:
-        raise InvalidArgument("COPY: DuckDB tells no number of rows")
+        raise InvalidArgument("COPY: DuckDB did not return a number of rows")
     return context.relation(pa.table({"rows_copied": pa.array([first[0]], pa.int64())}))
 
 

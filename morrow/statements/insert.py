@@ -151,7 +151,7 @@ def _partition(context: Context, statement: Insert, schema: TableSchema) -> dict
     for name in statement.partition:
         if find_column(name, schema).name not in schema.partition_keys:
             keys = ", ".join(schema.partition_keys) or "none"
-            raise InvalidArgument(f"INSERT: {name!r} is no partition column; they are: {keys}")
+            raise InvalidArgument(f"INSERT: {name!r} is not a partition column; they are: {keys}")
     found = context.partition(statement.partition, "PARTITION")
     return {find_column(name, schema).name: value for name, value in found.items()}
 

@@ -157,11 +157,11 @@ def _qualify_name(text: str, database: str | None) -> str:
     statements = split(text)
     parts = statements[0].path() if len(statements) == 1 else ()
     if len(statements) != 1 or not statements[0].is_at_end():
-        raise InvalidArgument(f"{text!r} is no name of a table; write database.table")
+        raise InvalidArgument(f"{text!r} is not a table name; write database.table")
     if len(parts) == 1 and database is None:
         raise InvalidArgument(f"{text!r}: in which database? Write database.table")
     if len(parts) > 2:
-        raise InvalidArgument(f"{text!r} is no name of a table here; write database.table")
+        raise InvalidArgument(f"{text!r} is not a table name here; write database.table")
     return ".".join(parts if len(parts) > 1 else (str(database), *parts))
 
 

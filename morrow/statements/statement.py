@@ -50,7 +50,7 @@ class Explain(Statement):
     kind: ClassVar[str] = "EXPLAIN"
     statement: Statement
     mode: str | None = None
-    """EXTENDED, for example."""
+    """The word after EXPLAIN, such as EXTENDED."""
 
 
 @dataclass(frozen=True)
@@ -485,7 +485,7 @@ class DropPartitions(Statement):
 
 @dataclass(frozen=True)
 class AddPartitions(Statement):
-    """ADD PARTITION, which changes nothing: a partition is there when it has rows."""
+    """ADD PARTITION, which changes nothing: a partition exists once it has rows."""
 
     kind: ClassVar[str] = "ALTER TABLE ADD PARTITION"
     table: Name

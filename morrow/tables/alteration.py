@@ -222,7 +222,7 @@ class Alteration:
         if not isinstance(name, str):
             path = tuple(name) if isinstance(name, Iterable) else ()
             if not path or not all(isinstance(part, str) for part in path):
-                raise InvalidArgument(f"{name!r} is no path of a column; write 'a', 'a.b' or ('a', 'b')")
+                raise InvalidArgument(f"{name!r} is not the path of a column; write 'a', 'a.b' or ('a', 'b')")
             return path
         check_text(name, "the name of a column")
         schema: TableSchema = self._metadata.latest_schema()

@@ -81,7 +81,7 @@ class Rewriting:
         Returns: whether rows were written.
 
         Raises:
-            InvalidArgument: no chain table with both branches, or no partition is named.
+            InvalidArgument: not a chain table with both branches, or no partition is named.
         """
         from morrow.writers.operations.compaction import compact_chain
 
@@ -121,8 +121,8 @@ class Rewriting:
     ) -> Snapshot | None:
         """Give consecutive row ids to the rows of each partition of a table with data evolution, in one commit.
 
-        Only metadata change. Older snapshots and tags keep their row ids. Global indexes stay right; one that lies
-        across several ranges of rows is dropped.
+        Only metadata change. Older snapshots and tags keep their row ids. Global indexes stay valid; one that spans
+        several ranges of rows is dropped.
 
         Args:
             partition, where, properties: as for `compact`.
@@ -205,7 +205,7 @@ class Rewriting:
 
         Reads with a filter use ``btree`` and ``bitmap``, `Table.search` uses indexes of vectors if it is asked to, and
         `Table.search_text` uses ``full-text``. A repeated call indexes the rows that were added or changed since. Reads
-        and searches always return rows without an index.
+        and searches also return rows that no index covers.
 
         Args:
             column: a column of numbers, text, booleans, dates or times. Indexes of vectors need VECTOR<FLOAT, n> or
@@ -428,7 +428,8 @@ class RowOperations(Rewriting):
         Returns: the last snapshot created, None if `data` has no rows.
 
         Raises:
-            InvalidArgument: no row tracking, an id that is null, twice in `data`, or of no row; values that do not fit.
+            InvalidArgument: no row tracking, an id that is null, twice in `data`, or not a row's id; values that do not
+            fit.
             ColumnNotFound: the table lacks a column. Unsupported: data evolution, and a row would change its partition.
             CommitConflict: as `delete`.
         """

@@ -64,7 +64,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text, re.DOTALL)
     except (re.error, TypeError) as error:
-        raise InvalidArgument(f"{text!r} is no regular expression: {error}") from error
+        raise InvalidArgument(f"{text!r} is not a valid regular expression: {error}") from error
 
 
 def compact_tables(
@@ -87,10 +87,10 @@ def check_replaceable(catalog: Catalog) -> None:
     """Raise `Unsupported` if the catalog cannot rename tables."""
     if not (isinstance(catalog, FilesystemCatalog) and isinstance(catalog.store, LocalStore)):
         is_remote = isinstance(catalog, FilesystemCatalog)
-        why = "an object store, where nothing is renamed" if is_remote else "a catalog that is no warehouse folder"
+        why = "an object store, where nothing is renamed" if is_remote else "a catalog that is not a warehouse folder"
         raise Unsupported(
             f"REPLACE TABLE in {why},",
-            hint="use INSERT OVERWRITE, or drop the table and create it anew",
+            hint="use INSERT OVERWRITE, or drop the table and create it again",
         )
 
 

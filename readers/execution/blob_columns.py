@@ -1,8 +1,8 @@
 """BLOB columns of a plan: references while rows are chosen, values once the rows are known.
 
 Sections hold references in BLOB columns, so that filters, masks and limits read no blob. Columns in blob files have
-references to records (`REFERENCE`), which only the index of a file gives: of all files with a row, the newest that
-holds no placeholder counts. Other columns hold descriptors and views in their data files. `resolve_frame` replaces the
+references to records (`REFERENCE`), which come from the index of a blob file. Of all files with a row, the newest
+without a placeholder counts. Other columns hold descriptors and views in their data files. `resolve_frame` replaces the
 references of output rows by values, or by descriptors if ``blob-as-descriptor`` is set.
 """
 
@@ -59,7 +59,7 @@ MAX_RESOLVED_BYTES = 64 << 20
 
 
 def list_blob_columns(plan: ScanPlan, names: Sequence[str]) -> list[DataField]:
-    """Return those of these columns whose sections hold references that must be resolved."""
+    """Return the columns among `names` for which sections hold references that must be resolved."""
     found = (plan.schema.by_name[name] for name in names)
     return [field for field in found if is_blob_type(field.type) and not _is_left(plan, field)]
 
@@ -121,7 +121,7 @@ def scan_references(
 def _find_references(
     plan: ScanPlan, files: Sequence[DataFile], first: int, rows: int, store: FileStore
 ) -> np.ndarray[tuple[int], np.dtype[np.void]]:
-    """Return the newest value of each row that is no placeholder; a size of 0 or less is null."""
+    """Return the reference to each row's newest value, skipping placeholders; a size of 0 or less is null."""
     from morrow.readers.files.formats import blob as records
 
     found = np.zeros(rows, REFERENCE)
@@ -182,7 +182,7 @@ def resolve_lazily(plan: ScanPlan, frame: pl.LazyFrame, names: Sequence[str], st
 
 
 def resolve_frame(plan: ScanPlan, rows: pl.DataFrame, fields: Sequence[DataField], store: FileStore) -> pl.DataFrame:
-    """Return rows of sections with the values of these of their BLOB columns, or with descriptors.
+    """Return rows of sections with values, or descriptors, in the BLOB columns among `fields`.
 
     Raises:
         CorruptFile, FileMissing, StorageError. UnsafePath: a descriptor names a file outside of the allowed roots.
@@ -424,7 +424,7 @@ def ask_descriptors(plan: ScanPlan) -> ScanPlan:
 
 
 def to_blobs(plan: ScanPlan, rows: Iterable[dict[str, Any]], store: FileStore) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a plan that gives descriptors as dicts with a `Blob` for each descriptor.
+    """Yield as dicts the rows of a plan that returns descriptors, with a `Blob` in place of each descriptor.
 
     Raises:
         UnsafePath: a descriptor names a file outside of the allowed roots.

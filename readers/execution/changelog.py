@@ -227,7 +227,7 @@ def build_changelog(
         considered: the keys whose changes are returned.
         comparison: leaves out updates without a difference.
 
-    Returns: rows of the same columns; ``_VALUE_KIND`` is that of the change.
+    Returns: rows of the same columns; ``_VALUE_KIND`` is the kind of the change.
     """
     retracts = (rows[VALUE_KIND].to_numpy() & RETRACT_BIT) != 0
     was, now = (considered & (ends >= 0) & ~retracts[ends] for ends in (before, after))

@@ -133,7 +133,7 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
         self._schema = schema
         self.read = read
         self.plan = plan
-        """For hosts that take rows in another layout than pyarrow's; None if only `read` is available."""
+        """Plans a read for engines that take rows in another layout; None if only `read` is available."""
         self.key = key
         """The source of the rows (table, snapshot, columns, filter); equal keys mean equal rows, except None."""
         self.fields = fields

@@ -205,7 +205,7 @@ class _Handed(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no types
     """A dataset for DuckDB to scan: rows are passed as views if possible, not through Arrow's own scanner."""
 
     def __init__(self, source: PaimonDataset) -> None:
-        self._apart = None if is_apart(source.schema) else ToldApart(source)
+        self._apart = None if is_apart(source.schema) else RenamedDataset(source)
         # The base class lacks a Python constructor; DuckDB checks only its name, and calls the methods below.
         self._source = source
 
@@ -262,8 +262,8 @@ def make_variable(
 ) -> pads.Dataset | pa.Table | duckdb.DuckDBPyRelation:
     """Return the object that queries of `connection` scan under the name of a variable.
 
-    `find_condition` returns a predicate over columns that all rows fulfil which the query keeps. `suits_masks` returns
-    whether DuckDB answers the query faster if it reads the files itself, and looks up the mask of each row.
+    `find_condition` returns a predicate over columns that is true for all rows that the query keeps. `suits_masks`
+    returns whether DuckDB answers the query faster if it reads the files itself, and looks up the mask of each row.
     `take_part_conditions` takes conditions on parts of variants from the query, and returns them.
     """
     if not isinstance(source, PaimonDataset):
@@ -419,7 +419,7 @@ def _is_file(connection: duckdb.DuckDBPyConnection) -> bool:
     return found.fetchone() != (None,)
 
 
-class ToldApart:
+class RenamedDataset:
     """A dataset with its columns renamed by `make_names_unique`.
 
     DuckDB's filters use the new names, and columns of Arrow expressions cannot be renamed: all columns are read, and
@@ -482,7 +482,7 @@ def own_scan(
 
 
 def _scan_masked(source: PaimonDataset, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation | None:
-    """Return a relation for which DuckDB reads the files, and looks up the masks of rows after its conditions."""
+    """Return a relation for which DuckDB reads the files, and looks up masks for rows that pass its conditions."""
     found = _bind_scan(source, connection, masks=f"morrow_masks_{uuid.uuid4().hex}")
     return None if found is None else _run_query(connection, *found)
 
@@ -513,7 +513,7 @@ def _run_query(
 
 
 def _is_plain(plan: ScanPlan, store: FileStore, *, masked: bool) -> bool:
-    """Return whether DuckDB can read the files, which are few: all rows, or if `masked`, filtered ones under masks."""
+    """Return whether DuckDB can read the files itself: few files, whole or, if `masked`, filtered and under masks."""
     if not plan.columns or plan.limit is not None:
         return False
     if not masked and (plan.filter.predicate != ALWAYS or plan.filter.residuals):

@@ -220,9 +220,10 @@ def _scan_choices(plan: ScanPlan, choices: Sequence[Choice], store: FileStore) -
 
 
 def _scan_by_parts(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pl.LazyFrame | None:
-    """Return the rows of sections that fulfil a condition on parts of variants, as shredded columns of files decide it.
+    """Return the rows that fulfil a condition on parts of variants, tested on shredded columns of the files.
 
-    Columns of variants are not read of files that decide all rows. Returns None if no file has such columns.
+    Variant columns are not read from files whose shredded columns decide all rows. Returns None if no file has such
+    columns.
     """
     files = sum(len(section.files) for section in sections)
     few = files <= max(MAX_SEARCHED_FILES, plan.stored_rows // MAX_SCANNED_SECTION_ROWS)

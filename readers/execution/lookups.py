@@ -110,7 +110,7 @@ class _Hits(msgspec.Struct, frozen=True):
         return found[0] if len(found) == 1 else pl.concat(found)
 
     def filter_live(self, live: pl.Series) -> _Hits:
-        """Return the rows that the mask of the file has."""
+        """Return the rows that are live by the mask of the file."""
         kept = live.gather(self.places)
         return _Hits(self.file, self.places[kept.to_numpy()], [(self.keys.filter(kept), np.arange(int(kept.sum())))])
 

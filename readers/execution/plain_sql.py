@@ -34,7 +34,7 @@ from morrow.engine.plan.predicate import Leaf, Op, Predicate, find_columns, spli
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.polars_threads import refuse_in_fork
 from morrow.readers.casts.dtypes import to_frame
-from morrow.readers.execution.strategy import scan_masks
+from morrow.readers.execution.strategy import WHOLE, scan_masks
 from morrow.readers.expressions.sql import (
     REALS,
     check_duckdb,
@@ -138,7 +138,7 @@ def _select_part(plan: ScanPlan, store: FileStore, bare: bool, masks: MaskTable 
     if has_shared_maps(plan.file_options, fields):
         raise Unsupported("maps in shared columns, as SQL,", where=plan.table)
     for section in plan.sections:
-        if section.kind is SectionKind.STITCH or section.cut is not None:
+        if section.kind in WHOLE or section.cut is not None:
             raise Unsupported("rows whose columns lie in several files, as SQL,", where=plan.table)
         retracts = plan.drops_retractions and any(file.may_hold_retractions for file in section.files)
         if masks is not None and retracts and section.kind is SectionKind.RAW:
@@ -164,14 +164,14 @@ def _select_raw(
 
 
 def _find_shape(file: DataFile) -> tuple[object, ...]:
-    """Return what files have in common that one scan reads."""
+    """Return the properties that files must share to be read by one scan."""
     return file.schema_id, file.write_columns or (), file.format
 
 
 def _select_masked(
     plan: ScanPlan, fields: Sequence[DataField], store: FileStore, bare: bool, masks: MaskTable
 ) -> Iterable[str]:
-    """Yield one scan for the files of all sections that have the same shape, partition, and masks or none."""
+    """Yield one scan for all files that share shape and partition, and are either all masked or all unmasked."""
     scans: dict[tuple[object, ...], tuple[Section, list[DataFile], list[pl.Series]]] = {}
     for section in plan.sections:
         for file, live in zip(section.files, scan_masks(plan, section, store)):
@@ -199,7 +199,7 @@ def _select_filtered(
 ) -> str:
     """Return the rows of files of one shape for which the plan's filter is true.
 
-    DuckDB decodes the other columns of these rows alone, if the condition is written on columns of the files.
+    DuckDB decodes the other columns for these rows only, if the condition is on columns of the files.
     """
     where = _build_where(plan)
     tested = find_columns(plan.filter.predicate).union(*(residual.columns for residual in plan.filter.residuals))
@@ -510,7 +510,7 @@ def _describe_types(run: RunQuery, text: str, relations: Mapping[str, pa.Table])
 
 
 def read_filtered_rows(plan: ScanPlan, store: FileStore, most_bytes: float) -> list[pl.DataFrame] | None:
-    """Return the rows of a plan, without keys whose versions are combined, filtered by DuckDB before the mask.
+    """Return the rows of a plan, without keys whose versions are combined, filtered by DuckDB before masks are applied.
 
     Returns None if SQL cannot express the plan, if the rows have more than `most_bytes` bytes, or if DuckDB fails:
     the condition may have failed on a row that masks leave out.

@@ -6,6 +6,9 @@ Data evolution puts files that hold different columns of the same row ids side b
 covers the same range of row ids; for a column written several times, the file with the largest sequence number wins.
 Vectors, which have files of their own, may be cut into several files along the range. Columns in blob files are
 references here (`blob_columns`).
+
+The postponed rows of a partition are merged when they are read, with the merged rows of its buckets. A pass over these
+holds some of the postponed rows, chosen by the hash of their keys, and the rows with the same keys.
 """
 
 from __future__ import annotations
@@ -21,14 +24,19 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.format.arrow_buffers import make_series
+from morrow.engine.format.blobs import is_blob_type
 from morrow.engine.format.file_formats import BLOB
-from morrow.engine.format.row_kinds import RETRACT_BIT
-from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
+from morrow.engine.format.row_kinds import NAMES, RETRACT_BIT, build_rowkind
+from morrow.engine.format.schema import ROWKIND, ROWKIND_FIELD, SEQUENCE_NUMBER_FIELD, VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
+from morrow.engine.library_versions import register_source
 from morrow.engine.names import POSITION, cols
+from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.predicate import ALWAYS, find_columns
+from morrow.engine.plan.pruning import project_predicate
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.polars_threads import open_threads
 from morrow.engine.structs import replace
@@ -43,16 +51,19 @@ from morrow.readers.execution.blob_columns import (
 )
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import (
+    collect_batches,
     is_file_dependent,
     list_virtual_columns,
     list_written_fields,
     make_source,
     scan_files,
+    select_frames,
     translate_file_errors,
 )
 from morrow.readers.files.registry import find_file_reader
 from morrow.readers.files.source import translate_errors
 from morrow.readers.masks import Mask, concat_masks
+from morrow.readers.masks.ordering import hash_keys, to_comparable
 
 MAX_POSITIONED_ROWS = 1 << 28
 """Approximate maximum of rows numbered by one scan: their mask takes 32 MB, and Polars positions have 32 bits."""
@@ -65,6 +76,8 @@ MIN_SEARCHED_ROWS = 1 << 17
 def scan_section(plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore) -> pl.LazyFrame:
     """Return the live rows of `section` that satisfy the pushable part of the filter, columns `plan.read_columns`."""
     fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
+    if section.kind is SectionKind.POSTPONED:
+        return filter_frame(plan, _scan_postponed(plan, section, fields, store))
     if section.kind is SectionKind.STITCH:
         first, last = section.read_rows
         _, rows = find_row_range(section)
@@ -419,3 +432,132 @@ def _scan_part(
 ) -> pl.LazyFrame:
     frames = [scan_files(plan, section, [file], fields, store) for file in files]
     return frames[0] if len(frames) == 1 else pl.concat(frames)
+
+
+KINDS = {name: number for number, name in NAMES.items()}
+MAX_PASS_ROWS = 1 << 20
+MAX_PASS_BYTES = 64 << 20
+"""Approximate maximum of postponed rows, and of bytes of their files, that are merged in one pass over the others."""
+
+
+def _scan_postponed(plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore) -> pl.LazyFrame:
+    """Return the rows of a POSTPONED section, columns `fields`; they are merged while the frame is collected.
+
+    Raises:
+        Unsupported: a column that postponed rows do not have.
+    """
+    for field in (*fields, plan.schema.by_name.get(ROWKIND, ROWKIND_FIELD)):
+        is_strange = field.name == ROWKIND and field != ROWKIND_FIELD
+        if is_strange or field == SEQUENCE_NUMBER_FIELD or is_blob_type(field.type):
+            hint = "run Table.compact, or set the option to false to read the other rows"
+            raise Unsupported(f"the column {field.name!r} with postpone.merge-on-read", where=plan.table, hint=hint)
+
+    def generate(
+        columns: list[str] | None,
+        predicate: pl.Expr | None,
+        limit: int | None,
+        batch_rows: int | None,  # noqa: ARG001
+    ) -> Iterator[pl.DataFrame]:
+        names = [field.name for field in fields]
+        merged = _merge_postponed(plan, section, names, store)
+        yield from select_frames(merged, names if columns is None else columns, predicate, limit)
+
+    return register_source(generate, {field.name: to_polars_dtype(field.type) for field in fields})
+
+
+def _merge_postponed(
+    plan: ScanPlan, section: Section, names: Sequence[str], store: FileStore
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a POSTPONED section whose keys may match the filter."""
+    # Imported here: the functions of merge engines import libraries that other tables do not need.
+    from morrow.readers.merges.engines import find_needed_groups, merge_rows
+
+    assert plan.merge is not None
+    spec = replace(plan.merge, keeps_retractions=True)
+    keys = frozenset((*spec.key, *plan.schema.partition_keys))
+    by_key = Filter.of_predicate(project_predicate(plan.filter.predicate, keys))
+    groups = find_needed_groups(spec, frozenset(names), retracts=True)
+    ordering = (name for group in groups.values() for name in group.sequence)
+    read = dict.fromkeys((*spec.key, *spec.sequence, *ordering, *sorted(by_key.columns), *names))
+    fields = [plan.schema.by_name[name] for name in read if name != ROWKIND]
+    folded = {column.name for column in spec.columns}
+    values = [field for field in fields if field.name in folded]
+    others = [field for field in plan.schema.fields if field != ROWKIND_FIELD]
+    beneath = replace(
+        plan,
+        schema=replace(plan.schema, fields=(*others, ROWKIND_FIELD)),
+        columns=(*(field.name for field in fields), ROWKIND),
+        filter=by_key,
+        sections=section.beneath,
+        merge=spec,
+        limit=None,
+        fallback=None,
+    )
+    files = section.postponed_files
+    passes = max(
+        1,
+        -(-sum(file.row_count for file in files) // MAX_PASS_ROWS),
+        -(-sum(file.size for file in files) // MAX_PASS_BYTES),
+    )
+
+    def finish(rows: pl.DataFrame) -> pl.DataFrame:
+        kept = rows.filter((pl.col(VALUE_KIND) & RETRACT_BIT) == 0) if plan.drops_retractions else rows
+        return (kept.with_columns(build_rowkind()) if ROWKIND in names else kept).select(cols(names))
+
+    for number in range(passes):
+        rows = _read_postponed(plan, section, fields, by_key, (number, passes), store)
+        none = make_empty_frame((*fields, VALUE_KIND_FIELD)).collect()
+        newer = merge_rows(spec, values, pl.concat([none, *rows]), where=plan.table)
+        wanted = to_comparable(newer.select(cols(spec.key))).with_columns(pl.lit(True).alias("hit"))
+        older = []
+        for frame in _read_beneath(beneath, store):
+            kind = pl.col(ROWKIND).replace_strict(KINDS, return_dtype=newer.schema[VALUE_KIND])
+            stored = _select_pass(frame.with_columns(kind.alias(VALUE_KIND)), spec.key, (number, passes))
+            own = to_comparable(stored.select(cols(spec.key)))
+            hit = own.join(wanted, on=own.columns, how="left", maintain_order="left")["hit"].is_not_null()
+            older.append(stored.filter(hit).select(cols(newer.columns)))
+            yield finish(stored.filter(~hit))
+        yield finish(merge_rows(spec, values, pl.concat([*older, newer]), where=plan.table))
+
+
+def _read_beneath(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
+    """Yield the rows of each section that match the filter."""
+    from morrow.readers.merges.sections import scan_merged
+
+    for section in plan.sections:
+        with translate_file_errors(plan, [section], plan.fields, store):
+            frames = [scan_section(plan, section, strategy.scan_masks(plan, section, store), store)]
+            if plan.folds(section):
+                frames.append(filter_frame(plan, scan_merged(plan, section, plan.read_columns, store)))
+            for frame in frames:
+                yield from collect_batches(frame)
+
+
+def _read_postponed(
+    plan: ScanPlan,
+    section: Section,
+    fields: Sequence[DataField],
+    by_key: Filter,
+    part: tuple[int, int],
+    store: FileStore,
+) -> Iterator[pl.DataFrame]:
+    """Yield the postponed rows of a pass in the order of their writing, columns `fields` and ``_VALUE_KIND``."""
+    assert plan.merge is not None
+    read = (*fields, VALUE_KIND_FIELD)
+    for file in section.postponed_files:
+        height = 0
+        with translate_file_errors(plan, [section], read, store):
+            for batch in collect_batches(scan_files(plan, section, [file], read, store)):
+                height += batch.height
+                kept = expressions.filter_rows(by_key, plan.schema.fields, batch.lazy()).collect()
+                yield _select_pass(kept, plan.merge.key, part)
+        if height != file.row_count:
+            raise CorruptFile(file.path, f"{height} rows where the manifest says {file.row_count}")
+
+
+def _select_pass(rows: pl.DataFrame, key: Sequence[str], part: tuple[int, int]) -> pl.DataFrame:
+    """Return the rows whose keys have the hash of a pass: its number, and the number of passes."""
+    number, passes = part
+    if passes == 1:
+        return rows
+    return rows.filter(make_series(hash_keys(to_comparable(rows.select(cols(key)))) % passes == number))

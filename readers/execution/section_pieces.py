@@ -23,7 +23,7 @@ from morrow.engine.format.types import BinaryType, DataField, DataType, DecimalT
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import get_series
 from morrow.engine.plan.filter import Filter, combine_filters
-from morrow.engine.plan.predicate import Leaf, Op, combine_predicates, find_columns
+from morrow.engine.plan.predicate import Leaf, Op, combine_predicates
 from morrow.engine.plan.scan_plan import DataFile, KeyCut, ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
 from morrow.readers.files.file_frames import scan_files, translate_file_errors
@@ -47,6 +47,9 @@ SAMPLES_PER_PIECE = 64
 
 CUT_TYPES: tuple[type[DataType], ...] = (*RANGED_TYPES, DecimalType, BinaryType, VarBinaryType)
 """Types of key columns to cut at: their literals compare exactly as the keys do."""
+
+MERGED = SectionKind.MERGE, SectionKind.POSTPONED
+"""The kinds of sections whose rows are known only after they are merged."""
 
 PIECE_BYTES = 1 << 9
 """Approximate memory of a cached piece of a section, and of each of its files; the same query is planned repeatedly."""
@@ -102,7 +105,7 @@ def narrow_plan(plan: ScanPlan, section: Section) -> ScanPlan:
         *([] if low is None else [Leaf(column, Op.GE, (low,))]),  # type: ignore[arg-type]  # the types of `CUT_TYPES`
         *([] if high is None else [Leaf(column, Op.LT, (high,))]),  # type: ignore[arg-type]  # have no such values
     )
-    return replace(plan, filter=combine_filters(plan.filter, Filter(kept, (), find_columns(kept), str(kept))))
+    return replace(plan, filter=combine_filters(plan.filter, Filter.of_predicate(kept)))
 
 
 def _cut(plan: ScanPlan, section: Section, store: FileStore, pieces: int) -> Iterator[Section]:
@@ -227,7 +230,7 @@ class Piece(msgspec.Struct, frozen=True):
     @property
     def divisible(self) -> bool:
         """Whether any range of rows can be read: rows of one file, or of files that are stitched together."""
-        return self.section.kind is not SectionKind.MERGE and self.section.row_count > 0
+        return self.section.kind not in MERGED and self.section.row_count > 0
 
     @property
     def cut_section(self) -> Section:
@@ -236,7 +239,7 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 def _find_read_rows(section: Section) -> tuple[int, int]:
-    return (0, section.row_count) if section.kind is SectionKind.MERGE else section.read_rows
+    return (0, section.row_count) if section.kind in MERGED else section.read_rows
 
 
 def list_pieces(
@@ -319,7 +322,7 @@ def _find_live(piece: Piece, store: FileStore) -> Sequence[int] | npt.NDArray[np
     """Return the positions of the live rows of a piece; None if metadata and deletion vectors do not tell them."""
     section = piece.section
     retracts = piece.plan.drops_retractions and any(file.may_hold_retractions for file in section.files)
-    if section.kind is SectionKind.MERGE or retracts:
+    if section.kind in MERGED or retracts:
         return None
     masks = [mask for mask in compute_live_masks(piece.plan, section, store) if mask is not None]
     if not masks:

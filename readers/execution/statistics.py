@@ -115,7 +115,7 @@ def summarize(
             ):
                 return None
             files = None if found is None else _list_files(metadata, request, found, wanted)
-    if files is None or not all(_is_told(each, files, schema, wanted) for each in summaries):
+    if files is None or not all(_is_answered(each, files, schema, wanted) for each in summaries):
         return None
     return _compute_aggregates(files, schema, summaries, groups, wanted)
 
@@ -136,7 +136,7 @@ def _is_exact(summary: Summary, schema: TableSchema) -> bool:
 
 
 def _is_of_keys(summary: Summary, schema: TableSchema) -> bool:
-    """Return whether an aggregate is the same for all versions of keys as for one version of each."""
+    """Return whether an aggregate over all versions of keys equals the aggregate over one version of each key."""
     return summary.summing is not Summing.COUNT and summary.column in schema.primary_keys
 
 
@@ -252,7 +252,7 @@ def _fill_unknown(values: pl.Series | None, dtype: pl.DataType, count: int) -> p
 # Aggregates over files
 
 
-def _is_told(summary: Summary, files: pl.DataFrame, schema: TableSchema, wanted: Sequence[str]) -> bool:
+def _is_answered(summary: Summary, files: pl.DataFrame, schema: TableSchema, wanted: Sequence[str]) -> bool:
     """Return whether every file's metadata gives its part of an aggregate."""
     if summary.column is None or summary.column in schema.partition_keys:
         return True

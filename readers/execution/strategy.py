@@ -89,8 +89,13 @@ MAX_FEW_KEYS = 64
 MIN_ROWS_PER_KEY = 8
 """Minimum stored rows per value; if most keys of a section are wanted, a scan is cheaper."""
 
+WHOLE = {
+    SectionKind.STITCH: "files hold different columns of the same rows",
+    SectionKind.POSTPONED: "rows without a bucket are merged with the others",
+}
+"""The kinds of sections whose rows are no rows of their files, with the reason."""
 RAW_ROWS, UNKNOWN, FILTERED = "every row is stored once", "nothing is cached", "rows are filtered"
-"""Reasons."""
+"""Reasons for the choice of a way, as `explain_ways` shows them."""
 
 SCANS = frozenset((Way.SCAN, Way.SCAN_TOGETHER, Way.SCAN_PIECES))
 """Ways that return a lazy frame."""
@@ -136,8 +141,8 @@ def _choose_way(plan: ScanPlan, section: Section, store: FileStore, joined: set[
         return Choice(section, Way.SCAN_PIECES, "large files are decoded as their rows are used")
     if id(section) in joined:
         return Choice(section, Way.READ_TOGETHER, f"each has {MAX_READ_SECTION_ROWS:,} rows at most")
-    if section.kind is SectionKind.STITCH:
-        return Choice(section, Way.SCAN, "files hold different columns of the same rows")
+    if section.kind in WHOLE:
+        return Choice(section, Way.SCAN, WHOLE[section.kind])
     if not store.is_local and not all(is_fetched(plan, file) for file in section.files):
         return Choice(section, Way.SCAN, "files are large, or less than half of their bytes is wanted")
     if section.kind is SectionKind.RAW:
@@ -168,7 +173,7 @@ def _choose_lookup(plan: ScanPlan, section: Section, wanted: WantedKeys, store: 
     """Choose how to read a section if the filter gives values of the first key column."""
     count = len(wanted.values)
     share = count * MIN_ROWS_PER_KEY <= section.row_count
-    if section.cut is not None or section.kind is SectionKind.STITCH or not share or count > MAX_LOOKED_UP_KEYS:
+    if section.cut is not None or section.kind in WHOLE or not share or count > MAX_LOOKED_UP_KEYS:
         return Choice(section, Way.SCAN, FILTERED)
     if count > MAX_FEW_KEYS and (section.kind is SectionKind.RAW or _has_masks(plan, section, store)):
         return Choice(section, Way.SCAN, FILTERED)
@@ -214,8 +219,8 @@ def suits_duckdb(sections: Sequence[Section], store: FileStore) -> bool:
 
 
 def is_maskable(plan: ScanPlan, section: Section) -> bool:
-    """Return whether a scan of Parquet files under masks gives all rows but those whose versions are combined."""
-    if section.kind is SectionKind.STITCH or section.cut is not None:
+    """Return whether a scan of Parquet files under masks returns all rows except those whose versions are combined."""
+    if section.kind in WHOLE or section.cut is not None:
         return False
     retractions = section.kind is SectionKind.RAW and plan.drops_retractions
     return not any(file.format != PARQUET or (retractions and file.may_hold_retractions) for file in section.files)
@@ -310,7 +315,7 @@ def may_fail_by_replaced_rows(plan: ScanPlan, section: Section) -> bool:
 def is_cut(section: Section, store: FileStore) -> bool:
     """Return whether a full read of the section is made in pieces: of large Parquet files, which skip row groups."""
     large = section.row_count > max(MAX_SMALL_ROWS, len(section.files) * PIECE_ROWS)
-    if not large or section.kind is SectionKind.STITCH or not store.is_local or store.checks_pages:
+    if not large or section.kind in WHOLE or not store.is_local or store.checks_pages:
         return False
     return all(file.format == PARQUET for file in section.files)
 
@@ -354,7 +359,7 @@ def is_arrow_only(plan: ScanPlan) -> bool:
 
 def _is_plain(plan: ScanPlan, section: Section) -> bool:
     """Return whether every row of the section is stored as a row of one of its files, and all decode to Arrow."""
-    stored = section.kind is not SectionKind.STITCH and not plan.folds(section)
+    stored = section.kind not in WHOLE and not plan.folds(section)
     return stored and all(_is_decoded_by_arrow(file) for file in section.files)
 
 

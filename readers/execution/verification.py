@@ -35,9 +35,10 @@ from morrow.engine.plan.manifests import guard_read
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import SURROGATES
 from morrow.engine.plan.pruning import SUCCESSOR_OF_D7FF, load_file_index
-from morrow.engine.plan.scan_plan import DataFile, PruneStep, ScanPlan, Section, SectionKind
+from morrow.engine.plan.scan_plan import DataFile, PruneStep, ScanPlan, Section
 from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace
+from morrow.readers.execution.strategy import WHOLE
 from morrow.readers.files import FileSource, scan, translate_errors, verify
 from morrow.readers.files.file_frames import collect_batches, list_written_fields, make_source, to_constant
 from morrow.readers.files.page_checksums import count_pages
@@ -94,7 +95,7 @@ def _keep_files(section: Section, lost: Collection[str]) -> Section:
     kept = tuple(file for file in section.files if file.path not in lost)
     if len(kept) == len(section.files):
         return section
-    return replace(section, files=() if section.kind is SectionKind.STITCH else kept)
+    return replace(section, files=() if section.kind in WHOLE else kept)
 
 
 def _find_error(file: DataFile, plan: ScanPlan, store: FileStore, options: TableOptions) -> MorrowError | None:
@@ -366,7 +367,7 @@ class Contents:
             return
         if VALUE_KIND in batch.columns:
             self._kinds(batch[VALUE_KIND])
-        self.parts.append(self._gathered(batch))
+        self.parts.append(self._gather(batch))
         if self.keys:
             self._ordered(batch.select(cols(self.keys)))
         self.rows += batch.height
@@ -377,10 +378,10 @@ class Contents:
 
     def _kinds(self, kinds: pl.Series) -> None:
         if kinds.null_count() or not kinds.is_between(0, LAST_KIND).all():
-            self._problem(f"{VALUE_KIND} holds what is no kind of row")
+            self._problem(f"{VALUE_KIND} holds a value that is not a kind of row")
         self.retractions += int(((kinds & RETRACT_BIT) != 0).sum())
 
-    def _gathered(self, batch: pl.DataFrame) -> pl.DataFrame:
+    def _gather(self, batch: pl.DataFrame) -> pl.DataFrame:
         """Return one row: null counts of all columns, bounds of columns with an order, NaN counts of floats."""
         found: list[pl.Expr] = []
         alive = pl.lit(True) if VALUE_KIND not in batch.columns else (pl.col(VALUE_KIND) & RETRACT_BIT) == 0

@@ -430,7 +430,7 @@ TRACE = ". Detail: Python exception"
 
 
 def check_duckdb() -> None:
-    """Raise `Unsupported` for a DuckDB without hidden databases and relations that can be derived from."""
+    """Raise `Unsupported` for a DuckDB that lacks hidden databases, or relations that can be subclassed."""
     import duckdb
 
     if parse_version(duckdb.__version__)[0] < MIN_QUERY_VERSION:

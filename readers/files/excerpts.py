@@ -96,21 +96,21 @@ REQUESTS = 16
 """Maximum ranges of a remote file that are requested at once."""
 
 SCHEMA, VERSION, CREATOR = 2, 1, 6
-"""FileMetaData."""
+"""Thrift field ids of ``FileMetaData``."""
 REPETITION, NAME, CHILDREN = 3, 4, 5
-"""SchemaElement."""
+"""Thrift field ids of ``SchemaElement``."""
 REPEATED = 2
 CHUNK_START, GROUP_BYTES = 2, 2
-"""ColumnChunk: file_offset; RowGroup: total_byte_size."""
+"""Thrift field ids: ``file_offset`` of ``ColumnChunk``, ``total_byte_size`` of ``RowGroup``."""
 INDEX_OFFSET, INDEX_LENGTH = 4, 5
 LOCATION_OFFSET, LOCATION_SIZE, LOCATION_ROW = 1, 2, 3
 TYPE, ENCODINGS, PATH, CODEC, VALUES, UNPACKED = 1, 2, 3, 4, 5, 6
-"""ColumnMetaData."""
+"""Thrift field ids of ``ColumnMetaData``."""
 DICTIONARY_ENCODINGS = frozenset((2, 8))
 CODECS = {0: None, 1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
 """Arrow's names of codecs. Files with other codecs, such as the LZ4 of Hadoop, are read without excerpts."""
 PAGE_CRC, V2_DEFINITION_BYTES, V2_REPETITION_BYTES, V2_COMPRESSED = 4, 5, 6, 7
-"""PageHeader, and DataPageHeaderV2."""
+"""Thrift field ids of ``PageHeader`` (the first) and of ``DataPageHeaderV2``."""
 LENGTH_BYTES = 4
 """Bytes of the length of a footer, and of the levels of a page."""
 
@@ -363,7 +363,7 @@ class _Cut(msgspec.Struct, frozen=True):
     def _cut_group(
         self, footer: _Footer, number: int, columns: Sequence[str], places: Places, left: int
     ) -> list[Excerpt] | None:
-        """Return the excerpts of a row group; None if they have more than `left` bytes. `places` count in the group."""
+        """Return excerpts of a row group; None if they exceed `left` bytes. `places` are positions within the group."""
         layouts = self.remember((number, *columns), partial(self._list_layouts, footer, number, columns))
         if not layouts:
             return None

@@ -112,7 +112,7 @@ def _scan_stored(
     wanted = tuple(field for field in fields if field.name not in constants)
     written = list_written_fields(plan, files[0])
     read = select_file_columns(written, wanted)
-    failing = [] if live is None else _failing(read, wanted)
+    failing = [] if live is None else _find_failing(read, wanted)
     numbered = position or bool(failing)
     # A scan without columns still needs the row count: the positions give it.
     counted = numbered or not read
@@ -144,7 +144,7 @@ def list_stored_columns(
     return select_file_columns(list_written_fields(plan, file), wanted)
 
 
-def _failing(read: Sequence[DataField], fields: Sequence[DataField]) -> list[str]:
+def _find_failing(read: Sequence[DataField], fields: Sequence[DataField]) -> list[str]:
     """Return the columns of a file whose values may not survive the change of their type."""
     types = {field.id: field.type for field in fields}
     changed = (each for each in read if not has_same_values(each.type, types[each.id]))
@@ -392,6 +392,19 @@ def collect_batches(frame: pl.LazyFrame, rows: int | None = None) -> Iterator[pl
             yield found
     if not complete:
         raise pl.exceptions.ComputeError("reading broke off (Polars panicked, and said where on standard error)")
+
+
+def select_frames(
+    frames: Iterable[pl.DataFrame], columns: Sequence[str], predicate: pl.Expr | None, limit: int | None
+) -> Iterator[pl.DataFrame]:
+    """Yield the rows that Polars asks a source for: these columns of matching rows, `limit` rows at most."""
+    for rows in frames:
+        kept = (rows if predicate is None else rows.filter(predicate)).select(cols(columns))
+        kept = kept if limit is None else kept.head(limit)
+        yield kept
+        limit = None if limit is None else limit - kept.height
+        if limit == 0:
+            return
 
 
 @contextmanager

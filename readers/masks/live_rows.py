@@ -64,6 +64,8 @@ def compute_live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tu
         return find_known_masks(plan, section, store) or keep_live_masks(
             plan, section, store, compute_superseded_masks(plan, section, store)
         )
+    if section.kind is SectionKind.POSTPONED:
+        return (None,) * len(section.files)  # of the sections beneath, see `section_frames`
     deleted = [file for file in section.files if file.deletion is not None]
     if store.is_local or len(deleted) < 2:
         return tuple(_read_deletion_mask(file, store) for file in section.files)

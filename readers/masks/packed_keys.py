@@ -2,9 +2,9 @@
 
 Numbers sort fast, and sorted files stay sorted runs: a stable sort then only merges them. Columns are the digits of a
 number. The base of each column is the span of its values in this section, so that keys that lie close stay close. Text
-of one length is packed by its last eight bytes, if all keys share the bytes before. The eight bytes become the number
-that eight digits spell, or else the number of the bytes. Other text is packed by up to eight bytes after the common
-prefix, padded with zeros. If 64 bits do not suffice, nothing is packed and the caller sorts the columns.
+of one length is packed by its last eight bytes, if all keys share the bytes before. Eight digits become the number that
+they spell, other bytes one big-endian number. Other text is packed by up to eight bytes after the common prefix, padded
+with zeros. If 64 bits do not suffice, nothing is packed and the caller sorts the columns.
 
 The words of texts are read without a copy from Polars' views (a length, and either the bytes or their location).
 

@@ -98,8 +98,8 @@ class MaskBuilder:
 
 
 SECTIONS: ByteCache[Any] = ByteCache(768 << 20)
-"""Values of sections of all tables, under the kind of value and all that it depends on; `capacity` can be set, in
-bytes. Data files are immutable, so a value is never stale. It leaves with the newest file of its section."""
+"""Values of all tables' sections, by the kind of value and everything it depends on; `capacity` can be set, in
+bytes. Data files are immutable, so a value is never stale. It is dropped with the newest file of its section."""
 
 MIN_CACHED_ROWS = 1 << 17
 """Minimum rows of a section or file in the folder; reading smaller ones is as fast as reading the folder."""
@@ -173,7 +173,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """The sections of a bucket with cached values, the latest read first, and the one saved to the folder last."""
+    """The sections of a bucket with cached values, the latest read first, and the last one saved to the folder."""
 
     sections: tuple[Section, ...]
     saved: Section | None

@@ -412,7 +412,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return slice_frames(frames, find_cuts(frames, self.key_fields[0]))
 
     def deciding(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the columns that `read` returns with `packing`, from rows that are in memory with all columns."""
+        """Return the deciding columns of rows in memory, with keys packed by `packing` as in `read`."""
         if self.packing is None:
             return self.unpacked(frame)
         others = frame.select(cols(field.name for field in self.other_fields))

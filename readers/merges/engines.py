@@ -22,19 +22,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.arrow_buffers import make_series
 from morrow.engine.format.row_kinds import DELETE, INSERT, RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import DataField
 from morrow.engine.merge.spec import ColumnMerge, MergeSpec, OnDelete, Rule, SequenceGroup
-from morrow.engine.names import col, reserve_name
+from morrow.engine.names import col, cols, reserve_name
 from morrow.readers.casts.dtypes import to_polars_dtype
-from morrow.readers.masks.ordering import to_sortable
+from morrow.readers.masks.ordering import sort_by_key, to_sortable
 from morrow.readers.merges.functions import find_aggregator
 from morrow.readers.merges.functions.base import Aggregator, NoResult, State
-from morrow.readers.merges.version_masks import Versions
+from morrow.readers.merges.version_masks import Rounds, Versions, choose_versions
 
 ROW = pl.UInt32()
 """Dtype of row numbers that stand for picked values."""
@@ -109,7 +111,7 @@ class FoldedColumn:
         return reserve_name(repr(state), self.name)
 
     def named(self, state: State) -> Iterator[tuple[str, pl.Expr]]:
-        """Yield the function's state after the version, by the names of the state's columns."""
+        """Yield each column of the function's `state` by its name in the fold."""
         for name, expression in state.items():
             yield (self.name if name == "value" else self._own(name)), expression
 
@@ -322,7 +324,7 @@ class PartialUpdate(Fold):
 
     @cached_property
     def followed(self) -> Mapping[str, str]:
-        """Columns of groups that follow the last leading version: without retractions, all that are not aggregated."""
+        """Columns of groups that take the row of the last leading version; aggregated columns never do."""
         return {
             column.name: reserve_name("led", column.merge.group)
             for column in self.columns
@@ -554,3 +556,25 @@ def fold(
     kinds = rows[VALUE_KIND] if VALUE_KIND in rows.columns else None
     retracts = kinds is not None and bool(((kinds & RETRACT_BIT) != 0).any())
     return FOLDS[spec.rule](spec, fields, retracts=retracts, where=where).run(rows, versions)
+
+
+def merge_rows(spec: MergeSpec, fields: Sequence[DataField], rows: pl.DataFrame, *, where: str) -> pl.DataFrame:
+    """Return one row per key, retractions included, in no particular order. A single version stays unchanged.
+
+    Args:
+        fields: the columns of `rows` to merge, if the engine folds.
+        rows: the key, the sequence fields, ``_VALUE_KIND`` and other columns. Of versions with equal sequence fields,
+            the older one comes first.
+
+    Raises:
+        Unsupported: a retraction that the engine or a column's function does not support.
+    """
+    sequence = rows.select(cols(spec.sequence))
+    order, starts = sort_by_key(rows.select(cols(spec.key)), sequence, [spec.descending] * sequence.width)
+    if not spec.folds or len(starts) == len(order):
+        return rows[make_series(choose_versions(spec, rows, order, starts, where))]
+    counts = np.diff(np.append(starts, len(order)))
+    alone = counts == 1
+    rounds = Rounds.of_sorted(order[np.repeat(~alone, counts)], counts[~alone])
+    merged = fold(spec, fields, rows, Versions(np.empty(0, bool), rounds), where=where)
+    return pl.concat([rows[make_series(order[starts[alone]])], merged.select(cols(rows.columns))])

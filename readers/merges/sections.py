@@ -1,4 +1,4 @@
-"""The merge of a section: the rows that share a key, those rows folded, and caches of the merged rows.
+"""The merge of a section: rows that share a key are found and folded, and the merged rows are cached.
 
 Masks separate the rows. Rows whose key has one version are read by a masked scan as usual. The other rows are read
 separately, key range by key range, and folded. Both masks and merged rows depend on immutable files only and are
@@ -32,7 +32,7 @@ from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.engine.polars_threads import open_threads
 from morrow.readers.casts.dtypes import estimate_width, to_polars_dtype
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.files.file_frames import collect_frames, scan_files, translate_file_errors
+from morrow.readers.files.file_frames import collect_frames, scan_files, select_frames, translate_file_errors
 from morrow.readers.masks import Mask
 from morrow.readers.masks.incremental import (
     Changed,
@@ -114,14 +114,7 @@ class SectionMerge:
         batch_rows: int | None,  # noqa: ARG002 - Polars' own signature; a key range is a batch
     ) -> Iterator[pl.DataFrame]:
         """Yield the merged rows, a key range at a time, as Polars asks for them."""
-        wanted = self.names if columns is None else columns
-        for rows in self.complete():
-            kept = rows if predicate is None else rows.filter(predicate)
-            kept = kept.select(cols(wanted)) if limit is None else kept.select(cols(wanted)).head(limit)
-            yield kept
-            limit = None if limit is None else limit - kept.height
-            if limit == 0:
-                return
+        yield from select_frames(self.complete(), self.names if columns is None else columns, predicate, limit)
 
     def merged_once(self, keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """Yield the merged rows of frames, one frame per file, the oldest first; yield nothing without frames."""
@@ -370,7 +363,7 @@ def _is_cached(merge: SectionMerge) -> bool:
 
 
 class Known(StrEnum):
-    """The cached values of a section."""
+    """The kinds of cached values of a section."""
 
     MERGED = "merged rows are cached"
     EARLIER = "merged rows of an earlier state are cached"
@@ -378,7 +371,7 @@ class Known(StrEnum):
 
 
 def find_known(plan: ScanPlan, section: Section, store: FileStore) -> Known | None:
-    """Return what is cached of a section, or of an earlier version of it, and serves a read best."""
+    """Return the kind of cached value, of a section or an earlier version of it, that serves a read best."""
     merge = SectionMerge(plan, section, plan.read_columns, store)
     cache = open_cache(merge)
     if cache.find(section) is not None:
@@ -571,7 +564,7 @@ def _find_shared(merge: SectionMerge, found: Changed) -> list[Rows]:
 
 
 def _add_fields(merge: SectionMerge, found: Changed, fields: Sequence[DataField]) -> pl.DataFrame:
-    """Return the deciding columns of the changed rows with the columns `fields`, which are cached like them."""
+    """Return the changed rows with their deciding columns and the columns `fields`; both are cached."""
     if not fields:
         return found.frame
     files = read_file_keys(merge.plan, merge.section, found.keys.files, fields, (), merge.store)

@@ -487,7 +487,7 @@ class GroupColumns:
 
     @property
     def counted(self) -> str:
-        """The condition that a version counts; a single version of a key is its row as it is stored."""
+        """The condition that a version counts: it affects the group, or is the only version of its key."""
         return f"{self.step} IS NOT NULL" if self.stepped else f"({self.touched} OR {self.helpers.version_count} = 1)"
 
     @property

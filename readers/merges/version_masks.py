@@ -17,9 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.io.store import FileStore
+from morrow.engine.merge.spec import MergeSpec, Rule
 from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.masks import Mask
@@ -90,6 +92,48 @@ def find_versions(
             return found
     order, starts = sort_by_key(keys, age, descending)
     return _from_ordered(np.zeros(keys.height, bool), order, starts, levels)
+
+
+RETRACTS = (pl.col(VALUE_KIND) & RETRACT_BIT) != 0
+Numbers: TypeAlias = npt.NDArray[np.integer]
+
+
+def choose_versions(spec: MergeSpec, rows: pl.DataFrame, order: Numbers, starts: Numbers, where: str) -> Numbers:
+    """Return one version of every key: the first for first-row, the newest for other engines.
+
+    Args:
+        order: the rows by key and age, oldest first; `starts` has each key's start among them.
+
+    Raises:
+        Unsupported: a retraction that the engine does not support.
+    """
+    first = spec.rule is Rule.FIRST
+    several = len(starts) < len(order)
+    if several and (first or spec.ignore_delete) and rows.select(RETRACTS.any()).item():
+        order, starts = _leave_out_retractions(spec, rows, order, starts, where)
+    if len(starts) == len(order):
+        return order
+    if first:
+        return order[starts]
+    ends: Numbers = np.append(starts[1:], len(order)) - 1
+    return order[ends]
+
+
+def _leave_out_retractions(
+    spec: MergeSpec, rows: pl.DataFrame, order: Numbers, starts: Numbers, where: str
+) -> tuple[Numbers, Numbers]:
+    """Return the order and the starts without the retractions of keys with several versions."""
+    counts = np.diff(np.append(starts, len(order)))
+    left_out = rows.select(RETRACTS).to_series().to_numpy()[order] & np.repeat(counts > 1, counts)
+    if not spec.ignore_delete and left_out.any():
+        raise Unsupported(
+            f"a retraction (-U or -D) in the merge engine {spec.engine}",
+            where=where,
+            hint="'ignore-delete' = 'true' leaves retractions out",
+        )
+    numbers = np.repeat(np.arange(len(starts)), counts)[~left_out]
+    kept = np.flatnonzero(np.diff(numbers, prepend=-1))
+    return order[~left_out], kept
 
 
 def find_numbered_versions(places: npt.NDArray[np.integer], keys: int) -> Versions:

@@ -30,8 +30,6 @@ from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import cast_layout
 from morrow.readers.system.base import Fields, TableState
 
-"""The default of ``num-sorted-run.compaction-trigger``; ``num-levels`` is one more unless it is given."""
-
 Adapt: TypeAlias = Callable[[ScanRequest, str], ScanRequest]
 """Returns the scan to read instead of a scan of the table; the second argument is the table's location."""
 

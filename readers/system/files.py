@@ -128,7 +128,7 @@ def _name_sources(_state: TableState, files: pl.DataFrame) -> pl.Series:
 
 
 def _make_key_formatter(stored: str) -> Derive:
-    """Format ``[1, a]`` of the key in this column, in the types of the file's schema; null for files without keys."""
+    """Return a formatter of this column's keys as ``[1, a]``, typed by the file's schema; null without a key."""
 
     def texts(state: TableState, files: pl.DataFrame) -> pl.Series:
         metadata = state.metadata

@@ -195,7 +195,7 @@ def test_texts_of_other_engines(local: morrow.Catalog, query: str, dialects: dic
         ("SELECT * FROM read_text('/etc/passwd')", "a INT", {}, Unsupported, "reads read_text"),
         ("SELECT * FROM '/etc/passwd.csv'", "a STRING", {}, TableNotFound, "passwd"),
         ("SELECT $secret AS a", "a STRING", {}, Unsupported, "parameters"),
-        ("DELETE FROM t", "a INT", {}, Unsupported, "no query"),
+        ("DELETE FROM t", "a INT", {}, Unsupported, "not a query"),
         ("SELECT id, v FROM t", "a INT, b STRING, c INT", {}, InvalidArgument, "columns"),
     ],
 )
@@ -214,7 +214,7 @@ def test_no_past_no_views_and_damage(local: morrow.Catalog, tmp_path: Path) -> N
         with pytest.raises(Unsupported, match="an earlier state of a view"):
             local.sql(f"SELECT * FROM db.v {clause}")
     local._catalog.rows.database.run("UPDATE paimon_views SET view_schema = '{'")  # type: ignore[attr-defined]
-    with pytest.raises(StorageError, match="no JSON"):
+    with pytest.raises(StorageError, match="not JSON"):
         local.view("db.v")
     folder = morrow.Catalog(tmp_path / "w")
     folder.create_database("db", ignore_if_exists=True)
@@ -239,7 +239,7 @@ def test_functions_are_changed(tmp_path: Path) -> None:
         assert dict(catalog.function("db.area").definitions) == {}
         catalog.create_function("db.area", made, replace=True)
         assert dict(catalog.function("db.area").definitions) != {}
-        with pytest.raises(InvalidArgument, match="no name of a function"):
+        with pytest.raises(InvalidArgument, match="not a function name"):
             catalog.create_function("db.42", made)
         catalog.drop_function("db.area")
         catalog.drop_function("db.area", ignore_if_not_exists=True)

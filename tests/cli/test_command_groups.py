@@ -41,7 +41,7 @@ def test_a_table_has_a_name_where_a_warehouse_is_known(
         ("nobody", "no profile 'nobody'"),
         ("bad", "unknown option 'key'"),
         ("text", "a list of texts"),
-        ("flat", "is no table"),
+        ("flat", "is not a table"),
     ],
 )
 def test_profiles_that_are_wrong_are_refused(

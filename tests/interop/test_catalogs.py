@@ -109,7 +109,7 @@ def test_who_holds_the_lock_keeps_the_other_out(java: JavaPaimon, tmp_path: Path
             rows=[["+I", 2, "a", "x"]],
         )
     locks._database.run("INSERT INTO paimon_distributed_locks (lock_id, expire_time_seconds) VALUES ('jdbc.db.t', 480)")
-    with pytest.raises(StorageError, match=r"the lock jdbc\.db\.t was not to be had"):
+    with pytest.raises(StorageError, match=r"the lock jdbc\.db\.t could not be acquired"):
         table.append({"id": [3], "pt": ["a"], "v": ["x"]})
     assert rows(table) == [(1, "a", "x")]
 

@@ -214,7 +214,7 @@ def test_tables_of_hives_own_and_views(options: dict[str, str], tmp_path: Path) 
         ours.create_table("db.hives", schema="id INT")
 
     for columns, told in (
-        ("A INT", "call the column 'a'"),
+        ("A INT", "name the column 'a'"),
         ("a INT NOT NULL", "NOT NULL of the column 'a'"),
         ("a TIME", r"the type TIME\(0\) of 'a'.*Hive would make string"),
         ("a ROW<b TIMESTAMP(3)>", "Hive would make struct<b:timestamp>"),
@@ -282,7 +282,7 @@ def test_who_holds_the_lock_and_who_loses_it(options: dict[str, str]) -> None:
     ours = morrow.open_catalog({**options, "lock-acquire-timeout": "300 ms"})
     table = ours.create_table("db.t", schema="id INT")
     locks = morrow.open_catalog(options)._catalog.locks  # type: ignore[attr-defined]  # of Hive catalogs
-    with locks.hold("db", "t"), pytest.raises(StorageError, match=r"the lock of db\.t was not to be had"):
+    with locks.hold("db", "t"), pytest.raises(StorageError, match=r"the lock of db\.t could not be acquired"):
         table.append({"id": [1]})
     table.append({"id": [2]})
     with locks.hold("db", "t"):

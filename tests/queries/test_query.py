@@ -239,7 +239,7 @@ def test_a_relation_lives_on_its_own(catalog: morrow.Catalog, con: duckdb.DuckDB
         ("FROM db.orders VERSION AS OF 9", SnapshotNotFound, "no snapshot 9"),
         ("FROM db.orders TIMESTAMP AS OF 5", SnapshotNotFound, "1970-01-01T00:00:05"),
         ("FROM db.orders TIMESTAMP AS OF '1715688000'", InvalidArgument, "seconds since 1970 as a number"),
-        ("FROM db.orders TIMESTAMP AS OF 'noon'", InvalidArgument, "'noon' is no time"),
+        ("FROM db.orders TIMESTAMP AS OF 'noon'", InvalidArgument, "'noon' is not a time"),
         ("FROM db.orders TIMESTAMP AS OF id", InvalidArgument, "must not depend on rows"),
         ("FROM db.orders TIMESTAMP AS OF (SELECT now())", InvalidArgument, "must not depend on rows"),
         ("FROM db.orders TIMESTAMP AS OF NULL", InvalidArgument, "that is NULL"),
@@ -296,7 +296,7 @@ def test_a_hint_is_honoured_or_refused(tmp_path: Path) -> None:
     for options, error, said in (
         ("('write-only' = 'true')", Unsupported, "'write-only' in a hint"),
         ("('scan.ignore-lost-files' = 'maybe')", InvalidArgument, "scan.ignore-lost-files"),
-        ("('scan.snapshot-id' = 'x')", InvalidArgument, "no number"),
+        ("('scan.snapshot-id' = 'x')", InvalidArgument, "not a number"),
         ("(scan.snapshot-id = 1)", InvalidArgument, "not of the form"),
         ("('scan.snapshot-id'='1', 'scan.tag-name'='it''s')", InvalidArgument, "only one of"),
     ):

@@ -256,7 +256,7 @@ def test_a_lookup_is_one_way_among_others(tmp_path: Path, monkeypatch: pytest.Mo
         (None, InvalidArgument, "None is NoneType"),
         ("1", InvalidArgument, "'id' is INT NOT NULL"),
         ((1, 2), InvalidArgument, "the key has 2 values, not 1"),
-        ({"id": 1, "x": 2}, ColumnNotFound, "'x' is no column of the primary key"),
+        ({"id": 1, "x": 2}, ColumnNotFound, "'x' is not a column of the primary key"),
         ({}, InvalidArgument, "the key lacks 'id'"),
     ],
 )

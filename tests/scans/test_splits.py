@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import subprocess
 import sys
@@ -230,3 +231,23 @@ def test_fragments_are_the_files_of_a_dataset(table: morrow.Table) -> None:
 def test_a_dataset_with_a_limit_is_one_fragment(table: morrow.Table) -> None:
     [fragment] = table.scan(limit=3).dataset().get_fragments()
     assert fragment.count_rows() == 3
+
+
+def test_splits_of_a_fallback_branch_have_the_schema_of_the_scan(tmp_path: Path) -> None:
+    """The branch has a primary key, so its columns are NOT NULL; main's are not."""
+    lake = morrow.Catalog(tmp_path)
+    main = lake.create_table("db.t", schema="p STRING, id INT, v INT", partition_keys=["p"])
+    main.branches.create("b")
+    schema = json.loads((tmp_path / "db.db/t/schema/schema-0").read_text())
+    schema |= {"id": 1, "primaryKeys": ["p", "id"], "options": {"bucket": "1"}}
+    for field in schema["fields"][:2]:
+        field["type"] += " NOT NULL"
+    (tmp_path / "db.db/t/branch/branch-b/schema/schema-1").write_text(json.dumps(schema))
+    main.append({"p": ["a"], "id": [1], "v": [1]})
+    main.on_branch("b").append({"p": ["b"], "id": [2], "v": [2]})
+    main.alter.set_options({"scan.fallback-branch": "b"})
+
+    scan = main.scan()
+    splits = scan.splits(2)
+    assert lines(*(split.to_arrow() for split in splits)) == ["('a', 1, 1)", "('b', 2, 2)"]
+    assert all(batch.schema == scan.schema for split in splits for batch in split.to_batches())

@@ -70,7 +70,7 @@ def test_options_are_shown(catalog: morrow.Catalog) -> None:
     assert run(catalog, "SET 'scan.snapshot-id'") == run(catalog, "SET") == [("scan.snapshot-id", "2")]
     assert run(catalog, "RESET scan.snapshot-id; SET") == []
     assert run(catalog, "SET paimon.scan.snapshot-id = 2; RESET scan.snapshot-id; SET") == []
-    with pytest.raises(Unsupported, match=r"RESET scan\.snapshot, which is no option"):
+    with pytest.raises(Unsupported, match=r"RESET scan\.snapshot, which is not an option"):
         run(catalog, "RESET scan.snapshot")
 
 

@@ -48,7 +48,7 @@ def test_replace_where_replaces_the_partitions_of_a_condition(catalog: morrow.Ca
     assert catalog.sql("SELECT v FROM db.p ORDER BY day").fetchall() == [(0,), (1,), (99,), (4,)]
     with pytest.raises(InvalidArgument, match="rows of the partition"):
         catalog.sql(march.format("'2026-01-01'"))
-    with pytest.raises(InvalidArgument, match="'v' is no partition column"):
+    with pytest.raises(InvalidArgument, match="'v' is not a partition column"):
         catalog.sql("INSERT INTO db.p REPLACE WHERE v = 1 SELECT DATE '2026-01-01', 1")
     with pytest.raises(InvalidArgument, match="leave partition and dynamic out"):
         catalog.table("db.p").overwrite([], dynamic=True, replace_where="day > '2026-01-01'")

@@ -193,7 +193,7 @@ def test_what_the_catalog_tells(catalog: morrow.Catalog, tmp_path: Path) -> None
         ("ALTER TABLE t ADD COLUMN n INT NOT NULL", InvalidArgument, "cannot be NOT NULL"),
         ("ALTER TABLE t CHANGE COLUMN v w INT", InvalidArgument, "not 'w'"),
         ("COPY t FROM 'x.csv'", Unsupported, "COPY INTO t FROM"),
-        ("COPY (DELETE FROM t) TO 'x.csv'", InvalidArgument, "no query"),
+        ("COPY (DELETE FROM t) TO 'x.csv'", InvalidArgument, "not a query"),
         ("CALL sys.create_tag('t')", InvalidArgument, "needs the argument 'tag'"),
         ("CALL sys.compact('t', partition_idle_time => 'x')", InvalidArgument, "x"),
         ("SHOW GRANTS", Unsupported, "SHOW GRANTS"),

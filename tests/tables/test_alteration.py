@@ -104,7 +104,7 @@ def test_a_batch_with_a_refused_change_changes_nothing(table: morrow.Table) -> N
         (lambda a: a.add_column("n", "INT", first=True, after="id"), InvalidArgument, "a column has one place"),
         (lambda a: a.add_column("n", 5), InvalidArgument, "the column 'n' has the type 5"),
         (lambda a: a.add_column("n", pa.null()), InvalidArgument, "Arrow type null"),
-        (lambda a: a.drop_column(()), InvalidArgument, "is no path of a column"),
+        (lambda a: a.drop_column(()), InvalidArgument, "is not the path of a column"),
         (lambda a: a.drop_column("nope.x"), ColumnNotFound, "no column 'nope'"),
         (lambda a: a.set_nullable("amount", False), InvalidArgument, "may hold nulls"),
         (lambda a: a.set_options({"bucket": None}), InvalidArgument, "give text, a number, True or False"),

@@ -167,8 +167,8 @@ def test_folders_that_are_no_partitions(make: Make, catalog: morrow.Catalog) -> 
     for place, told in (
         ("a", "beside the folders"),
         ("day=2024-01-01/b", "beside the folders"),
-        ("2024-01-01/x/c", "no folder of the partition key 'day'"),
-        ("day=2024-01-01/v=x/d", "no folder of the partition key 'k v'"),
+        ("2024-01-01/x/c", "not a folder of the partition key 'day'"),
+        ("day=2024-01-01/v=x/d", "not a folder of the partition key 'k v'"),
         ("day=soon/k v=x/e", "conversion|soon"),
     ):
         file = folder / place
@@ -340,11 +340,11 @@ def test_insert(make: Make, catalog: morrow.Catalog) -> None:
 @pytest.mark.parametrize(
     ("statement", "error", "said"),
     [
-        ("INSERT OVERWRITE db.t PARTITION (v = '2') SELECT 1, 'a', 'x'", InvalidArgument, "no partition column"),
+        ("INSERT OVERWRITE db.t PARTITION (v = '2') SELECT 1, 'a', 'x'", InvalidArgument, "not a partition column"),
         (
             "INSERT INTO db.t REPLACE WHERE id = 1 SELECT 1, '', NULL, ''",
             InvalidArgument,
-            "'id' is no partition column",
+            "'id' is not a partition column",
         ),
         (
             "INSERT INTO db.t REPLACE WHERE day IS NULL SELECT 1, '', DATE '2024-01-02', ''",
@@ -357,7 +357,7 @@ def test_insert(make: Make, catalog: morrow.Catalog) -> None:
         (
             "INSERT INTO db.t PARTITION (v = 'a') SELECT 1, DATE '2024-01-02', 'x'",
             InvalidArgument,
-            "no partition column",
+            "not a partition column",
         ),
     ],
 )

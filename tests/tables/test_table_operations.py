@@ -25,7 +25,7 @@ def test_many_tables_are_compacted(tmp_path: Path) -> None:
     assert (second.name, second.error) == ("db.b", None)
     assert second.snapshot is not None
     assert morrow.Catalog(tmp_path).compact(databases="none") == []
-    with pytest.raises(InvalidArgument, match="no regular expression"):
+    with pytest.raises(InvalidArgument, match="not a valid regular expression"):
         morrow.Catalog(tmp_path).compact(including="(")
 
 
@@ -51,7 +51,7 @@ def test_a_table_is_copied(tmp_path: Path) -> None:
     ):
         with pytest.raises(InvalidArgument, match=problem):
             catalog.copy_table(wrong, name)
-    with pytest.raises(InvalidArgument, match="'id' is no partition column"):
+    with pytest.raises(InvalidArgument, match="'id' is not a partition column"):
         catalog.copy_table(source, "db.third", where="id = 1")
     with pytest.raises(TableNotFound):
         catalog.copy_table("db.none", "db.third")

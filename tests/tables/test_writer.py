@@ -213,7 +213,7 @@ def test_what_was_prepared_for_a_table_that_was_dropped_is_not_committed_to_its_
         messages = writer.prepare()
     morrow.Catalog(tmp_path).drop_table("db.t")
     made().append({"id": [3], "v": ["new"]})
-    with pytest.raises(FileMissing, match="may have been dropped, and made anew"):
+    with pytest.raises(FileMissing, match="may have been dropped, and created again"):
         table.committer("job").commit(messages)
     assert morrow.open(table.path).to_polars().rows() == [(3, "new")]
 

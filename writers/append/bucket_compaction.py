@@ -193,7 +193,7 @@ def rewrite_files(
     files: Sequence[DataFileMeta],
     vectors: DeletionMaintainer | None = None,
 ) -> list[DataFileMeta]:
-    """Write the live rows of these files to new files, with sequence numbers starting as in the first file.
+    """Write the live rows of these files to new files, whose sequence numbers begin with the first file's.
 
     Raises:
         CorruptFile, FileMissing: a file cannot be read. StorageError. After any error, no new file is left.

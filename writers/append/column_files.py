@@ -1,8 +1,8 @@
 """Files of some columns of a data-evolution table: updates of columns, and compaction.
 
-A group are the files with the same row ids. An update reads the current values of the columns of all its rows, deleted
-ones too, puts the new values in their places, and writes one file. Its larger sequence number makes it the source of
-these columns.
+A group is the set of files with the same row ids. An update reads the current values of the columns of all its rows,
+deleted ones too, puts the new values in their places, and writes one file. Its larger sequence number makes it the
+source of these columns.
 
 A compaction joins the files of a group, and groups whose row ids follow each other, to one file with the same row ids.
 Deleted rows stay, since positions are row ids; their deletion vector moves to the new file. Files of BLOBs and vectors
@@ -65,8 +65,8 @@ class GroupUpdate:
 def write_updated_columns(target: WriteTarget, group: GroupUpdate, plan: ScanPlan) -> list[DataFileMeta]:
     """Write the updated columns of a group to one file, and BLOB columns to blob files with placeholders.
 
-    VECTOR columns with files of their own get a new one, since readers of Paimon prefer vectors in other files to it.
-    Therefore they stay in such files if they are there. `plan` is a plan that has the section of the group.
+    VECTOR columns that have files of their own get a new file of vectors: Paimon's readers would prefer the old file of
+    vectors to new vectors in a data file. `plan` is a plan that has the section of the group.
 
     Raises: as reading and writing files.
     """
@@ -155,7 +155,7 @@ def group_files(files: Sequence[DataFileMeta]) -> list[FileGroup]:
 
 
 def split_runs(groups: Sequence[FileGroup], options: WriteOptions) -> list[list[FileGroup]]:
-    """Return runs of groups that become one file each: row ids follow each other up to the target size."""
+    """Return runs of groups that become one file each: with consecutive row ids, up to the target size."""
     runs: list[list[FileGroup]] = []
     size = 0
     for group in groups:

@@ -162,7 +162,7 @@ def compact_pack(
 def materialize_append(
     target: WriteTarget, snapshot: Snapshot | None, partitions: Sequence[bytes] | None
 ) -> list[CommitMessage]:
-    """Rewrite the rows of a data-evolution table beside which rows are deleted; they get new ids.
+    """Rewrite the groups of files of a data-evolution table that have deleted rows; the live rows get new ids.
 
     Global indexes of the partitions, which hold the old ids, are dropped. Arguments and errors are as of
     `compact_append`.

@@ -89,7 +89,7 @@ def update_where(
 ) -> list[CommitMessage]:
     """Replace the rows for which the filter is true by the result of `assign`; otherwise as `delete_where`.
 
-    `columns` are those that `assign` changes. It looks at the blobs of the columns `read` (None: all).
+    `assign` changes `columns`, and looks at the blobs of the columns `read` (None: all).
     """
     with RowChanges(target, snapshot) as changes:
         for found in changes.matching(filter, tuple(target.schema.by_name), read):

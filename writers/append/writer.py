@@ -111,7 +111,7 @@ class AppendWriter:
             from morrow.writers.append.sort_compaction import sort_new_files
 
             self._new = sort_new_files(self._target, self._place, self._new, self._clustering)
-        compacted = self._compacted()
+        compacted = self._compact()
         message = CommitMessage(
             partition=self._place.partition,
             bucket=self._place.bucket,
@@ -133,7 +133,7 @@ class AppendWriter:
         if self._compaction is not None:
             self._compaction.close()
 
-    def _compacted(self) -> CompactionResult:
+    def _compact(self) -> CompactionResult:
         """Compact one step; do nothing if files of the bucket are gone, since others have compacted and expired
         them."""
         compaction = self._compaction

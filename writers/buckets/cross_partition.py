@@ -148,7 +148,7 @@ _MOVES: Mapping[Rule, Callable[[_Batch, KeyPlaces], _Moved]] = {
 }
 
 REBUILD_RATIO = 4
-"""Moved keys are stored separately until there are more than one in this many keys."""
+"""Moved keys are stored separately until they exceed 1/4 of the other keys."""
 
 
 class KeyPlaces:

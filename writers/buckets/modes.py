@@ -42,7 +42,9 @@ def determine_bucket_mode(target: WriteTarget) -> BucketMode:
     """
     bucket = target.options.bucket
     if bucket == POSTPONE_BUCKET and target.keyed:
-        return BucketMode.PARTITION_BUCKETS if target.write.postpone_fixed else BucketMode.POSTPONE
+        # If reads merge postponed rows, these are the newest: other rows would not replace them.
+        fixed = target.write.postpone_fixed and not target.options.merges_postponed
+        return BucketMode.PARTITION_BUCKETS if fixed else BucketMode.POSTPONE
     if bucket == DYNAMIC_BUCKET:
         if not target.keyed:
             return BucketMode.UNAWARE

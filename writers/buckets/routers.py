@@ -119,7 +119,8 @@ def restore_buckets(
     Raises:
         CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`. Unsupported: files of these partitions
             hold negative keys of a narrower type; or if the caller `adds_rows`, keys of other buckets, or keys that ORC
-            changes. New rows would not replace theirs, and compacted files would no longer tell them apart.
+            changes. New rows would not replace rows of these keys, and compacted files would no longer distinguish
+            them.
     """
     if snapshot is None:
         return {place: BucketState() for place in places}
@@ -187,7 +188,7 @@ def restore_partitions(
 
 
 def _check_hashes(target: WriteTarget, frame: pl.DataFrame) -> None:
-    """Raise `Unsupported` for negative keys of a narrower type: their buckets are others now, and new files hide it."""
+    """Raise `Unsupported` for negative keys of a narrower type: they hash differently now, which new files hide."""
     if has_rehashed_keys(target.metadata, target.schema, target.options, frame):
         moves = f"move them by `table.rescale({target.options.bucket})`"
         raise Unsupported(

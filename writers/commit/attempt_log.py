@@ -52,7 +52,7 @@ class AttemptLog:
             self._store.discard(paths)
             self._store.delete_folder(self.folder)
         except StorageError as error:
-            log.warning("what attempts of tasks left stays there, as %s tells: %s", self.folder, error)
+            log.warning("files of failed attempts of tasks stay in %s: %s", self.folder, error)
             return 0
         return len(paths)
 

@@ -63,6 +63,6 @@ def open_snapshot_branch(target: WriteTarget) -> WriteTarget:
 def open_chain(target: WriteTarget) -> Chain:
     """Return the newest state of both branches of the chain table. Raises as `find_chain`."""
     main = target.metadata.at_branch(MAIN_BRANCH)
-    found = find_chain(main, target.options, Travel())
+    found = find_chain(main, target.options, None, Travel())
     assert found is not None
     return found

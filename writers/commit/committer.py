@@ -68,7 +68,7 @@ class Committer:
         """
         tries, began = _Tries(self, request), time.monotonic()
         try:
-            created = self._tried(tries)
+            created = self._try(tries)
         except BaseException:
             tries.discard()
             raise
@@ -83,7 +83,8 @@ class Committer:
     def _drop_whole_partitions(self, created: Snapshot, partitions: list[bytes]) -> None:
         """Drop partitions from the snapshot branch of a chain table.
 
-        An error is an `UnclearOutcome`: callers would delete the files of the commit, which stands, after another one.
+        Every error becomes an `UnclearOutcome`: after another error, callers would delete the files of the valid
+        commit.
         """
         try:
             branch = open_snapshot_branch(self.target)
@@ -96,7 +97,7 @@ class Committer:
                 f"partitions {named}, which reads prefer; drop them there ({error})"
             ) from error
 
-    def _tried(self, tries: _Tries) -> Snapshot:
+    def _try(self, tries: _Tries) -> Snapshot:
         write = self.target.write
         deadline = None if write.commit_timeout is None else time.monotonic() + write.commit_timeout.total_seconds()
         for retry in range(write.commit_retries + 1):
@@ -189,7 +190,7 @@ class _Tries:
         if look is not None and look() != latest:
             self._committer.manifests.discard(written)
             return self.once()
-        if not self._added(snapshot, written):
+        if not self._add(snapshot, written):
             return None
         self._committer.base.committed(snapshot, latest, delta.entries)
         return snapshot
@@ -211,7 +212,7 @@ class _Tries:
             self._delta = preparer.delta(known, latest, self._lasting, kind=self._request.kind)
         return self._delta
 
-    def _added(self, snapshot: Snapshot, written: list[str]) -> bool:
+    def _add(self, snapshot: Snapshot, written: list[str]) -> bool:
         """Create the snapshot. Its metadata files are only removed if it certainly does not exist."""
         lasting, self._lasting = self._lasting, []
         try:

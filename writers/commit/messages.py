@@ -373,7 +373,7 @@ def make_overwrite_changes(
 
 
 Chosen: TypeAlias = Callable[[Set[bytes]], Set[bytes]]
-"""A function that returns the chosen ones of some partitions."""
+"""A function that returns which of the given partitions are chosen."""
 
 
 def _make_partition_chooser(target: WriteTarget, partitions: Partitions) -> Chosen:
@@ -386,7 +386,7 @@ def _make_partition_chooser(target: WriteTarget, partitions: Partitions) -> Chos
     keys = target.schema.partition_keys
     for spec in specs:
         if unknown := [name for name in spec if name not in keys]:
-            raise InvalidArgument(f"{unknown[0]!r} is no partition key; they are: {', '.join(keys) or 'none'}")
+            raise InvalidArgument(f"{unknown[0]!r} is not a partition key; they are: {', '.join(keys) or 'none'}")
     types = [field.type for field in target.partition_fields]
 
     def of_values(some: Set[bytes]) -> Set[bytes]:

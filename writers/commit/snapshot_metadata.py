@@ -288,7 +288,7 @@ def _read_renumbered(target: WriteTarget, place: Placement, file: DataFileMeta, 
             )
     except FileMissing as error:
         raise FileMissing(
-            error.path, hint="a file that waits to be committed was removed; write these rows once more"
+            error.path, hint="a file that waits to be committed was removed; write these rows again"
         ) from error
 
 

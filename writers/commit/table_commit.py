@@ -433,9 +433,7 @@ class MessageFiles:
             paths += (*self._data_paths(message, files), *self._index_paths(message, indexes))
         for path, there in zip(paths, read_each(self._target.store, self._target.store.exists, paths), strict=True):
             if not there:
-                raise FileMissing(
-                    path, hint="a file that waits to be committed was removed; write these rows once more"
-                )
+                raise FileMissing(path, hint="a file that waits to be committed was removed; write these rows again")
 
     def check_first(self, messages: Sequence[CommitMessage]) -> None:
         """Raise `FileMissing` if the first file that these messages add is gone.
@@ -447,7 +445,7 @@ class MessageFiles:
                 if not self._target.store.exists(path):
                     raise FileMissing(
                         path,
-                        hint="the table may have been dropped, and made anew; open it, and write these rows once more",
+                        hint="the table may have been dropped, and created again; open it, and write these rows again",
                     )
                 return
 

@@ -67,7 +67,7 @@ class RecordExpiry:
             return None
         if name is None or name not in target.schema.by_name:
             raise InvalidArgument(
-                f"{target.where}: 'record-level.time-field' is {name!r}, which is no column of the table; set it to "
+                f"{target.where}: 'record-level.time-field' is {name!r}, which is not a column of the table; set it to "
                 "the column with the time of a row"
             )
         return cls(target, target.schema.by_name[name], int(age.total_seconds()))

@@ -55,6 +55,8 @@ from morrow.writers.files.encoders import (
 from morrow.writers.files.stats import StatsMode, choose_stats_modes
 from morrow.writers.target import WriteTarget
 
+CODEC_SUFFIXES = {"zstd": "zst", "gzip": "gz", "bzip2": "bz2"}
+"""The names of codecs in names of files, if they differ from those in options."""
 NO_COLUMNS = pl.DataFrame()
 
 
@@ -117,7 +119,8 @@ class FileKind:
         codec = (changelog and write.changelog_compression) or write.compression_of(level)
         mode = (changelog and write.changelog_stats_mode) or write.stats_mode_per_level.get(level, write.stats_mode)
         held = {column.name for column in layout.columns}
-        named_codec = f".{codec}" if write.suffix_includes_compression else ""
+        names_codec = write.suffix_includes_compression and codec != "none"
+        named_codec = f".{CODEC_SUFFIXES.get(codec, codec)}" if names_codec else ""
         return cls(
             layout,
             format_,

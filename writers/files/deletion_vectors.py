@@ -118,7 +118,7 @@ class DeletionMaintainer:
         """
         if not self._changed:
             return IndexChanges()
-        changes = self._touched() if self._rolling else self._whole()
+        changes = self._rewrite_touched() if self._rolling else self._whole()
         kept = [file for file in self._stored if file not in changes.replaced]
         self._adopt((*kept, *changes.new))
         return changes
@@ -133,7 +133,7 @@ class DeletionMaintainer:
             self._read(data_file)
         return IndexChanges((self._files.write(self._vectors),), self._stored)
 
-    def _touched(self) -> IndexChanges:
+    def _rewrite_touched(self) -> IndexChanges:
         """Rewrite the index files that have changed vectors: first their unchanged vectors, then the changed ones."""
         touched = dict.fromkeys(self._holder[name].file_name for name in sorted(self._changed & self._holder.keys()))
         replaced = tuple(file for file in self._stored if file.file_name in touched)

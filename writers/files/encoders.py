@@ -254,10 +254,10 @@ class FieldPlace:
 
     @property
     def element_id(self) -> int:
-        """The id of an element or value here."""
+        """The field id of elements or values at this place."""
         return NESTED_ID_BASE + self.field_id * MAX_DEPTHS + self.depth
 
     @property
     def key_id(self) -> int:
-        """The id of a key here."""
+        """The field id of map keys at this place."""
         return NESTED_ID_BASE - self.field_id * MAX_DEPTHS - self.depth

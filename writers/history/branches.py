@@ -446,7 +446,7 @@ def check_new_branch(name: str) -> None:
     if name == MAIN_BRANCH:
         raise InvalidArgument(f"{MAIN_BRANCH!r} is the name of the default branch; take another one")
     if name.isdecimal():
-        raise InvalidArgument(f"{name!r} is no name of a branch: one of digits only would be taken for a snapshot id")
+        raise InvalidArgument(f"{name!r} is not a branch name: one of digits only would be taken for a snapshot id")
 
 
 def build_branch_folder(metadata: TableMetadata, name: str) -> str:
@@ -487,7 +487,7 @@ def check_unused(metadata: TableMetadata, name: str, verb: str) -> None:
 
 def _check_segment(name: str) -> None:
     if not is_name(name) or not name.strip() or name in (".", "..") or any(c in name for c in "/\\"):
-        raise InvalidArgument(f"{name!r} is no name of a branch: give a text without / and \\ that is not blank")
+        raise InvalidArgument(f"{name!r} is not a branch name: give a text without / and \\ that is not blank")
 
 
 BRANCH = "replacing-"

@@ -94,7 +94,7 @@ class IcebergTable:
 
     @cached_property
     def shows_vectors(self) -> bool:
-        """Whether deletion vectors are published; `check_iceberg` refuses tables with others."""
+        """Whether the table has deletion vectors; `check_iceberg` refuses vectors that Iceberg cannot read."""
         return self.given.get(DELETION_VECTORS_ENABLED)
 
     def mask_shown(self, entries: pl.DataFrame) -> pl.Series:
@@ -305,7 +305,7 @@ class IcebergTable:
         return self._read_cached(path, lambda data, where: iceberg.decode_iceberg_manifest(data, self.schema, where))
 
     def _read_cached(self, path: str, decode: Any) -> pl.DataFrame:
-        """Read a file of the Iceberg metadata by the URL in another: names are never used again."""
+        """Read a file of the Iceberg metadata by its URL, from the cache if possible: names are never reused."""
         name = f"{self.folder}/{path.rpartition('/')[2]}"
 
         def read() -> tuple[object, int]:
@@ -469,7 +469,7 @@ def _gather(parts: Sequence[pl.DataFrame], count: int, dtype: Any) -> pl.Series:
 
 
 def _fill_row_ids(row: pl.DataFrame, entries: pl.DataFrame) -> pl.DataFrame:
-    """Return entries with the row ids that they have from their manifest: an entry that moves keeps its own."""
+    """Return entries with the row ids that their manifest implies, so that entries keep them in other manifests."""
     first = row["first_row_id"][0]
     if first is None:
         return entries
@@ -480,7 +480,7 @@ def _fill_row_ids(row: pl.DataFrame, entries: pl.DataFrame) -> pl.DataFrame:
 
 
 def assign_row_ids(listed: pl.DataFrame, first: int) -> tuple[pl.DataFrame, int]:
-    """Return manifests of data files with their first row id, and the next id: others keep what they have."""
+    """Give manifests of data files without a first row id one; return all manifests, and the next free id."""
     lacks = (pl.col("content") == DATA) & pl.col("first_row_id").is_null()
     counts = pl.when(lacks).then(pl.col("added_rows_count") + pl.col("existing_rows_count")).otherwise(0)
     begins = pl.when(lacks).then(first + counts.cum_sum() - counts).otherwise(pl.col("first_row_id"))

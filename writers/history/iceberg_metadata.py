@@ -194,7 +194,7 @@ class IcebergVersions:
             try:
                 return self._extend(files, base, floor)
             except (FileMissing, CorruptFile) as error:
-                log.warning("%s: the Iceberg metadata is made anew: %s", self.table.metadata.where, error)
+                log.warning("%s: the Iceberg metadata is rewritten: %s", self.table.metadata.where, error)
         return self._start(files, floor)
 
     def _can_extend(self, base: Document) -> bool:
@@ -245,7 +245,7 @@ class IcebergVersions:
         }
 
     def _list_refs(self, snapshots: Sequence[Document]) -> Document:
-        """Return the tags of these Iceberg snapshots; Iceberg refuses metadata with others."""
+        """Return the tags of these Iceberg snapshots; Iceberg refuses metadata with tags of other snapshots."""
         identities = {each["snapshot-id"]: each["summary"].get(IDENTITY) for each in snapshots}
         return {
             tag.name: {"snapshot-id": tag.snapshot.id, "type": "tag", "max-ref-age-ms": NO_EXPIRY}

@@ -42,7 +42,7 @@ HASH_DIGITS = 16
 
 @dataclass(frozen=True)
 class Record:
-    """The files that the snapshots of a table say are loaded, by hashes, and the versions of begun imports."""
+    """The files that a table's snapshots record as loaded, by hashes, and the versions of begun imports."""
 
     files: Mapping[bytes, bytes] = make_field(default_factory=dict)
     begun: Mapping[str, str] = make_field(default_factory=dict)
@@ -101,7 +101,7 @@ class Record:
         if not self.holds_state(name, state):
             raise InvalidArgument(
                 f"{name} was imported into this table before, and has changed since; nothing was imported. "
-                "To add all its rows once more, append them: Table.append, or morrow append"
+                "To add all its rows again, append them: Table.append, or morrow append"
             )
         return True
 

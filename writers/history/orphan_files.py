@@ -174,9 +174,9 @@ class _Cleaning:
         there = self.listing.listed()
         attempt_logs = dict(_find_abandoned_attempt_logs(self.table, self.before_millis))
         strays = pl.concat([there.strays, _to_entries(attempt_logs)])
-        left = self._unused(there.hashes.to_frame(HASH))[HASH]
+        left = self._find_unused(there.hashes.to_frame(HASH))[HASH]
         orphans = pl.concat([strays, self.listing.paths(left)]) if len(left) else strays
-        found = self._removed(orphans.unique(PATH).sort(PATH))
+        found = self._remove(orphans.unique(PATH).sort(PATH))
         if not self.dry_run:
             self._remove_folders(there.empty)
             for attempt_log in attempt_logs:
@@ -188,7 +188,7 @@ class _Cleaning:
             tuple(map(self.table.store.url, found[PATH])), int(found[SIZE].sum()), removed=not self.dry_run
         )
 
-    def _unused(self, files: pl.DataFrame) -> pl.DataFrame:
+    def _find_unused(self, files: pl.DataFrame) -> pl.DataFrame:
         """Return the files (column hash) without those named by roots that were not seen before."""
         for _ in range(MAX_READ_TRIES):
             roots = list_roots(self.table)
@@ -206,16 +206,16 @@ class _Cleaning:
             return files.filter(~pl.col(PATH).str.ends_with(PACK_SUFFIX))
         raise CommitConflict(f"{self.table.where}: snapshots go faster than they are read; clean at a quieter time")
 
-    def _removed(self, orphans: pl.DataFrame) -> pl.DataFrame:
+    def _remove(self, orphans: pl.DataFrame) -> pl.DataFrame:
         """Remove the files, except those named by roots created since; return the removed files."""
         left = orphans.with_columns(pl.col(NAME).hash().alias(HASH))
         if self.dry_run:
-            return self._unused(left) if left.height else left
+            return self._find_unused(left) if left.height else left
         removed, read_at = [], -math.inf
         while left.height:
             if time.monotonic() - read_at >= MAX_ROOTS_AGE_SECONDS:
                 read_at = time.monotonic()
-                left = self._unused(left)  # in all batches, since each root is read only once
+                left = self._find_unused(left)  # in all batches, since each root is read only once
             part, left = left[:MAX_DELETIONS_AT_ONCE], left[MAX_DELETIONS_AT_ONCE:]
             if part.height:
                 self.table.store.delete_many(part[PATH].to_list())

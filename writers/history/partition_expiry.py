@@ -259,7 +259,7 @@ class PartitionExpiry:
         timeless = [values for values in found if parse_partition_time(self._options, fields, values) is None]
         if timeless:
             log.warning(
-                "%s: %d partitions never expire, among them %s: their values are no time. See "
+                "%s: %d partitions never expire, among them %s: their values are not times. See "
                 "'partition.timestamp-pattern' and 'partition.timestamp-formatter', or set "
                 "'partition.expiration-strategy' to 'update-time'",
                 self._target.where,
@@ -394,7 +394,7 @@ def make_partition_check(target: WriteTarget) -> Callable[[bytes], None]:
         if parse_partition_time(options, fields, values) is None:
             named = ", ".join(f"{field.name}={value!r}" for field, value in zip(fields, values))
             raise InvalidArgument(
-                f"{target.where}: the partition {named} is no time as {maintenance.PARTITION_TIMESTAMP_PATTERN} and "
+                f"{target.where}: the partition {named} is not a time as {maintenance.PARTITION_TIMESTAMP_PATTERN} and "
                 f"{maintenance.PARTITION_TIMESTAMP_FORMATTER} want it; correct the rows, or take off "
                 f"{maintenance.PARTITION_TIMESTAMP_FORMAT_STRICT}"
             )

@@ -531,7 +531,7 @@ def _check_inline_blobs(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame
     """Return the rows with the descriptors of files that the user gave.
 
     Raises:
-        InvalidArgument: a value of ``blob-descriptor-field`` that is no descriptor, or of ``blob-view-field`` no view.
+        InvalidArgument: a value of ``blob-descriptor-field`` is not a descriptor, or of ``blob-view-field`` not a view.
     """
     for name in target.write.view_blobs:
         if name in rows.columns and not is_view(rows[name]).fill_null(True).all():

@@ -126,13 +126,13 @@ def merge_schemas(schemas: Mapping[str, pa.Schema], merge: bool) -> pa.Schema:
 
 
 def _join_fields(fields: Sequence[pa.Field]) -> pa.Field:
-    """Return one field for alike ones: of the first type that has values, nullable if one of them is."""
+    """Join compatible fields into one: of the first type that has values, nullable if any of the fields is."""
     found = next((field for field in fields if not pa.types.is_null(field.type)), fields[0])
     return found.with_nullable(any(field.nullable for field in fields))
 
 
 def _simplify_field(field: pa.Field, name: str | None = None) -> pa.Field:
-    """Return a column without layouts of Arrow that the footer notes: dictionaries, views, 64-bit offsets."""
+    """Return a column without Arrow's layouts, which footers record: dictionaries, views, 64-bit offsets."""
     return pa.field(name or field.name, _simplify_type(field.type), field.nullable, field.metadata)
 
 
@@ -188,7 +188,7 @@ def make_difference_error(path: str, first: str, problem: str) -> InvalidArgumen
 
 
 def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
-    """Return whether two types are one type of a table; a column without any value is like all others."""
+    """Return whether two Arrow types become the same table type; the type null matches every type."""
     if one == other or pa.types.is_null(one) or pa.types.is_null(other):
         return True
     try:

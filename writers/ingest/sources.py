@@ -532,7 +532,7 @@ def _is_wide(fragment: ds.ParquetFileFragment) -> bool:
             raise Unsupported(
                 "a date before 1582-10-15 in the Julian calendar, as Spark 2 and Hive write them,",
                 where=fragment.path,
-                hint="let Spark write the file anew, with spark.sql.parquet.datetimeRebaseModeInWrite=CORRECTED and "
+                hint="let Spark rewrite the file, with spark.sql.parquet.datetimeRebaseModeInWrite=CORRECTED and "
                 "spark.sql.parquet.int96RebaseModeInWrite=CORRECTED",
             )
     low, high = _find_bounds(coarse, int96)

@@ -180,7 +180,7 @@ def copy_to_disk(files: Sequence[Place]) -> Iterator[list[Path]]:
 
 
 class _StoreHandler(fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
-    """Given files of a store, as Arrow's datasets open them: by their URLs, and for reading alone."""
+    """File system of given files of a store, for Arrow's datasets: it opens them by their URLs, only to read."""
 
     def __init__(self, files: dict[str, Place]) -> None:
         self._files = files

@@ -128,7 +128,7 @@ class CsvOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidArgument(f"{file}: two columns {twice!r}; give each column a name of its own")
         if self.header is None and (cell := next(filter(NO_COLUMN_NAME.fullmatch, found), None)) is not None:
             raise InvalidArgument(
-                f"{file}: the first line has the cell {cell!r}, which is no name of a column; "
+                f"{file}: the first line has the cell {cell!r}, which is not the name of a column; "
                 "give header=False (--no-header) if it is a row, header=True (--header) if it has the names"
             )
         if self.delimiter is None and len(found) == 1:
@@ -263,7 +263,7 @@ def _check_lines(files: Sequence[Place]) -> None:
 
 
 def build_json_lines_sql(files: Sequence[Path]) -> str:
-    """Return SQL for the lines of local files of JSON objects, in the column ``json``."""
+    """Return SQL that reads the lines of local JSON files into the column ``json``."""
     places = ", ".join(_quote_text(escape_pattern(file)) for file in files)
     return f"read_json_objects([{places}], format = 'newline_delimited')"
 
@@ -475,7 +475,7 @@ def infer_json_schema(files: Sequence[Place]) -> pa.Schema:
             [(found,)] = connection.sql(f"SELECT json_group_structure(json) FROM {lines}").fetchall()
             structure = json.loads(found or "{}")
             if not isinstance(structure, dict):
-                raise InvalidArgument(f"{where}: the lines are no JSON objects")
+                raise InvalidArgument(f"{where}: the lines are not JSON objects")
             fields = [pa.field(name, _read_structure(kind, name, where)) for name, kind in structure.items()]
             fields = _refine_texts(connection, lines, [_widen_number(connection, lines, each) for each in fields])
             floats = [each.name for each in fields if _has_type(pa.types.is_floating, each.type)]

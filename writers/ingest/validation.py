@@ -163,14 +163,14 @@ DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000
 
 INT_BITS = 32
 OF_YEARS = "is outside of the years 1 to 9999, as infinity is; write null, or a date in between"
-OF_DAY = "is no time of a day, which ends before 24:00:00; write null, or a time in between"
+OF_DAY = "is not a time of day, which ends before 24:00:00; write null, or a time in between"
 
 HINTS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (is_text, "it is not in UTF-8; decode the bytes from their own encoding first"),
     (kinds.is_decimal, "it has more digits than its type; cast the column from a wider decimal, with safe=True"),
     (kinds.is_time, OF_DAY),
 )
-BROKEN = "the Arrow array is not valid; make it anew, and call its validate(full=True)"
+BROKEN = "the Arrow array is not valid; make it again, and call its validate(full=True)"
 
 
 def check_table(table: pa.Table, first_row: int) -> None:
@@ -274,7 +274,7 @@ def _refuse(array: pa.Array, name: str, first_row: int, error: Exception) -> NoR
     row, path, inner, problem = _find_fault(array, name, error)
     place = f"column {path!r}" if row is None else f"column {path!r}, row {first_row + row}"
     hint = next((hint for test, hint in HINTS if test(inner.type) and len(inner) == 1 and _is_readable(inner)), None)
-    what = BROKEN if hint is None else f"{show_value(inner, 0)} is no valid {inner.type}: {hint}"
+    what = BROKEN if hint is None else f"{show_value(inner, 0)} is not a valid {inner.type}: {hint}"
     raise InvalidArgument(f"{place}: {what} ({problem})") from error
 
 
@@ -376,7 +376,7 @@ def check_variants(column: pa.ChunkedArray, field: t.DataField, first_row: int) 
         if fault := _find_variant_fault(chunk, field.type):
             ends = range(1, len(chunk) + 1)
             row = bisect_left(ends, True, key=lambda end: bool(_find_variant_fault(chunk.slice(0, end), field.type)))
-            raise InvalidArgument(f"column {field.name!r}, row {first_row + row}: its bytes are no VARIANT ({fault})")
+            raise InvalidArgument(f"column {field.name!r}, row {first_row + row}: its bytes are not VARIANT ({fault})")
         first_row += len(chunk)
 
 
@@ -565,7 +565,7 @@ class KindColumn:
         if isinstance(kinds, str) and kinds not in CODES:
             if kinds not in names:
                 raise InvalidArgument(
-                    f"kinds={kinds!r} is no kind ({SPELLINGS}) and no column of the data, whose columns are "
+                    f"kinds={kinds!r} is neither a kind ({SPELLINGS}) nor a column of the data, whose columns are "
                     f"{', '.join(names)}"
                 )
             self.column = kinds

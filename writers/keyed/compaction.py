@@ -94,7 +94,7 @@ class Compactor:
                     waiting.append(((file,),))
                     continue
                 yield self._rewritten(unit, waiting)
-                yield self._upgraded(unit, file)
+                yield self._upgrade(unit, file)
                 waiting = []
         yield self._rewritten(unit, waiting)
 
@@ -103,10 +103,10 @@ class Compactor:
             return CompactResult()
         if len(sections) == 1 and len(sections[0]) == 1:
             (file,) = sections[0][0]  # a section of one run has one file
-            return self._upgraded(unit, file)
+            return self._upgrade(unit, file)
         return self._rewriter.rewrite(unit.output_level, self._drops_deletes(unit.output_level), sections)
 
-    def _upgraded(self, unit: CompactUnit, file: DataFileMeta) -> CompactResult:
+    def _upgrade(self, unit: CompactUnit, file: DataFileMeta) -> CompactResult:
         """Move a file up. It is rewritten if rows have expired, or if retractions move to the highest level."""
         may_retract = file.delete_row_count is None or file.delete_row_count > 0
         expires = self._expiry is not None and self._expiry.may_hold_expired(file)

@@ -32,12 +32,12 @@ from morrow.readers.execution.changelog import NO_ROW, Comparison, Rows, build_c
 from morrow.readers.files.file_frames import scan_files, translate_file_errors
 from morrow.readers.masks.ordering import to_sortable
 from morrow.readers.merges.engines import fold
-from morrow.readers.merges.version_masks import Rounds, Versions, order_by_count
+from morrow.readers.merges.version_masks import RETRACTS, Rounds, Versions, order_by_count
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.keyed.levels import sort_rows, trim_key
-from morrow.writers.keyed.rewriter import RETRACTS, merge_versions
+from morrow.writers.keyed.rewriter import merge_versions
 from morrow.writers.target import WriteTarget
 
 PLACE_COLUMNS = (KEY_ROW, FILE, POSITION)

@@ -119,7 +119,7 @@ def _sort_run(files: Sequence[DataFileMeta], order: KeyOrder, level: int, where:
             raise Unsupported(
                 f"the overlap of {before.file_name} and {after.file_name}, both of level {level},",
                 where=where,
-                hint="two compactions that did not check each other leave it; read the table, and write it anew",
+                hint="two compactions that did not check each other leave it; read the table, and rewrite it",
             )
     return tuple(ordered)
 

@@ -22,6 +22,7 @@ from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.merge.spec import Rule
 from morrow.engine.names import FILE, POSITION, cols
 from morrow.readers.execution.changelog import Comparison
+from morrow.readers.merges.version_masks import RETRACTS
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, delete_files, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
@@ -37,7 +38,6 @@ from morrow.writers.keyed.key_lookup import (
 from morrow.writers.keyed.levels import Levels, Section, list_files
 from morrow.writers.keyed.rewriter import (
     ALL_LEVELS,
-    RETRACTS,
     CompactResult,
     Rewriter,
     merge_versions,
@@ -71,7 +71,7 @@ class ChangelogRewriter(Rewriter):
 
     @abstractmethod
     def compared_from(self, output_level: int) -> int:
-        """Return the first level whose rows are compared with newer ones; in levels below, only the newest count."""
+        """Return the first level whose rows newer rows are compared with; in levels below, only newest rows count."""
 
     @abstractmethod
     def merged(self, rows: pl.DataFrame, output_level: int) -> MergeResult:
@@ -88,7 +88,7 @@ class ChangelogRewriter(Rewriter):
     def rewrite(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
         if not self.tells(output_level, sections):
             return self.merely_merged(output_level, drop_deletes, sections)
-        return self._told(output_level, drop_deletes, sections)
+        return self._write_with_changes(output_level, drop_deletes, sections)
 
     def merely_merged(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
         """Compact files without reporting changes of keys."""
@@ -100,10 +100,10 @@ class ChangelogRewriter(Rewriter):
             return super().upgrade(output_level, file)
         sections = [((file,),)]
         if how is Upgrade.REWRITTEN:
-            return self._told(output_level, self.vectors is not None, sections)
-        return self._moved_and_told(output_level, file, sections)
+            return self._write_with_changes(output_level, self.vectors is not None, sections)
+        return self._move_with_changes(output_level, file, sections)
 
-    def _told(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
+    def _write_with_changes(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
         before = list_files(sections)
         after: list[DataFileMeta] = []
         try:
@@ -121,7 +121,7 @@ class ChangelogRewriter(Rewriter):
         self.replaced(before)
         return CompactResult(before, tuple(after), changelog.files)
 
-    def _moved_and_told(self, output_level: int, file: DataFileMeta, sections: Sequence[Section]) -> CompactResult:
+    def _move_with_changes(self, output_level: int, file: DataFileMeta, sections: Sequence[Section]) -> CompactResult:
         with self._changelog(output_level) as changelog:
             for merged in self._merges(output_level, sections):
                 changelog.add(merged.changes)
@@ -213,9 +213,9 @@ class LookupRewriter(ChangelogRewriter):
         self.replaced(before)
         return CompactResult(before, tuple(after))
 
-    def _moved_and_told(self, output_level: int, file: DataFileMeta, sections: Sequence[Section]) -> CompactResult:
+    def _move_with_changes(self, output_level: int, file: DataFileMeta, sections: Sequence[Section]) -> CompactResult:
         if self.produces_changelog:
-            return super()._moved_and_told(output_level, file, sections)
+            return super()._move_with_changes(output_level, file, sections)
         if self.vectors is not None:
             # Only the keys are needed.
             stored = StoredFiles(self.target, self.place, (file,), self.vectors)

@@ -20,15 +20,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from morrow.engine.errors import Unsupported
 from morrow.engine.format.arrow_buffers import join_slices
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
-from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
-from morrow.engine.merge.spec import MergeSpec, Rule
+from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import cols, select_exactly
 from morrow.readers.merges.engines import fold
-from morrow.readers.merges.version_masks import Rounds, Versions, order_by_count
+from morrow.readers.merges.version_masks import RETRACTS, Rounds, Versions, choose_versions, order_by_count
 from morrow.writers.files.bucket_reader import RecordExpiry, StoredFiles
 from morrow.writers.files.data_files import Placement, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
@@ -52,8 +50,6 @@ MAX_CHUNKS = 64
 """Maximum chunks of a frame that are examined one by one."""
 MAX_SPREAD = 4
 """Parts of a frame are joined before rows are copied if they have at most this many times the rows."""
-
-RETRACTS = (pl.col(VALUE_KIND) & RETRACT_BIT) != 0
 
 
 def join_frames(frames: list[pl.DataFrame]) -> pl.DataFrame:
@@ -124,16 +120,16 @@ class _VersionPick:
         return len(self.numbers) == self.rows.height and bool((self.numbers[1:] > self.numbers[:-1]).all())
 
     def all(self) -> pl.DataFrame:
-        return self.rows if self._are_all_in_order else self._gathered(self.numbers)
+        return self.rows if self._are_all_in_order else self._gather(self.numbers)
 
     def slices(self, step: int) -> Iterator[pl.DataFrame]:
         for start in range(0, len(self.numbers), step):
             if self._are_all_in_order:
                 yield self.rows[start : start + step]
             else:
-                yield self._gathered(self.numbers[start : start + step])
+                yield self._gather(self.numbers[start : start + step])
 
-    def _gathered(self, numbers: Rows) -> pl.DataFrame:
+    def _gather(self, numbers: Rows) -> pl.DataFrame:
         """Copy rows. Columns whose values are known are built again instead of being copied, which is cheaper."""
         made: dict[str, pl.Series] = {}
         if self._only_kind is not None:
@@ -186,41 +182,12 @@ def _pick_versions(
     order, starts = sort_rows(trim_key(target), rows, age, descending)
     if spec.folds and len(starts) < len(order):
         return _fold_versions(target, rows, order, starts)
-    return _VersionPick(rows, _choose_versions(spec, rows, order, starts, target.where), first_number)
+    return _VersionPick(rows, choose_versions(spec, rows, order, starts, target.where), first_number)
 
 
 def _require_spec(target: WriteTarget) -> MergeSpec:
     assert target.merge is not None
     return target.merge
-
-
-def _choose_versions(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, where: str) -> Rows:
-    """Return one version of every key: the first for first-row, the newest for other engines."""
-    first = spec.rule is Rule.FIRST
-    several = len(starts) < len(order)
-    if several and (first or spec.ignore_delete) and rows.select(RETRACTS.any()).item():
-        order, starts = _drop_retractions(spec, rows, order, starts, where)
-    if len(starts) == len(order):
-        return order
-    if first:
-        return order[starts]
-    ends: Rows = np.append(starts[1:], len(order)) - 1
-    return order[ends]
-
-
-def _drop_retractions(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, where: str) -> tuple[Rows, Rows]:
-    """Return the order and the starts without the retractions of keys with several versions."""
-    counts = np.diff(np.append(starts, len(order)))
-    left_out = rows.select(RETRACTS).to_series().to_numpy()[order] & np.repeat(counts > 1, counts)
-    if not spec.ignore_delete and left_out.any():
-        raise Unsupported(
-            f"a retraction (-U or -D) in the merge engine {spec.engine}",
-            where=where,
-            hint="'ignore-delete' = 'true' leaves retractions out",
-        )
-    numbers = np.repeat(np.arange(len(starts)), counts)[~left_out]
-    kept = np.flatnonzero(np.diff(numbers, prepend=-1))
-    return order[~left_out], kept
 
 
 def _fold_versions(target: WriteTarget, rows: pl.DataFrame, order: Rows, starts: Rows) -> _VersionPick:

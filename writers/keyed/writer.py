@@ -370,11 +370,11 @@ class SortBuffer:
         for rows in self._pieces(MAX_RUN_BYTES):
             width = max(rows.estimated_size() / rows.height, 1)
             self._widest = max(self._widest, width)
-            self._runs.append(self._spilled(sort_slices(self._target, rows, max(int(BATCH_BYTES / width), 1))))
+            self._runs.append(self._spill(sort_slices(self._target, rows, max(int(BATCH_BYTES / width), 1))))
             if len(self._runs) >= MAX_RUNS:
                 self._merge_runs()
 
-    def _spilled(self, batches: Iterator[pl.DataFrame]) -> SpilledRun:
+    def _spill(self, batches: Iterator[pl.DataFrame]) -> SpilledRun:
         if self._folder is None:
             self._folder = SpillFolder()
         return self._folder.write(batches)
@@ -387,9 +387,7 @@ class SortBuffer:
         chosen = slice(first, first + MERGED_RUNS)
         merged, step = self._runs[chosen], max(int(BATCH_BYTES / self._widest), 1)
         ranges = map(pl.concat, self._ranges(merged))
-        self._runs[chosen] = [
-            self._spilled(batch for part in ranges for batch in sort_slices(self._target, part, step))
-        ]
+        self._runs[chosen] = [self._spill(batch for part in ranges for batch in sort_slices(self._target, part, step))]
         for run in merged:
             run.path.unlink()
 

@@ -140,7 +140,7 @@ def reassign_row_ids(
 def compact_chain(metadata: TableMetadata, partition: Mapping[str, object], *, overwrite: bool) -> bool:
     """Write the merged rows of a partition of a chain table to its snapshot branch; see `Table.compact_chain`."""
     target = WriteTarget.of(metadata)
-    chain = find_chain(metadata, target.options, Travel())
+    chain = find_chain(metadata, target.options, None, Travel())
     if chain is None:
         raise InvalidArgument(
             f"{metadata.where}: it is not a chain table with both branches; set 'chain-table.enabled', "

@@ -35,7 +35,7 @@ Value: TypeAlias = object
 """SQL text, a Polars expression, or a Python value used as a constant."""
 
 Columns: TypeAlias = Mapping[str, Sequence[str] | None]
-"""Columns that an expression may read: those of a row, or those of each side of a join."""
+"""The columns that an expression may read: a row's columns, or the columns of each side of a join."""
 
 MIN_PATH_PARTS = 2
 """Parts of the name of a column of a join: its side, and its name."""
@@ -167,7 +167,7 @@ def evaluate_condition(expression: Expression, rows: pa.Table) -> pl.Series:
             raise InvalidArgument(f"{expression.what}: {expression.value} is {mask.dtype}, not a boolean")
         return mask.fill_null(False)
     raise InvalidArgument(
-        f"{expression.what}: a {type(expression.value).__name__} is no condition; give SQL text or a polars.Expr"
+        f"{expression.what}: a {type(expression.value).__name__} is not a condition; give SQL text or a polars.Expr"
     )
 
 

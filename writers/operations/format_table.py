@@ -333,7 +333,7 @@ TEXT_CODECS: Mapping[str, tuple[str, Callable[[bytes], bytes] | None]] = {
 
 
 def _find_text_codec(table: FolderTable) -> str:
-    """Return the codec of text files; `file.compression` counts as Java's writers take it. Raises `Unsupported`."""
+    """Return the codec of text files; `file.compression` has the effect that it has in Java. Raises `Unsupported`."""
     given = table.given.get(FORMAT_TABLE_FILE_COMPRESSION) or table.given.text(FILE_COMPRESSION) or "none"
     if given.lower() not in TEXT_CODECS:
         raise Unsupported(

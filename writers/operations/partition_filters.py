@@ -47,7 +47,7 @@ def build_partition_filter(target: WriteTarget, partition: AnyOf, where: FilterL
     others = sorted(filter.columns - set(target.schema.partition_keys))
     if others:
         raise InvalidArgument(
-            f"{what}: {others[0]!r} is no partition column; it works on whole partitions, so `where` can only be "
+            f"{what}: {others[0]!r} is not a partition column; it works on whole partitions, so `where` can only be "
             f"about {', '.join(target.schema.partition_keys) or 'partition columns, and there are none'}"
         )
     if partition is None:
@@ -122,13 +122,14 @@ def parse_partition_spec(target: WriteTarget, partition: Mapping[str, object]) -
     unknown = [name for name in partition if name not in keys]
     if unknown:
         raise InvalidArgument(
-            f"{target.where}: {unknown[0]!r} is no partition column; they are: {', '.join(keys) or 'none'}"
+            f"{target.where}: {unknown[0]!r} is not a partition column; they are: {', '.join(keys) or 'none'}"
         )
     return {name: _parse_value(target, target.schema.by_name[name], value) for name, value in partition.items()}
 
 
 def check_new_partitions(target: WriteTarget, partitions: Sequence[Mapping[str, object]]) -> None:
-    """Check the partitions that ADD PARTITION names. It changes nothing, as in Paimon: a partition is there with rows.
+    """Check the partitions that ADD PARTITION names. As in Paimon, it changes nothing: a partition exists once it has
+    rows.
 
     Raises:
         InvalidArgument: as `parse_partition_spec`; a partition column without a value.

@@ -180,7 +180,7 @@ class RowSearch:
             yield Holding(kind, self.branch, root.name or str(root.id), paths, rows, bounds)
 
     def _count_merged(self, root: Root) -> int:
-        """Return the number of merged rows that match though no stored row does, since a fold combines columns."""
+        """Return the number of merged rows that match although no stored row does, since a merge combines columns."""
         if not merges_columns(self.target, self.filter):
             return 0
         return execute.count(plan_where(self.target, root.snapshot, self.filter), self.target.store)
@@ -200,7 +200,7 @@ class RowSearch:
         return own, changelog
 
     def _count_bounds(self, root: Root, live: pl.DataFrame) -> int:
-        """Return the number of statistics of other than live files that name a matching value."""
+        """Return the number of statistics that contain a matching value, of files that are not live."""
         metadata, snapshot = self.target.metadata, root.snapshot
         if not root.keeps_data or root.kind == RootKind.CHANGELOG:
             return 0

@@ -254,10 +254,10 @@ def _replace_rows(target: WriteTarget, expressions: Mapping[str, Expression], pr
 
 @record_operation(Operation.UPDATE)
 def update_rows_by_id(target: WriteTarget, data: object) -> Snapshot | None:
-    """Update rows of a table with row tracking: ``_ROW_ID`` says which, all other columns are set.
+    """Update rows of a table with row tracking: ``_ROW_ID`` selects the row, all other columns are set.
 
     Raises:
-        InvalidArgument: no row tracking, no column to set, an id that is null, twice there, or of no row.
+        InvalidArgument: no row tracking, no column to set, an id that is null, given twice, or not a row's id.
         ColumnNotFound, Unsupported, CommitConflict: as `update_rows`.
     """
     rows = read_row_values(target, data)

@@ -72,7 +72,7 @@ from morrow.engine.schema.evolution import create_first_schema
 from morrow.engine.structs import replace
 
 RESERVED = {LOCATION: "say where a database lies by its location"}
-"""Database parameters that users do not set."""
+"""Database parameters that users cannot set, and the hints of their errors."""
 
 
 class HiveDatabases:
@@ -349,7 +349,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
         """Check the name of a new database or table. Raises `InvalidArgument`."""
         checked_name(what, name)
         if name != name.lower():
-            raise InvalidArgument(f"{name!r} is no name for a {what} in Hive's metastore: write {name.lower()!r}")
+            raise InvalidArgument(f"{name!r} cannot name a {what} in Hive's metastore: write {name.lower()!r}")
 
     def synchronize(self, name: str, before: TableSchema, schema: TableSchema) -> None:
         """Store a new schema of a table in the metastore. Raises the error of the metastore."""
@@ -452,7 +452,7 @@ class TableKeeper(Protocol):
 
 @dataclass(frozen=True)
 class HiveTable(TableOwner):
-    """The metastore's side of one table. It `owns` the tags that it shows as partitions, which only Java creates."""
+    """The metastore's side of one table. It `owns` tags that are shown as partitions; only Java creates these."""
 
     catalog: TableKeeper
     place: TableMetadata
@@ -485,7 +485,7 @@ class HiveTable(TableOwner):
         try:
             tell_partitions(self.catalog.metastore, self.catalog.kept, database, table, self.place, snapshot)
         except (ObjectMissing, MorrowError) as error:
-            log.warning("%s: snapshot %d is committed, its partitions are not told: %s", self.name, snapshot.id, error)
+            log.warning("%s: the metastore misses partitions of snapshot %d: %s", self.name, snapshot.id, error)
 
     def add_partitions(self, partitions: Sequence[Mapping[str, str]]) -> None:
         _send_partitions(

@@ -323,10 +323,10 @@ def parse_addresses(uris: str) -> tuple[tuple[str, int], ...]:
         host, colon, port = place.rpartition(":")
         host, port = (host, port) if colon and not port.endswith("]") else (place, str(DEFAULT_PORT))
         if not uri.startswith(SCHEME) or not host or "@" in host or not port.isdigit() or not 0 < int(port) < 1 << 16:
-            raise InvalidArgument(f"{uri!r} is no address of a metastore; write thrift://host:{DEFAULT_PORT}")
+            raise InvalidArgument(f"{uri!r} is not a metastore's address; write thrift://host:{DEFAULT_PORT}")
         found.append((host.strip("[]"), int(port)))
     if not found:
-        raise InvalidArgument(f"{uris!r} is no address of a metastore; write thrift://host:{DEFAULT_PORT}")
+        raise InvalidArgument(f"{uris!r} is not a metastore's address; write thrift://host:{DEFAULT_PORT}")
     return tuple(found)
 
 
@@ -394,11 +394,11 @@ class Locks:
         if (database, table) in held:
             yield
             return
-        held[database, table] = self._acquired(database, table)
+        held[database, table] = self._acquire(database, table)
         try:
             yield
         finally:
-            self._released(held.pop((database, table)))
+            self._release(held.pop((database, table)))
 
     def check(self, database: str, table: str) -> None:
         """Raise `StorageError` if the metastore has revoked this thread's lock of the table."""
@@ -423,7 +423,7 @@ class Locks:
         found: dict[tuple[str, str], int] = self._own.held
         return found
 
-    def _acquired(self, database: str, table: str) -> int:
+    def _acquire(self, database: str, table: str) -> int:
         types = load_thrift_types()
         # The kind of operation is left out, as Java does: old servers do not know it.
         component = types.LockComponent(
@@ -439,20 +439,20 @@ class Locks:
                 time.sleep(sleep)
                 state = self._state(number)
         except BaseException:
-            self._released(number)
+            self._release(number)
             raise
         if state == types.LockState.ACQUIRED:
             return number
-        self._released(number)
+        self._release(number)
         raise StorageError(
-            f"{self._metastore.where}: the lock of {database}.{table} was not to be had for "
+            f"{self._metastore.where}: the lock of {database}.{table} could not be acquired in "
             f"{time.monotonic() - begin:.0f} s; SHOW LOCKS in Hive says who holds it"
         )
 
     def _state(self, number: int) -> Any:
         return self._metastore.call("check_lock", load_thrift_types().CheckLockRequest(number)).state
 
-    def _released(self, number: int) -> None:
+    def _release(self, number: int) -> None:
         try:
             self._metastore.call("unlock", load_thrift_types().UnlockRequest(number))
         except (ObjectMissing, StorageError, UnclearOutcome) as error:

@@ -419,10 +419,10 @@ def build_format_table(
 def _check_kept(kept: MetastoreTables, field: DataField, where: str) -> None:
     name = to_hive_type(field.type, zoned=kept.zoned_times)
     if field.name != field.name.lower():
-        raise InvalidArgument(f"{where}: the metastore writes names small: call the column {field.name.lower()!r}")
+        raise InvalidArgument(f"{where}: the metastore lowers names; name the column {field.name.lower()!r}")
     if not field.type.nullable or field.default_value is not None:
         what = "NOT NULL" if not field.type.nullable else "a default value"
-        raise Unsupported(f"{what} of the column {field.name!r} of a format table", where=where, hint="Hive keeps none")
+        raise Unsupported(f"{what} of the column {field.name!r} of a format table", where=where, hint="Hive drops it")
     if str(to_paimon_type(name)) != str(field.type):
         hint = f"Hive would make {name} of it"
         raise Unsupported(f"the type {field.type} of {field.name!r} in a format table", where=where, hint=hint)

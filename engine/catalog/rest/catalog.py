@@ -213,7 +213,7 @@ class RestViews:
         """Create a function. Raises `DatabaseNotFound`, `AlreadyExists`, `InvalidArgument`."""
         database, own = table_name(name)
         if not FUNCTION_NAME.fullmatch(own):
-            raise InvalidArgument(f"{own!r} is no name of a function: give letters, digits and . _ -, not digits alone")
+            raise InvalidArgument(f"{own!r} is not a function name: give letters, digits and . _ -, not digits alone")
         try:
             self.client.post(DATABASES, database, FUNCTIONS, body={"name": own, **function_to_json(function)})
         except Refusal as refusal:
@@ -470,7 +470,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
         with translate_refusals(self.client):
             answer = self.client.get(DATABASES, database, TABLES, table, "token")
         if not isinstance(answer.get("token"), dict):
-            raise StorageError(f"{self.title}: the server lends no credentials of {database}.{table}")
+            raise StorageError(f"{self.title}: the server returns no credentials for {database}.{table}")
         token = to_texts(answer["token"])
         if endpoint := self.client.settings.given.get(OSS_ENDPOINT):
             token[OSS_ENDPOINT_OF_STORE] = endpoint
@@ -478,7 +478,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
         settings = self.client.settings.updated(token)
         ends = answer.get("expiresAtMillis")
         if not isinstance(ends, (int, float)) or not 0 <= ends < MAX_MILLIS:
-            raise StorageError(f"{self.title}: the credentials of {database}.{table} do not say when they end")
+            raise StorageError(f"{self.title}: the credentials of {database}.{table} have no expiry time")
         return resolve(location, settings.storage_options(location), settings.verify)[0], float(ends)
 
     def _opened(self, database: str, table: str, answer: Mapping[str, Any]) -> TableMetadata:

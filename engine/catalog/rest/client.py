@@ -60,7 +60,7 @@ GET, POST, DELETE = "GET", "POST", "DELETE"
 
 
 class Refusal(Exception):
-    """An error response. `order`: to a changing request; `unclear`: an earlier attempt may have been carried out."""
+    """An error response. `order`: the request was a change; `unclear`: an earlier attempt may have been carried out."""
 
     def __init__(self, code: int, kind: str, name: str, message: str, *, order: bool, unclear: bool) -> None:
         super().__init__(message)
@@ -148,7 +148,7 @@ class Client:
             if not token or not entries:
                 return
             if token in seen or not new:
-                raise StorageError(f"{self.where}: the server gives a page of {'/'.join(path)} once more: {token!r}")
+                raise StorageError(f"{self.where}: the server gives a page of {'/'.join(path)} again: {token!r}")
             seen.add(token)
             told.update(new)
             query = {"pageToken": str(token)}
@@ -162,10 +162,10 @@ class Client:
         self, method: str, path: tuple[str, ...], query: Mapping[str, str], body: Mapping[str, Any] | None = None
     ) -> Answer:
         if self.prefix in STEPS[1:]:
-            raise StorageError(f"{self.where}: {self.prefix!r} is no prefix of paths; check what the server is told")
+            raise StorageError(f"{self.where}: {self.prefix!r} is not a prefix of paths; check the server's settings")
         for part in path:
             if part in STEPS:  # a client or server would resolve it to another path
-                raise InvalidArgument(f"{part!r} is no name in a REST catalog")
+                raise InvalidArgument(f"{part!r} is not a valid name in a REST catalog")
         parts = [VERSION, *([quote_parameter(self.prefix)] if self.prefix else []), *map(quote_parameter, path)]
         data = "" if body is None else json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         return self._asked(method, "/" + "/".join(parts), query, data)
@@ -173,7 +173,7 @@ class Client:
     def _asked(self, method: str, path: str, query: Mapping[str, str], data: str) -> Answer:
         tries = _Tries()
         while True:
-            answer = self._sent(tries, method, path, query, data)
+            answer = self._send(tries, method, path, query, data)
             if answer is not None:
                 return self._read(method, answer, tries)
             if tries.over:
@@ -182,7 +182,7 @@ class Client:
                     raise UnclearOutcome(f"{self.where}{path}: {method}: {tries.last}; {hint}")
                 raise StorageError(f"{self.where}{path}: {tries.last}; check the option {URI} and the server")
 
-    def _sent(
+    def _send(
         self, tries: _Tries, method: str, path: str, query: Mapping[str, str], data: str
     ) -> urllib3.BaseHTTPResponse | None:
         """Send a request once; return None, after a pause, if it should be sent again."""
@@ -238,7 +238,7 @@ class Client:
         if answer.status in (200, 202, 204):
             if not isinstance(found, dict):
                 error = StorageError if method == GET else UnclearOutcome
-                raise error(f"{self.where}: the answer is no JSON object; check the option {URI}")
+                raise error(f"{self.where}: the answer is not a JSON object; check the option {URI}")
             return Answer(found, unclear=tries.unclear)
         told = found if isinstance(found, dict) else {}
         code = told.get("code")

@@ -68,7 +68,7 @@ def to_error(client: Client, refusal: Refusal) -> MorrowError:
     if code in (401, 403):
         return StorageError(f"{message}; check token.provider, the token or keys, and their permissions")
     if code in (405, 406, 501):
-        return Unsupported(f"what was asked ({refusal.message})", where=client.where)
+        return Unsupported(f"the request ({refusal.message})", where=client.where)
     doubt = "; whether it was done is not known" if refusal.order and refusal.may_be_done else ""
     return StorageError(f"{message} ({code}){doubt}")
 
@@ -298,7 +298,7 @@ class RestPartitions:
             if not token or not entries:
                 return found
             if str(token) in seen:
-                raise StorageError(f"{self.client.where}: the server gives a page of partitions once more: {token!r}")
+                raise StorageError(f"{self.client.where}: the server gives a page of partitions again: {token!r}")
             seen.add(str(token))
             query = {"pageToken": str(token)}
 

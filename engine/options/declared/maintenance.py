@@ -222,7 +222,7 @@ DYNAMIC_PARTITION_OVERWRITE = declare_honoured(
 SNAPSHOT_IGNORE_EMPTY_COMMIT = declare_honoured(
     "snapshot.ignore-empty-commit", BOOL, True, "Makes no snapshot of a commit without changes"
 )
-MANIFEST_FORMAT = declare_honoured("manifest.format", WORD, "avro", "Format of manifests")
+MANIFEST_FORMAT = declare_honoured("manifest.format", WORD, "avro", "Format of manifests", immutable=True)
 MANIFEST_COMPRESSION = declare_honoured("manifest.compression", WORD, "zstd", "Codec of manifests")
 MANIFEST_TARGET_FILE_SIZE = declare_honoured(
     "manifest.target-file-size", MEMORY, 8 << 20, "Size at which a manifest is closed"

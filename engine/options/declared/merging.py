@@ -292,7 +292,7 @@ DEFAULT_VALUE = ColumnOption(
     None,
     "Value in place of null, in older versions of Paimon",
     rows=False,
-    idle="Paimon has it no more; give the column a default",
+    idle="Paimon has removed it; give the column a default",
 )
 MAP_STORAGE_LAYOUT = ColumnOption(
     "map.storage-layout",

@@ -159,13 +159,14 @@ POSTPONE_MERGE_ON_READ = declare_honoured(
     "postpone.merge-on-read",
     BOOL,
     False,
-    "Reads count postponed rows, too; Morrow refuses reads while there are any, until Table.compact",
+    "Reads merge postponed rows, too, and batch writes postpone rows",
 )
 PARTITION_DEFAULT_NAME = declare_honoured(
     "partition.default-name",
     TEXT,
     "__DEFAULT_PARTITION__",
     "Stands for null and empty text in the names of partition folders",
+    immutable=True,
     rows=True,
 )
 PARTITION_LEGACY_NAME = declare_honoured(
@@ -173,6 +174,7 @@ PARTITION_LEGACY_NAME = declare_honoured(
     BOOL,
     True,
     "Names folders by the plain text of values, DATE as a number of days",
+    immutable=True,
     rows=True,
 )
 ADD_COLUMN_BEFORE_PARTITION = declare_honoured(

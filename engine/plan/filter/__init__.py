@@ -58,6 +58,11 @@ class Filter(msgspec.Struct, frozen=True):
     columns: frozenset[str]
     text: str
 
+    @classmethod
+    def of_predicate(cls, predicate: Predicate) -> Filter:
+        """Return the filter of rows for which this predicate is true."""
+        return cls(predicate, (), tree.find_columns(predicate), str(predicate))
+
     @property
     def is_identified(self) -> bool:
         """Whether an equal filter keeps the same rows, so that results of one may be cached for the other."""
@@ -107,7 +112,7 @@ def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
     # The front ends import sqlglot or pyarrow.dataset, which are loaded by the first filter of each kind.
     if isinstance(filter, str):
         if not filter.isprintable() and any(map(is_surrogate, filter)):
-            raise InvalidArgument(f"filter: half of a surrogate pair is no character: {shorten_text(filter)!r}")
+            raise InvalidArgument(f"filter: half of a surrogate pair is not a character: {shorten_text(filter)!r}")
         parse = _from_sql if len(filter) <= MAX_CACHED_LENGTH else _from_sql.__wrapped__
         return parse(filter, tuple(fields))
     if isinstance(filter, pl.Expr):
@@ -123,7 +128,8 @@ def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
             known.exact(name)
         return _build_filter([filter], str(filter))
     raise InvalidArgument(
-        f"filter: a {type(filter).__name__} is no filter; pass SQL text, a polars.Expr or a pyarrow.compute.Expression"
+        f"filter: a {type(filter).__name__} is not a filter; pass SQL text, a polars.Expr or a "
+        "pyarrow.compute.Expression"
     )
 
 

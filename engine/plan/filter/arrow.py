@@ -233,7 +233,7 @@ def _convert_literal(scalar: pa.Scalar, column: DataField) -> Any:
     try:
         scalar.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise InvalidArgument(f"filter: the literal for column {column.name!r} is no valid {kind}: {error}") from error
+        raise InvalidArgument(f"filter: the literal for column {column.name!r} is not {kind}: {error}") from error
     try:
         value: Any = scalar.as_py()
     except (OverflowError, ValueError):  # Python cannot represent the date; Arrow compares it

@@ -215,7 +215,7 @@ def _check_is_condition(tree: Node, columns: Columns) -> None:
             and not isinstance(columns.find(node.name).type, BooleanType)
         ):
             raise InvalidArgument(
-                f"filter: {shorten_text(node.sql('duckdb'))} is a value, no condition; compare it, such as with ="
+                f"filter: {shorten_text(node.sql('duckdb'))} is a value, not a condition; compare it, such as with ="
             )
 
 

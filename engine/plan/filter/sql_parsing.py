@@ -272,7 +272,7 @@ def from_text(text: str, column: DataField) -> Value | None:
         return read(text, column.type)
     except ValueError:
         raise InvalidArgument(
-            f"filter: {text!r} is no {column.type.text()}, the type of column {column.name!r}"
+            f"filter: {text!r} is not a valid {column.type.text()}, the type of column {column.name!r}"
         ) from None
 
 

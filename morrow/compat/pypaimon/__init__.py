@@ -6,7 +6,7 @@ pypaimon's module paths work as well: ``from morrow.compat.pypaimon.schema.data_
 Morrow's: pypaimon's names of exceptions are other names of them. What Morrow does not do raises `Unsupported`, which
 names its own way. Tables and catalogs have the attribute `morrow`, with Morrow's own methods.
 
-Everything is thin: reads are Morrow's scans, writes Morrow's writers.
+The layer is thin: reads are Morrow's scans, writes are Morrow's writers.
 """
 
 from __future__ import annotations

@@ -7,12 +7,13 @@ columns, filter and limit to the files of a split, whatever the split was planne
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,6 +29,7 @@ from morrow.engine.plugins import require_extra
 from morrow.engine.redaction import PrintedText, format_columns
 from morrow.engine.structs import replace
 from morrow.queries.incremental import parse_change_options
+from morrow.readers.execution.section_pieces import Piece, join_pieces, list_pieces
 from morrow.readers.system.audit_log import ROW_TRACKING
 from morrow.scans.changes import Changes, ChangeStream
 from morrow.scans.nested_columns import Path, build_member, make_member_field, read_member
@@ -209,7 +211,7 @@ class Split:
         return all(section.kind is SectionKind.RAW for section in self.sections)
 
     def merged_row_count(self) -> int | None:
-        """Return the number of rows that a read without a filter returns; None if metadata does not tell."""
+        """Return the number of rows that a read without a filter returns; None if metadata does not show it."""
         gone = [0 if each.file.deletion is None else each.file.deletion.cardinality for each in self.files]
         if not self.raw_convertible or None in gone:
             return None
@@ -392,6 +394,35 @@ class ReadBuilder:
         return rows.explain()
 
 
+def choose_rows(pieces: Iterable[Piece], first: int, last: int) -> Iterator[Piece]:
+    """Yield the pieces with the stored rows [`first`, `last`), which are counted through all pieces."""
+    start = 0
+    for piece in pieces:
+        low, high = max(first - start, 0), min(last - start, piece.rows)
+        if low < high:
+            yield replace(piece, first=piece.first + low, last=piece.first + high)
+        start += piece.rows
+
+
+def _choose_files(plan: ScanPlan, number: int, count: int) -> ScanPlan:
+    """Return the plan of a shard of a table with a primary key.
+
+    If all files of the plan are read alone, Java's hashes of their names divide them, as in pypaimon, else buckets.
+    """
+    alone = plan.merge is not None and plan.merge.hides_level_zero
+    if not alone or any(section.kind is not SectionKind.RAW for section in plan.sections):
+        return replace(plan, sections=tuple(each for each in plan.sections if each.bucket % count == number))
+    pieces = (piece for section in plan.sections for piece in _divide(section))
+    return replace(plan, sections=tuple(each for each in pieces if _hash_name(each.files[0].path) % count == number))
+
+
+def _hash_name(path: str) -> int:
+    """Return the absolute value of the hash that Java has of a file's name."""
+    units = np.frombuffer(path.rpartition("/")[2].encode("utf-16-le", "surrogatepass"), "<u2").tolist()
+    found = reduce(lambda value, unit: (31 * value + unit) & 0xFFFFFFFF, units, 0)
+    return abs(found - (found >> 31 << 32))
+
+
 def check_shard(number: int, count: int) -> None:
     """Raise `InvalidArgument` if there is no shard of this number, from 0 on."""
     if not 0 <= number < count:
@@ -408,7 +439,9 @@ class TableScan:
         self._slice: tuple[int, int] | None = None
 
     def with_shard(self, idx_of_this_subtask: int, number_of_para_subtasks: int) -> TableScan:
-        """Plan every n-th split only, from the `idx_of_this_subtask`-th on.
+        """Plan one of `number_of_para_subtasks` parts, as pypaimon divides them.
+
+        Tables without keys are divided by their stored rows, the others by buckets, or by files if each is read alone.
 
         Raises:
             InvalidArgument: an index that is not below the number.
@@ -423,15 +456,31 @@ class TableScan:
         rows = self._source.rows([each.name for each in self._source.fields], self._filter, self._limit)
         if not isinstance(rows, Scan):
             return Plan([WholeSplit(self._source)])
-        if self._slice is not None:
-            plans = rows.slice(*self._slice).plans
-            return Plan([Split(replace(plan, sections=()), plan.sections) for plan in plans], rows.snapshot_id)
+        plans: Sequence[ScanPlan] = rows.plan.parts
+        if rows.plan.schema.primary_keys:
+            if self._slice is not None:
+                plans = rows.slice(*self._slice).plans
+            plans = [_choose_files(plan, *self._shard) for plan in plans]
+        elif self._slice is not None or self._shard != (0, 1):
+            plans = self._choose_rows(rows)
         sizes = self._options.get(SOURCE_SPLIT_TARGET_SIZE), self._options.get(SOURCE_SPLIT_OPEN_FILE_COST)
-        first, step = self._shard
-        return Plan(list(split_plan(rows.plan, *sizes))[first::step], rows.snapshot_id)
+        plans = [replace(plan, fallback=None) for plan in plans]
+        return Plan([split for plan in plans for split in split_plan(plan, *sizes)], rows.snapshot_id)
+
+    def _choose_rows(self, rows: Scan) -> Sequence[ScanPlan]:
+        """Return the plans of the stored rows of a slice, or of a shard. Tables with row ids are in their order."""
+        pieces = list_pieces(rows.plan, rows.store)
+        if any(piece.section.kind is SectionKind.STITCH for piece in pieces):
+            pieces.sort(key=lambda piece: min(file.first_row_id or 0 for file in piece.section.files))
+        number, count = self._shard
+        each, more = divmod(sum(piece.rows for piece in pieces), count)
+        start = number * each + min(number, more)
+        return join_pieces(choose_rows(pieces, *(self._slice or (start, start + each + (number < more)))))
 
     def with_slice(self, start_pos: int, end_pos: int) -> TableScan:
-        """Plan the rows at the positions from `start_pos` to `end_pos`, without it, as `morrow.Scan.slice` does.
+        """Plan the stored rows at the positions from `start_pos` to `end_pos`, without it, before rows are left out.
+
+        Positions in tables with a primary key are those of `morrow.Scan.slice`.
 
         Raises:
             InvalidArgument: no positions, or a shard as well.

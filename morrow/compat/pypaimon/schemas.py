@@ -167,7 +167,7 @@ def to_morrow_type(kind: DataType) -> t.DataType:
         return t.MultisetType(kind.nullable, to_morrow_type(kind.element))
     if isinstance(kind, ArrayType):
         return t.ArrayType(kind.nullable, to_morrow_type(kind.element))
-    raise InvalidArgument(f"{kind!r} is no type; give an AtomicType, ArrayType, MapType or RowType")
+    raise InvalidArgument(f"{kind!r} is not a type; give an AtomicType, ArrayType, MapType or RowType")
 
 
 def to_morrow_field(column: DataField) -> t.DataField:
@@ -464,11 +464,11 @@ class Identifier:
         """Parse ``database.table``, either part may be in backticks.
 
         Raises:
-            InvalidArgument: no such name.
+            InvalidArgument: not such a name.
         """
         parts = _split_name(full_name or "")
         if len(parts) != 2 or not all(parts):
-            raise InvalidArgument(f"{full_name!r} is no name of a table; write 'database.table'")
+            raise InvalidArgument(f"{full_name!r} is not a table name; write 'database.table'")
         return cls(*parts)
 
     @classmethod

@@ -562,7 +562,7 @@ class ShardTableUpdator:
 
 
 def _join_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows in batches of `DEFAULT_BATCH_ROWS` or more, but for the last: some reads end in many."""
+    """Yield the same rows in batches of `DEFAULT_BATCH_ROWS` or more, except the last: some reads yield many."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)

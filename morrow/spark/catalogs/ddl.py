@@ -197,7 +197,7 @@ def _is_format(provider: str) -> bool:
 
 def _get_partition_key(path: list[str]) -> str:
     if len(path) != 1:
-        raise InvalidArgument(f"PARTITIONED BY {'.'.join(path)}: a member of a column is no partition key")
+        raise InvalidArgument(f"PARTITIONED BY {'.'.join(path)}: a member of a column cannot be a partition key")
     return path[0]
 
 
@@ -210,7 +210,7 @@ def _drop(place: Place, question: Question, _rows: DataFrame | None) -> bool:
     name = build_full_name(question["namespace"], question["name"])
     parts = parse_name(name)
     if parts.system is not None or parts.branch is not None or name.startswith(f"{SYSTEM_DATABASE}."):
-        raise Unsupported(f"dropping {name}, which is no table of its own,", hint="a branch: CALL sys.delete_branch")
+        raise Unsupported(f"dropping {name}, which is not a table of its own,", hint="a branch: CALL sys.delete_branch")
     try:
         place.catalog.drop_table(name)
     except (TableNotFound, DatabaseNotFound):
@@ -450,7 +450,7 @@ def _get_path(told: Mapping[str, Any]) -> tuple[str, ...]:
 def _move_column(told: Mapping[str, Any]) -> SchemaChange:
     position = _parse_position(told)
     if position is None:
-        raise Unsupported(f"moving the column {'.'.join(told['path'])} nowhere")
+        raise Unsupported(f"moving the column {'.'.join(told['path'])} without a position")
     return MoveColumn(_get_path(told), position)
 
 
@@ -507,7 +507,7 @@ def _describe_database(place: Place, question: Question, _rows: DataFrame | None
 def _create_database(place: Place, question: Question, _rows: DataFrame | None) -> None:
     name = question["database"]
     if not is_database_name(name):
-        raise InvalidArgument(f"{name!r} is no name for a database: it has none of . / \\ $")
+        raise InvalidArgument(f"{name!r} is not a valid name for a database: it must not contain . / \\ $")
     given = dict(question["properties"])
     if not has_properties(place.catalog._catalog):
         given.pop(OWNER, None)  # Spark adds the owner itself

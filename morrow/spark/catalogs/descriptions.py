@@ -40,7 +40,7 @@ DEFAULTS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
 def describe_table(
     table: Table, scan: Scan, name: str, *, writable: bool, set: Sequence[str] = ()
 ) -> dict[str, object]:
-    """Describe the table state that `scan` reads. Later questions name the table by `name`, its full name.
+    """Describe the table state that `scan` reads. Spark uses `name`, the full name, in later requests.
 
     `set`: the session settings that have chosen the state. If there are any, its rows cannot be changed.
     """

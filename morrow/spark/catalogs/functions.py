@@ -57,7 +57,7 @@ FILE, LAMBDA = "file", "lambda"
 SYSTEM = "sys"
 """The database of the functions that every catalog has."""
 OPTION = "spark.sql-function."
-"""Prefix of the options in which Java's Spark notes what it knows of a function in SQL."""
+"""Prefix of the options in which Java's Spark connector records details of an SQL function."""
 SETTING, AROUND = "sqlConfig.", ("referredTemp",)
 """Prefixes of properties of functions in Spark: settings of the session that created it, temporary objects in it."""
 DEFAULT = "default"

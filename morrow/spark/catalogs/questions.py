@@ -45,7 +45,7 @@ class Place:
         """Open ``db.t`` or ``db.t$branch_dev``. Raises `TableNotFound`, also for invalid names."""
         parts = parse_name(name)
         if parts.system is not None:
-            raise TableNotFound(f"{name} is a system table, which nobody writes")
+            raise TableNotFound(f"{name} is a system table, which cannot be written")
         return self.catalog.table(parts.table, branch=parts.branch)
 
     def set_for(self, question: Question) -> dict[str, str]:

@@ -7,17 +7,30 @@ answers some aggregates without reading rows, and gives estimates to the planner
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from morrow.engine.catalog.names import BRANCH_PREFIX, MARK, SYSTEM_DATABASE
 from morrow.engine.catalog.protocol import has_format_tables
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.format.types import (
+    BigIntType,
+    BooleanType,
+    CharType,
+    DateType,
+    DecimalType,
+    IntType,
+    SmallIntType,
+    TimestampType,
+    TinyIntType,
+    VarCharType,
+)
 from morrow.engine.options.declared.connectors import READ_ALLOW_FULL_SCAN
 from morrow.engine.options.declared.table import BRANCH
-from morrow.engine.plan.file_statistics import estimate_read
+from morrow.engine.plan.file_statistics import count_fixed_buckets, estimate_read
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.incremental import ROWKIND_FIELD
 from morrow.engine.plan.predicate import combine_predicates, find_columns
@@ -28,7 +41,7 @@ from morrow.readers.execution.statistics import ORDERED, Summary, Summing, list_
 from morrow.readers.system.audit_log import RowTable
 from morrow.readers.system.registry import find_system_table
 from morrow.scans.changes import Changes
-from morrow.scans.table_scan import Scan
+from morrow.scans.table_scan import Scan, plan_with_outlines
 from morrow.spark import dataframes
 from morrow.spark.catalogs import descriptions
 from morrow.spark.catalogs.options import Chosen, make_refusal, parse_travel, set_read_options
@@ -41,6 +54,8 @@ from morrow.spark.job.execution import run_tasks
 from morrow.spark.job.tasks import Work
 from morrow.spark.job.wire import StoreAccess
 from morrow.spark.reading import distributed
+from morrow.spark.reading.choice import choose_readers
+from morrow.spark.reading.manifests import ManifestTasks
 from morrow.spark.reading.read import to_dataframe
 from morrow.spark.source.partitions import ChangesJob, divide_changes, encode_changes
 from morrow.spark.source.settings import PREFIX, get_clock
@@ -50,6 +65,7 @@ from morrow.tables.format_table import FormatTable, ObjectTable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from morrow.engine.plan.scan_plan import ScanPlan, Section
     from morrow.engine.plan.time_travel import TravelArguments
     from morrow.scans.system_tables import SystemScan
     from morrow.tables.table import Table
@@ -223,7 +239,7 @@ def _read_folder(place: Place, question: Question) -> DataFrame:
     wanted = columns or (folder.fields[0].name,)
     predicate = combine_predicates(*kept)
     if isinstance(folder, FormatTable):
-        filter = Filter(predicate, (), find_columns(predicate), str(predicate))
+        filter = Filter.of_predicate(predicate)
         frame = folder_rows(folder._table, wanted, filter, place.spark)
     else:
         frame = to_dataframe(folder.scan().narrowed(wanted, predicate if kept else None), place.spark)
@@ -374,7 +390,83 @@ def _estimate_statistics(place: TableOpener, question: Question, _rows: DataFram
     return {"rows": found.rows, "bytes": found.size}
 
 
+HASHED = (
+    BooleanType,
+    TinyIntType,
+    SmallIntType,
+    IntType,
+    BigIntType,
+    DateType,
+    DecimalType,
+    TimestampType,
+    VarCharType,
+)
+"""Types of bucket keys whose equal values in Spark have equal hashes. FLOAT has two zeros, Spark pads CHAR."""
+SPARK_PRECISION = 6
+"""The digits of seconds that Spark keeps of a timestamp. More digits are hashed, but not compared."""
+MAX_BUCKETS = 256
+"""The maximum buckets that are read separately. Each costs the driver about 20 ms; joins of more buckets shuffle."""
+
+
+def describe_buckets(place: TableOpener, question: Question, _rows: DataFrame | None) -> dict[str, object] | None:
+    """Describe the buckets of a read: the key, the function that maps keys to buckets, and the buckets that have rows.
+
+    Returns None if joins on the key need a shuffle: the table has several keys or no fixed buckets, among others. Spark
+    has to pad CHAR columns, which reads by bucket do not do.
+    """
+    if isinstance(question["state"], Mapping):
+        return None
+    scan = plan_with_outlines(narrow_scan(place, question), ManifestTasks(place.spark))
+    schema, options, plan = scan.request.schema, scan.request.options, scan.plan
+    keys = options.bucket_key or schema.trimmed_primary_keys
+    columns = [schema.by_name.get(name) for name in question["columns"]]
+    is_plain = all(column is not None and not isinstance(column.type, CharType) for column in columns)
+    if len(keys) != 1 or keys[0] not in question["columns"] or not is_plain:
+        return None
+    kind = schema.by_name[keys[0]].type
+    is_exact = not isinstance(kind, TimestampType) or kind.precision <= SPARK_PRECISION
+    numbers = sorted({section.bucket for section in plan.sections})
+    if not isinstance(kind, HASHED) or not is_exact or len(plan.parts) > 1 or options.is_chain_table:
+        return None
+    count = count_fixed_buckets(scan._metadata, scan.request) if 0 < len(numbers) <= MAX_BUCKETS else None
+    if count is None:
+        return None
+    name = "STRING" if isinstance(kind, VarCharType) else str(kind.with_nullable(True))
+    function = f"{options.bucket_function} {count} {name}"
+    return {
+        "key": keys[0],
+        "function": function,
+        "numbers": numbers,
+        "order": _find_order(scan.plan, question["columns"]),
+    }
+
+
+def _find_order(plan: ScanPlan, columns: Sequence[str]) -> list[str]:
+    """Return the columns by which each bucket is sorted: Spark reads a single file in the order of its keys."""
+    buckets = [section.bucket for section in plan.sections]
+    if len(set(buckets)) < len(buckets) or not all(each.is_native for each in choose_readers(plan)):
+        return []
+    if any(len(section.files) > 1 for section in plan.sections):
+        return []
+    keys = plan.schema.trimmed_primary_keys
+    return list(takewhile(lambda name: name in columns and isinstance(plan.schema.by_name[name].type, HASHED), keys))
+
+
+def read_buckets(place: TableOpener, question: Question, _rows: DataFrame | None) -> list[DataFrame]:
+    """Return the rows of each bucket that `describe_buckets` has named, as one DataFrame each."""
+    scan = plan_with_outlines(narrow_scan(place, question), ManifestTasks(place.spark))
+    _check_full_scan(place.spark, scan)
+    plan = scan.plan.with_columns(tuple(question["columns"]))
+    sections: dict[int, list[Section]] = {}
+    for section in plan.sections:
+        sections.setdefault(section.bucket, []).append(section)
+    parts = (replace(plan, sections=tuple(sections[number])) for number in question["numbers"])
+    return [distributed.to_dataframe(part, scan.store, place.spark, limits=False) for part in parts]
+
+
 SUMMARY_ANSWERS = {
+    "buckets": describe_buckets,
+    "read buckets": read_buckets,
     "partition filters": _find_partition_filters,
     "aggregate": _compute_aggregates,
     "statistics": _estimate_statistics,

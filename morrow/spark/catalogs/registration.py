@@ -347,6 +347,11 @@ def _answer_java(function: Callable[[], object]) -> Any:
         return json.dumps(_describe_error(error)) if origin is None else origin
     except (ValueError, TypeError, OSError, LookupError, ArithmeticError, RuntimeError) as error:
         return json.dumps(_describe_error(error))  # the JVM would get an exception only as a traceback
+    if isinstance(answer, list) and any(isinstance(each, DataFrame) for each in answer):
+        frames = cast("Any", answer[0].sparkSession)._jvm.java.util.ArrayList()
+        for each in answer:
+            frames.add(each._jdf)
+        return frames
     return answer._jdf if isinstance(answer, DataFrame) else json.dumps({"value": answer})
 
 

@@ -326,7 +326,7 @@ def split_name(text: str) -> tuple[str, ...]:
     try:
         words = read_words(text, SPARK_SYNTAX)
     except InvalidArgument as error:
-        raise InvalidArgument(f"{text!r} is no name of a table") from error
+        raise InvalidArgument(f"{text!r} is not a table name") from error
     found = words.path()
     words.end()
     return found

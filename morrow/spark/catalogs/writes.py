@@ -87,7 +87,7 @@ def _write_files(place: Place, question: Question, rows: DataFrame | Derivation)
         condition = _parse_condition(question["condition"], table.fields, table.path)
         about = find_columns(condition)
         if others := about - set(table.partition_keys):
-            raise InvalidArgument(f"{table.path}: {min(others)!r} is no partition column; overwrites are of partitions")
+            raise InvalidArgument(f"{table.path}: {min(others)!r} is not a partition column; overwrite partitions")
         replaced = Replacement(Filter(condition, (), about, str(condition)))
     elif question["mode"] != "append":
         dynamic = question["mode"] == "dynamic"
@@ -162,9 +162,15 @@ def _combine_filters(target: WriteTarget, filters: Sequence[Sequence[Any]]) -> P
     return combine_predicates(*(part for parts in found for part in parts)) if all(found) else None
 
 
+def _open_changed(place: TableOpener, question: Question) -> WriteTarget:
+    """Return the table of a DELETE with the options that session settings give."""
+    target = WriteTarget.of(place.table(question["table"])._metadata)
+    return override_options(target, find_change_settings(place, question))
+
+
 def _is_deletable(place: TableOpener, question: Question, _rows: DataFrame | None) -> bool:
     """Return whether Morrow can delete without rows from Spark: all rows, partitions, or rows of an append table."""
-    target = WriteTarget.of(place.table(question["table"])._metadata)
+    target = _open_changed(place, question)
     predicate = _combine_filters(target, question["filters"])
     if predicate is None:
         return False
@@ -187,7 +193,7 @@ def _delete(place: TableOpener, question: Question, _rows: DataFrame | None) -> 
     if not question["filters"]:
         table.truncate()
         return
-    target = WriteTarget.of(table._metadata)
+    target = _open_changed(place, question)
     predicate = _combine_filters(target, question["filters"])
     if predicate is None:
         raise CommitConflict(f"{target.where}: its schema was changed after the statement was planned; {ADVICE}")
@@ -307,4 +313,4 @@ def _build_premise(
     predicate = combine_predicates(*parse_predicates(filters, target.schema.by_name))
     if predicate == ALWAYS:
         return target, Premise(request.snapshot, NO_FILTER)
-    return target, Premise(request.snapshot, Filter(predicate, (), find_columns(predicate), str(predicate)))
+    return target, Premise(request.snapshot, Filter.of_predicate(predicate))

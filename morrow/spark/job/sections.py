@@ -45,6 +45,7 @@ class _Encoded(msgspec.Struct, frozen=True, array_like=True):
     key_low: bytes | None
     key_high: bytes | None
     cut: tuple[str, bytes | None, bytes | None] | None
+    beneath: tuple[bytes, ...]
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,7 @@ def encode_section(section: Section, plan: ScanPlan) -> bytes:
             _encode_key(section.key_low, key),
             _encode_key(section.key_high, key),
             None if section.cut is None else _encode_cut(section.cut, plan),
+            tuple(encode_section(each, plan) for each in section.beneath),
         )
     )
 
@@ -117,6 +119,7 @@ def decode_section(data: bytes, plan: ScanPlan) -> Section:
         None if found.key_high is None else decode_row(found.key_high, key, where=plan.table),
         found.partition,
         None if found.cut is None else _decode_cut(found.cut, plan),
+        tuple(decode_section(each, plan) for each in found.beneath),
     )
 
 

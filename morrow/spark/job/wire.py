@@ -173,7 +173,7 @@ def collect_results(attempt_log: AttemptLog, frame: Callable[[], DataFrame]) -> 
 
 @dataclass(frozen=True)
 class TableAccess:
-    """A table at one schema, and the folder of the job's attempt log.
+    """A table at one schema, with the folder of the job's attempt log, in the form that is sent to tasks.
 
     `waits`: rows of tables with ``bucket`` = -2 are postponed. `options`: overrides of the schema's options, for
     this job.

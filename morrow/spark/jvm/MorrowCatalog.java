@@ -290,6 +290,9 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
 
     public UnboundFunction loadFunction(Identifier function) throws NoSuchFunctionException {
         String[] namespace = function.namespace();
+        if (namespace.length == 0 && function.name().startsWith(Buckets.Hash.PREFIX)) {
+            return new Buckets.Hash(function.name());
+        }
         if (namespace.length == 1 && namespace[0].equals(PROCEDURES) && function.name().equalsIgnoreCase(MaxPartition.NAME)) {
             return new MaxPartition(id);
         }

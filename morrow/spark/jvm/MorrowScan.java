@@ -9,15 +9,22 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableProvider;
+import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsReportOrdering;
+import org.apache.spark.sql.connector.read.SupportsReportPartitioning;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.partitioning.KeyGroupedPartitioning;
+import org.apache.spark.sql.connector.read.partitioning.Partitioning;
+import org.apache.spark.sql.connector.read.partitioning.UnknownPartitioning;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.datasources.DataSource;
 import org.apache.spark.sql.internal.SQLConf;
@@ -34,6 +41,8 @@ public final class MorrowScan implements ScanBuilder,
                 SupportsPushDownFilters,
                 SupportsPushDownAggregates,
                 SupportsPushDownLimit,
+                SupportsReportPartitioning,
+                SupportsReportOrdering,
                 SupportsReportStatistics {
     private final MorrowTable table;
     private StructType columns;
@@ -43,6 +52,7 @@ public final class MorrowScan implements ScanBuilder,
     private Filter[] applied = new Filter[0];
     private int limit = -1;
     private List aggregates;
+    private Map buckets;
     private org.apache.spark.sql.classic.Dataset aggregated;
 
     MorrowScan(MorrowTable table, CaseInsensitiveStringMap options) {
@@ -133,10 +143,39 @@ public final class MorrowScan implements ScanBuilder,
     }
 
     public org.apache.spark.sql.connector.read.Statistics estimateStatistics() {
-        Map question = read().question("statistics");
-        question.put("columns", Arrays.asList((Object[]) columns.fieldNames()));
-        question.put("filters", told());
-        return new Estimates((Map) Python.ask(table.catalog, question), (double) columns.defaultSize() / table.schema.defaultSize());
+        return new Estimates((Map) Python.ask(table.catalog, rows("statistics")), (double) columns.defaultSize() / table.schema.defaultSize());
+    }
+
+    /** The buckets of the rows, if joins by them need no shuffle; empty if they do. */
+    private Map buckets() {
+        SQLConf conf = SQLConf.get();
+        boolean isWanted = conf.v2BucketingEnabled() && !conf.v2BucketingShuffleEnabled(); // Spark cannot compute buckets
+        if (buckets == null && isWanted && aggregated == null) {
+            buckets = (Map) Python.ask(table.catalog, rows("buckets"));
+        }
+        buckets = buckets == null ? new HashMap() : buckets;
+        return buckets;
+    }
+
+    public Partitioning outputPartitioning() {
+        Map found = buckets();
+        if (found.isEmpty()) {
+            return new UnknownPartitioning(0);
+        }
+        Transform bucket = Expressions.apply(Buckets.Hash.PREFIX + found.get("function"), Buckets.column(found.get("key")));
+        return new KeyGroupedPartitioning(new Transform[] {bucket}, ((List) found.get("numbers")).size());
+    }
+
+    /** The order of the rows in each bucket: that of the primary key, if the bucket is one file. */
+    public org.apache.spark.sql.connector.expressions.SortOrder[] outputOrdering() {
+        return Buckets.order(buckets().isEmpty() ? new ArrayList() : (List) buckets.get("order"));
+    }
+
+    public Batch toBatch() {
+        if (buckets().isEmpty()) {
+            throw new UnsupportedOperationException(description());
+        }
+        return new Buckets(table.catalog, rows("read buckets"), (List) buckets().get("numbers"));
     }
 
     public Scan build() {
@@ -194,14 +233,20 @@ public final class MorrowScan implements ScanBuilder,
         return told;
     }
 
+    /** A question about the rows that the query needs. */
+    private Map rows(String verb) {
+        Map question = read().question(verb);
+        question.put("columns", Arrays.asList((Object[]) columns.fieldNames()));
+        question.put("filters", told());
+        return question;
+    }
+
     /** The plan of the rows. Its columns are the columns of readSchema, in any order and with their own ids. */
     LogicalPlan plan() {
         if (aggregated != null) {
             return aggregated.queryExecution().optimizedPlan();
         }
-        Map question = read().question("read");
-        question.put("columns", Arrays.asList((Object[]) columns.fieldNames()));
-        question.put("filters", told());
+        Map question = rows("read");
         if (limit >= 0) {
             question.put("limit", Integer.valueOf(limit));
         }

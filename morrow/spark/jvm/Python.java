@@ -48,6 +48,16 @@ public final class Python {
         return null;
     }
 
+    /** Asks for several Datasets. */
+    static java.util.List frames(String catalog, Map question) {
+        Object answer = send(catalog, question, null);
+        if (answer instanceof java.util.List) {
+            return (java.util.List) answer;
+        }
+        Map error = parsed((String) answer);
+        throw Refused.of((String) error.get("error"), (String) error.get("message"));
+    }
+
     private static Object send(String catalog, Map question, Object rows) {
         BiFunction function = (BiFunction) ANSWERING.get(catalog);
         if (function == null) {

@@ -12,17 +12,21 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.RowLevelWrite;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.plans.logical.Window;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.StringRPad;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.CharType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -51,7 +55,7 @@ public class ReadPlans extends Rule {
         if (plan instanceof V2WriteCommand) {
             noteDerivation((V2WriteCommand) plan);
         }
-        TreeNode read = (TreeNode) ((LogicalPlan) plan).transformDown(new Scans());
+        TreeNode read = (TreeNode) ((LogicalPlan) plan).transformDown(new Scans(gains((LogicalPlan) plan)));
         boolean isWrite = read instanceof V2WriteCommand && !(read instanceof RowLevelWrite);
         return isWrite ? writable((V2WriteCommand) read, ((V2WriteCommand) plan).query()) : read;
     }
@@ -135,13 +139,29 @@ public class ReadPlans extends Rule {
         return found;
     }
 
+    /** Whether a query joins or groups, which reads by buckets may spare a shuffle. */
+    private static boolean gains(LogicalPlan plan) {
+        boolean found = plan instanceof Join || plan instanceof Aggregate || plan instanceof Window;
+        scala.collection.Iterator parts = plan.children().iterator();
+        while (parts.hasNext() && !found) {
+            found = gains((LogicalPlan) parts.next());
+        }
+        return found;
+    }
+
     private static boolean isScan(Object node) {
         return node instanceof DataSourceV2ScanRelation && ((DataSourceV2ScanRelation) node).scan() instanceof MorrowScan;
     }
 
     static final class Scans extends scala.runtime.AbstractPartialFunction {
+        private final boolean keepsBuckets;
+
+        Scans(boolean keepsBuckets) {
+            this.keepsBuckets = keepsBuckets;
+        }
+
         public boolean isDefinedAt(Object node) {
-            return isScan(node);
+            return isScan(node) && !(keepsBuckets && ((DataSourceV2ScanRelation) node).keyGroupedPartitioning().isDefined());
         }
 
         public Object applyOrElse(Object node, scala.Function1 otherwise) {
@@ -150,7 +170,8 @@ public class ReadPlans extends Rule {
             }
             DataSourceV2ScanRelation relation = (DataSourceV2ScanRelation) node;
             MorrowScan scan = (MorrowScan) relation.scan();
-            return renamed(scan.plan(), relation.output(), scan.columns());
+            boolean pads = Boolean.parseBoolean(SQLConf.get().getConfString("spark.sql.readSideCharPadding", "true"));
+            return renamed(scan.plan(), relation.output(), pads ? scan.columns() : new StructType());
         }
     }
 

@@ -195,7 +195,7 @@ public class Target extends MorrowTable
     }
 
     private Map deletion(String verb, List filters) {
-        Map question = question(verb);
+        Map question = writing(verb);
         question.put("filters", filters);
         return question;
     }

@@ -26,6 +26,7 @@ from morrow.engine.format.types import DataField, DataType, has_same_values
 from morrow.engine.names import OWN_PREFIX
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
+from morrow.readers.execution.strategy import WHOLE
 from morrow.readers.files.file_frames import list_virtual_columns, list_written_fields
 from morrow.spark.versions import OPENS_ORC_INSTANTS
 
@@ -177,7 +178,7 @@ def _find_plan_obstacle(plan: ScanPlan) -> str | None:
     if plan.filter.residuals:
         return f"the filter {plan.filter.residuals[0].text} is not one of Spark's"
     for field in list_virtual_columns(plan, [plan.schema.by_name[name] for name in plan.read_columns]):
-        return f"{field.name} is no column of files"
+        return f"{field.name} is not a column of files"
     for name in plan.read_columns:
         if not is_plain(plan.schema.by_name[name].type):
             return f"the type {plan.schema.by_name[name].type} of {name}"
@@ -197,8 +198,8 @@ def _find_skipping_obstacle(plan: ScanPlan) -> str | None:
 
 
 def _find_section_obstacle(plan: ScanPlan, section: Section, read: Sequence[DataField], listed: bool) -> str | None:
-    if section.kind is SectionKind.STITCH:
-        return "files hold different columns of the same rows"
+    if section.kind in WHOLE:
+        return WHOLE[section.kind]
     if has_shared_maps(plan.file_options, read):
         return "files hold maps in shared columns"
     files = tuple(section.files)
@@ -207,7 +208,7 @@ def _find_section_obstacle(plan: ScanPlan, section: Section, read: Sequence[Data
         if file.format != PARQUET and (file.format != ORC or not listed):
             return f"the files are {file.format}"
         if file.size <= 0:
-            return "metadata does not tell the sizes of files"
+            return "metadata does not record the sizes of files"
         name = file.path.rpartition("/")[2]
         if not listed and name.startswith(HIDDEN):
             return "Spark hides files of such names"

@@ -25,7 +25,7 @@ from morrow.engine.names import cols
 from morrow.engine.plan.entries import mask_partitions
 from morrow.engine.plan.filter import Filter, combine_filters
 from morrow.engine.plan.manifests import guard_read
-from morrow.engine.plan.predicate import ALWAYS, combine_predicates, find_columns
+from morrow.engine.plan.predicate import ALWAYS, combine_predicates
 from morrow.engine.plan.pruning import project_predicate
 from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.engine.structs import replace
@@ -108,9 +108,7 @@ def apply_filters(plan: ScanPlan, told: Sequence[Any]) -> ScanPlan:
     if not found:
         return plan
     predicate = combine_predicates(*found)
-    return replace(
-        plan, filter=combine_filters(plan.filter, Filter(predicate, (), find_columns(predicate), str(predicate)))
-    )
+    return replace(plan, filter=combine_filters(plan.filter, Filter.of_predicate(predicate)))
 
 
 def select_sections(plan: ScanPlan, sections: Sequence[Section]) -> list[Section]:

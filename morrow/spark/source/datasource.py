@@ -36,7 +36,7 @@ RUN_BYTES = 8
 
 
 class MorrowDataSource(DataSource):
-    """``spark.read.format("morrow")`` and its siblings; their options are in `options`."""
+    """The data source of ``spark.read.format("morrow")`` and similar calls; their options are in `options`."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(_hide_secrets(options))

@@ -201,7 +201,7 @@ TRAVEL: Mapping[str, Callable[[str], int | str]] = {
 """Options that choose the state of a read, and the parsers of their text."""
 OF_READS = ("columns", "filter", PUSH_FILTERS, *TRAVEL, *OF_TABLE_READS)
 OF_ALL = ("branch", "verify", *OF_SPARK)
-"""Options of both reads and writes, besides store options."""
+"""Options that both reads and writes accept, besides options of stores."""
 
 
 class Options:

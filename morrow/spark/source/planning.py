@@ -141,7 +141,7 @@ class StreamPlanner:
         newest = self._newest() if self._last is None else self._last
         is_ahead = newest < since and AT not in start and ("begin" in start or start.get(AHEAD, False))
         if newest < since and not is_ahead:
-            raise self._made_anew(f"the newest snapshot is {newest}, and the stream has read {since}")
+            raise self._make_reset_error(f"the newest snapshot is {newest}, and the stream has read {since}")
         if newest >= since:
             self._check_same(since, start.get(AT))
         if "begin" not in start:
@@ -193,11 +193,11 @@ class StreamPlanner:
         """Raise `SnapshotNotFound` if the snapshot with a number is not the one that was read."""
         now = None if at is None else self._committed_at(read)
         if now not in (None, at):
-            raise self._made_anew(f"snapshot {read} is another than the one that the stream has read")
+            raise self._make_reset_error(f"snapshot {read} is another than the one that the stream has read")
 
-    def _made_anew(self, what: str) -> SnapshotNotFound:
-        anew = "the table was rolled back, or made anew; begin anew with another checkpoint"
-        return SnapshotNotFound(f"{self._metadata.where}: {what}: {anew}")
+    def _make_reset_error(self, what: str) -> SnapshotNotFound:
+        hint = "the table was rolled back, or created again; begin again with another checkpoint"
+        return SnapshotNotFound(f"{self._metadata.where}: {what}: {hint}")
 
     def _waits(self, since: int, newest: int, limit: Limit | None) -> bool:
         """Return whether there are too few rows for a batch, and the last batch is recent enough to wait."""
@@ -267,7 +267,7 @@ class StreamPlanner:
             return find_snapshot_or_changelog(self._metadata, snapshot_id)
         except SnapshotNotFound as error:
             hint = (
-                "begin anew with another checkpoint, or keep snapshots for longer than the stream stands still "
+                "begin again with another checkpoint, or keep snapshots for longer than the stream stands still "
                 "(snapshot.time-retained, or a consumer)"
             )
             raise SnapshotExpired(f"{error}; the stream has not read its changes yet: {hint}") from None

@@ -92,7 +92,7 @@ def ensure_table(
 
     `comment`: the comment of a new table. `defaults`: the default values of its columns, by name.
 
-    `heeds`: whether the write may override options of the existing table, if a single write can.
+    `heeds`: whether options may differ from the existing table's if a single write can override them.
 
     Raises:
         AlreadyExists: the table exists, and must be new.

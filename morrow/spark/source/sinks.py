@@ -125,7 +125,7 @@ def _find_query(batch: DataFrame) -> str:
     except PySparkException:  # Spark Connect lacks a context
         query = None
     if query is None:
-        raise InvalidArgument("Spark does not tell which query this batch is of; name one: sink(..., commit_user=...)")
+        raise InvalidArgument("Spark does not say which query this batch is of; name one: sink(..., commit_user=...)")
     return str(query)
 
 
@@ -251,7 +251,7 @@ def _remove_leftovers(target: WriteTarget, runs: set[str], messages: Sequence[Co
         try:
             names = [status.name for status in target.store.list(folder)]
         except StorageError as error:  # the commit is valid, and these become orphan files
-            log.warning("%s: what attempts of tasks left in %s stays there: %s", target.where, folder, error)
+            log.warning("%s: files of failed attempts of tasks stay in %s: %s", target.where, folder, error)
             continue
         left = [name for name in names if name not in known and any(f"{run}-" in name for run in runs)]
         target.store.discard([f"{folder}/{name}" for name in left])

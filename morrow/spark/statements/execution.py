@@ -123,7 +123,7 @@ def _list_partitions(place: Place, name: str, spec: Mapping[str, str | None]) ->
     found = PARTITIONS["partitions"](place, {"table": name}, None)
     texts = found.selectExpr(*(f"CAST({quote_name(key)} AS STRING)" for key in keys)).collect()  # type: ignore[attr-defined]
     if unknown := sorted(set(spec) - set(keys)):
-        raise InvalidArgument(f"{table.path}: {unknown[0]!r} is no partition column; there are {', '.join(keys)}")
+        raise InvalidArgument(f"{table.path}: {unknown[0]!r} is not a partition column; there are {', '.join(keys)}")
     texts = [row for row in texts if all(row[keys.index(key)] == value for key, value in spec.items())]
     rows = ("/".join(f"{key}={'null' if value is None else value}" for key, value in zip(keys, row)) for row in texts)
     return [(row,) for row in sorted(rows)]

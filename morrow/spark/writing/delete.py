@@ -86,7 +86,7 @@ def delete(
                 )
             return delete_matching(into, given)
     elif not into.keyed:
-        raise InvalidArgument(f"{into.where}: it has no primary key; delete by a condition that is no Column")
+        raise InvalidArgument(f"{into.where}: it has no primary key; delete by a condition that is not a Column")
     check_deletable(into)
 
     def attempt(premise: Premise | None) -> Snapshot | None:

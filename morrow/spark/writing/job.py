@@ -333,7 +333,7 @@ NULL_SLOT = f"X'{'00' * SLOT_WIDTH}'"
 
 @dataclass(frozen=True)
 class _Part:
-    """A column in a row: its slot, as a function of the offset of its variable part, and this part (BINARY)."""
+    """SQL for a column of a BinaryRow: its slot, given the offset of its variable part, and the variable part."""
 
     slot: Callable[[str], str]
     size: str | None = None

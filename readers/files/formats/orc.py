@@ -338,7 +338,7 @@ def read_as(layout: OrcLayout, fields: Sequence[DataField], columns: Sequence[in
 
 def _compare(layout: OrcLayout, node: int, type_: DataType, name: str, found: dict[int, int]) -> None:
     if node >= len(layout.types):
-        raise CorruptFile(layout.where, "the types of the ORC file are no tree")
+        raise CorruptFile(layout.where, "the types of the ORC file do not form a tree")
     found_type = layout.types[node]
     kind = found_type.kind
     if kind not in KINDS.get(type(type_), (kind,)):

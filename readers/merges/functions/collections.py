@@ -1,4 +1,4 @@
-"""Aggregate functions of arrays and maps: collect, merge_map, merge_map_with_keytime, nested_update and its kin.
+"""Aggregate functions of arrays and maps: collect, merge_map, merge_map_with_keytime, nested_update and similar ones.
 
 The elements of two columns of lists become one long frame, and lists again, so that list functions work on whole
 columns. The frame has one line per element: first the elements of the accumulators, then the elements of the new
@@ -135,7 +135,7 @@ class NestedUpdateByKey(NestedUpdate):
 
 
 class NestedUpdateBySequence(NestedUpdateByKey):
-    """Rows by key; of a key, the row with the greatest sequence stays, the later one of equal rows.
+    """Rows by key; the row with the greatest sequence of each key stays, among equal ones the later row.
 
     The limit counts keys; rows of new keys beyond it are left out. Null is the least sequence.
     """

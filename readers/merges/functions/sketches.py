@@ -378,10 +378,10 @@ THETA_LONGS_MASK = 0x3F
 THETA_HEAD_BYTES = 24
 THETA_FAMILY, UPDATE, COMPACT = 2, 2, 3
 THETA_COMPACT_FLAGS = 0x1A
-"""Read-only, compact, ordered."""
+"""Flags of a compact Theta sketch: read-only, compact, ordered."""
 THETA_P = slice(12, 16)
 NO_SAMPLING = np.float32(1).tobytes()
-"""p, the sampling probability of a sketch: the C++ library leaves it 0, Java writes 1 in each result."""
+"""The sampling probability p of a sketch: the C++ library leaves it 0, Java writes 1 in each result."""
 THETA_EMPTY = bytes.fromhex("01030300001e0000")
 """The image without hashes: Java writes no hash of the seed."""
 THETA_FLAGS, THETA_IS_EMPTY, THETA_SINGLE_ITEM = 5, 0x04, 0x20
@@ -393,7 +393,7 @@ def _translate_errors(function: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, IndexError, RuntimeError, MemoryError) as error:  # BadImage, and translated C++ exceptions
-        raise make_corrupt_value(function, f"it is no sketch: {error}") from error
+        raise make_corrupt_value(function, f"it is not a sketch: {error}") from error
 
 
 def merge_hll(first: bytes, second: bytes, *, function: str) -> bytes:

@@ -122,7 +122,7 @@ def test_identifiers(text: str, parts: tuple[str | None, ...]) -> None:
 
 @pytest.mark.parametrize("text", ["", "t", "`a.b", "a.", "`a`.`b`.`c`"])
 def test_other_text_is_no_identifier(text: str) -> None:
-    with pytest.raises(ValueError, match="is no name of a table"):
+    with pytest.raises(ValueError, match="is not a table name"):
         Identifier.from_string(text)
 
 

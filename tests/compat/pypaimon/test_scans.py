@@ -63,6 +63,24 @@ def test_shards_are_all_rows_once(catalog: pypaimon.Catalog, keys: list[str], sh
     assert len(found) == (10 if keys else 12)
 
 
+@pytest.mark.parametrize("evolving", [False, True])
+def test_shards_of_tables_without_keys_have_as_many_stored_rows(catalog: pypaimon.Catalog, evolving: bool) -> None:
+    options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"} if evolving else {}
+    table = make(catalog, options=options)
+    for start in (4, 7, 10):
+        write(table, DATA.set_column(0, "id", pa.array(range(start, start + 3), pa.int64())))
+    builder = table.new_read_builder()
+    condition = builder.new_predicate_builder().greater_or_equal("id", 3)
+
+    def read_shard(number: int) -> list[int]:
+        splits = builder.new_scan().with_shard(number, 5).plan().splits()
+        return builder.new_read().to_arrow(splits)["id"].to_pylist()
+
+    assert [read_shard(number) for number in range(5)] == [[1, 2, 3], [4, 5, 6], [7, 8], [9, 10], [11, 12]]
+    builder.with_filter(condition)  # positions are those of stored rows
+    assert read_shard(0) == [3]
+
+
 def test_members_of_rows(catalog: pypaimon.Catalog) -> None:
     table = make(catalog)
     assert read(table, lambda b: b.with_projection(["at.x", "id"])) == [

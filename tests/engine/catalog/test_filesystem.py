@@ -103,7 +103,7 @@ def test_databases_made_renamed_and_dropped(catalog: FilesystemCatalog) -> None:
     assert catalog.tables("shop") == ["items", "orders"]
     with pytest.raises(AlreadyExists, match="there is a database 'new' already"):
         catalog.create_database("new")
-    with pytest.raises(AlreadyExists, match=r"file\.db: there is a file where the database would be"):
+    with pytest.raises(AlreadyExists, match=r"file\.db: the database cannot be created where there is a file"):
         catalog.create_database("file")
     with pytest.raises(AlreadyExists, match="there is a database 'hr' already"):
         catalog.rename_database("shop", "hr")
@@ -153,7 +153,7 @@ def test_tables_renamed_and_dropped(catalog: FilesystemCatalog) -> None:
 @pytest.mark.parametrize("name", ["db.t$files", "sys.t", "db. t", "db.t ", ".hidden.t", "db..t"])
 def test_names_that_nothing_new_can_have(catalog: FilesystemCatalog, name: str) -> None:
     with pytest.raises(
-        InvalidArgument, match=r"is no name for a|is the database of Paimon's own tables|is no table name"
+        InvalidArgument, match=r"is not a valid name for a|is the database of Paimon's own tables|is not a table name"
     ):
         catalog.place_of(name)
 

@@ -26,5 +26,5 @@ def test_parts_of_a_name(text: str, name: ObjectName) -> None:
 
 @pytest.mark.parametrize("text", ["t$", "$snapshots", "t$files$branch_dev", "t$branch_$files", "t$a$b", "/w/$ro"])
 def test_what_is_no_name(text: str) -> None:
-    with pytest.raises(InvalidArgument, match="is no name"):
+    with pytest.raises(InvalidArgument, match="is not a name"):
         parse_object_name(text)

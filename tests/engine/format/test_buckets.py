@@ -123,7 +123,7 @@ def test_an_index_of_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("data", "count", "problem"),
-    [(b"\0" * 5, None, "5 bytes, which are no sequence"), (b"\0" * 8, 3, "8 bytes where the index manifest counts 3")],
+    [(b"\0" * 5, None, "5 bytes, which are not whole"), (b"\0" * 8, 3, "8 bytes where the index manifest counts 3")],
 )
 def test_damage(data: bytes, count: int | None, problem: str) -> None:
     with pytest.raises(CorruptFile, match=f"index-1: {problem}"):

@@ -139,7 +139,7 @@ def test_options_are_translated(location: str, given: dict[str, str], expected: 
         ("s3://b", {PROVIDER: "my.Own"}, "the provider Own of fs.s3a.aws.credentials.provider is not supported"),
         ("s3://b", {PROVIDER: SIMPLE}, "SimpleAWSCredentialsProvider of .* needs the options aws_access_key_id and"),
         ("s3://b", {PROVIDER: TEMPORARY, "s3.access-key": "a", "s3.secret-key": "b"}, "needs .* aws_session_token,"),
-        ("s3://b", {PROVIDER: " ,"}, "names nobody"),
+        ("s3://b", {PROVIDER: " ,"}, "names no provider"),
         ("s3://b", {PROVIDER: ASSUMED}, r"assumed\.role\.arn"),
         ("s3://b", {"fs.s3a.encryption.algorithm": "CSE-KMS"}, "known are AES256, SSE-S3, SSE-KMS"),
         ("s3://b", {"fs.s3a.encryption.key": "k"}, "counts beside encryption.algorithm only"),

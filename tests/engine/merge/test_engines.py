@@ -152,7 +152,7 @@ def test_columns_may_ignore_retractions() -> None:
         ({"sequence.field": "seen,seen"}, "the option 'sequence.field' names 'seen' twice"),
         (
             {"fields.pirce.aggregate-function": "max"},
-            "'fields.pirce.aggregate-function' names 'pirce', which is no column",
+            "'fields.pirce.aggregate-function' names 'pirce', which is not a column",
         ),
         ({"fields.seen.aggregate-function": "sum"}, r"sum folds numeric types, and column 'seen' is TIMESTAMP\(3\)"),
         ({"fields.default-aggregate-function": "bool_or"}, "bool_or folds BOOLEAN, and column 'price' is DOUBLE"),
@@ -346,14 +346,14 @@ GROUP = {"fields.g.sequence-group": "a"}
         # Groups
         (
             {"fields.g.sequence-group": "a,nope"},
-            "the option 'fields.g.sequence-group' names 'nope', which is no column;",
+            "the option 'fields.g.sequence-group' names 'nope', which is not a column;",
         ),
         (
             {"fields.g.sequence-group": "a, b"},
-            "names ' b', which is no column; blanks around commas belong to the name",
+            "names ' b', which is not a column; blanks around commas belong to the name",
         ),
-        ({"fields.g.sequence-group": ""}, "the option 'fields.g.sequence-group' names '', which is no column"),
-        ({"fields.g,x.sequence-group": "a"}, "the option 'fields.g,x.sequence-group' names 'x', which is no column"),
+        ({"fields.g.sequence-group": ""}, "the option 'fields.g.sequence-group' names '', which is not a column"),
+        ({"fields.g,x.sequence-group": "a"}, "the option 'fields.g,x.sequence-group' names 'x', which is not a column"),
         ({**GROUP, "fields.h.sequence-group": "a"}, r"'a' is listed by two sequence groups, \(g\) and \(h\); leave it"),
         ({"fields.g.sequence-group": "a,a"}, r"column 'a' is listed by two sequence groups, \(g\) and \(g\)"),
         # Functions
@@ -365,7 +365,7 @@ GROUP = {"fields.g.sequence-group": "a"}
         ({**GROUP, "fields.a.aggregate-function": "listagg"}, "listagg folds STRING, and column 'a' is INT; choose"),
         (
             {"fields.x.aggregate-function": "sum"},
-            "the option 'fields.x.aggregate-function' names 'x', which is no column",
+            "the option 'fields.x.aggregate-function' names 'x', which is not a column",
         ),
         # Retractions
         (
@@ -382,7 +382,7 @@ GROUP = {"fields.g.sequence-group": "a"}
         ),
         (
             {**GROUP, "partial-update.remove-record-on-sequence-group": "a"},
-            "'partial-update.remove-record-on-sequence-group' names 'a', which is no sequence column .* they are g",
+            "'partial-update.remove-record-on-sequence-group' names 'a', which is not a sequence column .* they are g",
         ),
         ({"partial-update.remove-record-on-sequence-group": "g"}, r"names 'g', .* they are \(none\)"),
         ({"partial-update.remove-record-on-delete": "yes"}, "has the value 'yes'; it must be true or false"),

@@ -134,12 +134,17 @@ def test_the_time_of_a_map_is_the_last_member_of_its_rows_unless_named() -> None
         ),
         ("listagg", "STRING", {"distinct": "y"}, "'fields.v.distinct' has the value 'y'; it must be true or false"),
         ("nested_update", INTS, {}, "nested_update folds ARRAY of ROW, and column 'v' is ARRAY<INT>"),
-        ("nested_update", ROWS, {"nested_key": "x"}, "'fields.v.nested-key' has the value 'x', but 'x' is no member"),
+        (
+            "nested_update",
+            ROWS,
+            {"nested_key": "x"},
+            "'fields.v.nested-key' has the value 'x', but 'x' is not a member",
+        ),
         (
             "nested_update",
             ROWS,
             {"nested_key": ""},
-            "has the value '', but '' is no member of the rows; they have id, day",
+            "has the value '', but '' is not a member of the rows, which have id, day",
         ),
         (
             "nested_update",
@@ -159,7 +164,7 @@ def test_the_time_of_a_map_is_the_last_member_of_its_rows_unless_named() -> None
             "merge_map_with_keytime",
             TIMED,
             {"ts_field": "x"},
-            "which is no member of the map's rows; they have v, at, by",
+            "which is not a member of the map's rows; they have v, at, by",
         ),
         (
             "merge_map_with_keytime",
@@ -178,7 +183,7 @@ def test_options_that_do_not_fit(function: str, kind: str | t.DataType, options:
 def test_values_of_options_that_are_not_known(name: str) -> None:
     with pytest.raises(Unsupported, match=r"'fields\.v\.nested-key-null-strategy' = 'x' .*: merge, ignore, error"):
         call(name, ROWS, nested_key="id", nested_key_null_strategy="x")
-    with pytest.raises(InvalidArgument, match=r"'fields\.v\.nested-sequence-field' .* 'x' is no member of the rows"):
+    with pytest.raises(InvalidArgument, match=r"'fields\.v\.nested-sequence-field' .* 'x' is not a member of the rows"):
         call(name, ROWS, nested_key="id", nested_sequence_field="x")
 
 

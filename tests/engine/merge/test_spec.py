@@ -81,7 +81,11 @@ def test_what_first_row_does_not_go_with(options: dict[str, str], problem: str) 
 @pytest.mark.parametrize(
     ("error", "fields", "problem"),
     [
-        (InvalidArgument, "nope", "the option 'sequence.field' names 'nope', which is no column; .* dt, id, seq, tags"),
+        (
+            InvalidArgument,
+            "nope",
+            "the option 'sequence.field' names 'nope', which is not a column; .* dt, id, seq, tags",
+        ),
         (InvalidArgument, "seq,seq", "the option 'sequence.field' names 'seq' twice"),
         (Unsupported, "tags", "the sequence field 'tags' of the type ARRAY<INT> is not supported; order versions by"),
     ],

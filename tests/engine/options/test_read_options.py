@@ -144,7 +144,7 @@ def test_a_value_that_does_not_parse_names_table_and_option(key: str, value: str
     ],
 )
 def test_a_slip_is_refused(key: str, meant: str) -> None:
-    with pytest.raises(InvalidArgument, match="looks like a slip") as raised:
+    with pytest.raises(InvalidArgument, match="looks like a misspelling") as raised:
         parse_options({key: "1"}, where="/t")
     assert repr(meant) in str(raised.value)
 
@@ -152,7 +152,7 @@ def test_a_slip_is_refused(key: str, meant: str) -> None:
 @pytest.mark.parametrize("key", READ_BY)
 def test_every_option_that_reads_depend_on_is_missed(key: str) -> None:
     for at in range(len(key)):
-        with pytest.raises(InvalidArgument, match="looks like a slip"):
+        with pytest.raises(InvalidArgument, match="looks like a misspelling"):
             parse_options({key[:at] + "~" + key[at + 1 :]: "1"}, where="/t")
 
 

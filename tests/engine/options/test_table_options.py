@@ -57,7 +57,8 @@ def test_what_is_immutable() -> None:
         force-lookup index-file-in-data-file-dir merge-engine partial-update.remove-record-on-delete
         partial-update.remove-record-on-sequence-group partition pk-clustering-override primary-key
         row-tracking.enabled rowkind.field blob-field blob-view-field dynamic-bucket.initial-buckets
-        primary-key.nullable sequence.snapshot-ordering type"""
+        manifest.format partition.default-name partition.legacy-name primary-key.nullable
+        sequence.snapshot-ordering type"""
     assert set(words.split()) == IMMUTABLE
 
 

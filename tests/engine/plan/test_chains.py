@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 import morrow
-from morrow.engine.errors import InvalidArgument, UnclearOutcome, Unsupported
+from morrow.engine.errors import InvalidArgument, SnapshotNotFound, UnclearOutcome, Unsupported
 
 OPTIONS: dict[str, object] = {
     "bucket": 2,
@@ -188,11 +189,35 @@ def test_what_is_refused(chain: ChainTable) -> None:
         chain.main.delete("dt = '20250802'")
     with pytest.raises(Unsupported, match="expiry of partitions of a chain table without branches, or by update-time"):
         chain.changes.expire_partitions("1 d", strategy="update-time")
-    write(chain.main, (1, 1, "20250801"))
-    with pytest.raises(Unsupported, match="a past state of a chain table"):
-        chain.main.scan(snapshot=1)
     with pytest.raises(InvalidArgument, match=r"'scan\.fallback-delta-branch' names it"):
         chain.main.branches.delete("changes")
+
+
+def test_past_states_have_all_branches_as_of_one_time(chain: ChainTable) -> None:
+    def now() -> dt.datetime:
+        time.sleep(0.002)  # the times of snapshots are milliseconds
+        found = dt.datetime.now(dt.UTC)
+        time.sleep(0.002)
+        return found
+
+    write(chain.whole, (1, 10, "20250801"))
+    first = now()
+    write(chain.changes, (2, 20, "20250802"))
+    second = now()
+    write(chain.changes, (1, 30, "20250802"))
+    write(chain.main, (7, 7, "20250803"))
+    write(chain.whole, (3, 3, "20250802"))
+
+    assert chain.rows(timestamp=first) == [(1, 10, "20250801")]
+    assert chain.rows(timestamp=second) == [(1, 10, "20250801"), (1, 10, "20250802"), (2, 20, "20250802")]
+    third = [(1, 10, "20250801"), (1, 30, "20250802"), (2, 20, "20250802"), (7, 7, "20250803")]
+    assert chain.rows(snapshot=1) == third
+    assert chain.rows() == [(1, 10, "20250801"), (3, 3, "20250802"), (7, 7, "20250803")]
+    chain.main.tags.create("then")
+    write(chain.whole, (4, 4, "20250803"), (4, 4, "20250804"))
+    assert chain.rows(tag="then") == third
+    with pytest.raises(SnapshotNotFound):
+        chain.rows(timestamp=first - dt.timedelta(minutes=1))
 
 
 def test_days_whose_text_does_not_sort_by_time(tmp_path: Path) -> None:

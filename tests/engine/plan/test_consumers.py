@@ -44,7 +44,7 @@ def test_branches_have_consumers_of_their_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", " ", ".", "..", "a/b", "a\\b", "a\0"])
 def test_names_stay_in_their_folder(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidArgument, match="no name of a consumer"):
+    with pytest.raises(InvalidArgument, match="not a consumer name"):
         consumers(tmp_path).record(name, 1)
 
 

@@ -217,7 +217,7 @@ def test_a_vector_of_a_misnamed_file_is_lost_deletes(damaged: Callable[[str], st
     table.deletion_vector(misnamed, [1])
     table.commit()
 
-    with pytest.raises(CorruptFile, match="which is no file of its bucket and never was one"):
+    with pytest.raises(CorruptFile, match="which is not and never was a file of its bucket"):
         files(table)
 
 

@@ -108,10 +108,10 @@ def test_sql_that_stays_sql(text: str, predicate: str, residuals: list[str], col
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("dt = 'not a date'", "'not a date' is no DATE, the type of column 'dt'"),
-        ("dt = '2024-02-30'", "'2024-02-30' is no DATE"),
-        ("x = 'abc'", "'abc' is no INT"),
-        ("i8 = '300'", "'300' is no TINYINT"),
+        ("dt = 'not a date'", "'not a date' is not a valid DATE, the type of column 'dt'"),
+        ("dt = '2024-02-30'", "'2024-02-30' is not a valid DATE"),
+        ("x = 'abc'", "'abc' is not a valid INT"),
+        ("i8 = '300'", "'300' is not a valid TINYINT"),
         ("x = ", "does not parse at line 1, column 3"),
         ("x = 1 x", "does not parse at line 1, column 7, near 'x'"),
         ("x = 1; DROP TABLE t", "does not parse"),
@@ -124,9 +124,9 @@ def test_sql_that_stays_sql(text: str, predicate: str, residuals: list[str], col
         ("sum(x) OVER () > 1", "a window function"),
         ("x IN (SELECT 1)", "a subquery"),
         ("EXISTS (SELECT 1)", "a subquery"),
-        ("5", "5 is a value, no condition"),
-        ("x", "x is a value, no condition"),
-        ("x = 1 OR NOT (x - 1)", "x - 1 is a value, no condition"),
+        ("5", "5 is a value, not a condition"),
+        ("x", "x is a value, not a condition"),
+        ("x = 1 OR NOT (x - 1)", "x - 1 is a value, not a condition"),
         ("x = ?", "a parameter"),
         ("(" * 3000 + "x = 1" + ")" * 3000, "nested too deeply"),
     ],
@@ -230,7 +230,7 @@ def test_what_polars_alone_can_say_follows_the_predicate() -> None:
         (pc.field("x") + 1, "must evaluate to bool"),
         (pc.field("s") == 5, "no kernel"),
         (pc.field(0) == True, "numbering"),  # noqa: E712
-        (5, "a int is no filter"),
+        (5, "a int is not a filter"),
     ],
 )
 def test_expressions_that_are_refused(expression: object, message: str) -> None:

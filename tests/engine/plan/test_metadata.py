@@ -154,7 +154,7 @@ def test_a_folder_that_is_no_table(tmp_path: Path) -> None:
     with pytest.raises(TableNotFound, match="the folder holds no Paimon schema"):
         TableMetadata(LocalStore(), str(tmp_path)).latest_schema()
     with pytest.raises(
-        TableNotFound, match="nope: the folder does not exist, or is no folder; give the folder of a table"
+        TableNotFound, match="nope: the folder does not exist, or is not a folder; give the folder of a table"
     ):
         TableMetadata(LocalStore(), str(tmp_path / "nope")).latest_schema()
 
@@ -162,10 +162,10 @@ def test_a_folder_that_is_no_table(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_has_near_names(tmp_path: Path) -> None:
     (tmp_path / "shop.db" / "orders" / "schema").mkdir(parents=True)
     for path, near in (
-        ("shop.db/ordrs", "is no folder; did you mean 'orders'? give"),
-        ("shp.db/orders", "is no folder; did you mean 'shop.db'? give"),
-        ("shop.db/x", "is no folder; give"),
-        ("a/b/c", "is no folder; give"),
+        ("shop.db/ordrs", "is not a folder; did you mean 'orders'? give"),
+        ("shp.db/orders", "is not a folder; did you mean 'shop.db'? give"),
+        ("shop.db/x", "is not a folder; give"),
+        ("a/b/c", "is not a folder; give"),
     ):
         with pytest.raises(TableNotFound, match=re.escape(near)):
             TableMetadata(LocalStore(), str(tmp_path / path)).latest_schema()
@@ -201,7 +201,7 @@ def test_branches_have_their_own_snapshots(table: TableFactory) -> None:
 
 
 def test_names_of_tags_and_branches_stay_in_their_folder(table: TableFactory) -> None:
-    with pytest.raises(InvalidArgument, match="is no name of a tag"):
+    with pytest.raises(InvalidArgument, match="is not a tag name"):
         metadata(table).tag("../../snapshot/snapshot-1")
     with pytest.raises(UnsafePath):
         metadata(table).on_branch("../x")
@@ -209,9 +209,9 @@ def test_names_of_tags_and_branches_stay_in_their_folder(table: TableFactory) ->
 
 @pytest.mark.parametrize("name", [None, 3, " "])
 def test_names_are_text(table: TableFactory, name: Any) -> None:
-    with pytest.raises(InvalidArgument, match="is no name of a tag"):
+    with pytest.raises(InvalidArgument, match="is not a tag name"):
         metadata(table).tag(name)
-    with pytest.raises(InvalidArgument, match="is no name of a branch"):
+    with pytest.raises(InvalidArgument, match="is not a branch name"):
         metadata(table).on_branch(name)
 
 

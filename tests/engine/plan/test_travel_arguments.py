@@ -42,7 +42,7 @@ def test_one_value(arguments: dict[str, Any], expected: Travel) -> None:
         ({"watermark": True}, "watermark must be an int"),
         ({"tag": 1}, "tag must be text"),
         ({"branch": 1}, "branch must be text"),
-        ({"timestamp": "then"}, "'then' is no time"),
+        ({"timestamp": "then"}, "'then' is not a time"),
     ],
 )
 def test_wrong_values(arguments: dict[str, Any], problem: str) -> None:

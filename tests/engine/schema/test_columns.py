@@ -77,8 +77,8 @@ def test_types_in_a_mapping_may_be_those_of_polars_and_python() -> None:
         (5, "int describes no columns"),
         ([5], "int describes no columns"),
         ({"a": 7}, "the column 'a' has the type 7"),
-        ({5: "INT"}, "the column name 5 is no text"),
-        ({"a": "INT, b INT"}, "no list of columns"),
+        ({5: "INT"}, "the column name 5 is not text"),
+        ({"a": "INT, b INT"}, "not a list of columns"),
     ],
 )
 def test_what_describes_none(schema: Any, problem: str) -> None:

@@ -65,9 +65,9 @@ def test_keys_may_stand_in_sql_or_in_options() -> None:
         ({"schema": "id INT, dt INT, m MAP<INT, ROW<a INT, A INT>>"}, "'m.value.a' and 'm.value.A' differ in case"),
         ({"primary_keys": ["id", "id"]}, "the primary key 'id' is named more than once"),
         ({"options": {"bucket": [4]}}, r"'bucket' has the value \[4\]; give text, a number, True or False"),
-        ({"options": {5: "x"}}, "5 is no name of an option"),
-        ({"defaults": {"id": "x"}}, "the column 'id': the default value 'x' is no BIGINT"),
-        ({"schema": "a INT DEFAULT 'x'"}, "the column 'a': the default value 'x' is no INT"),
+        ({"options": {5: "x"}}, "5 is not an option's name"),
+        ({"defaults": {"id": "x"}}, "the column 'id': the default value 'x' is not a valid BIGINT"),
+        ({"schema": "a INT DEFAULT 'x'"}, "the column 'a': the default value 'x' is not a valid INT"),
         ({"options": {"buckets": "4"}}, "did you mean 'bucket'"),
     ],
 )
@@ -80,7 +80,7 @@ def test_what_contradicts_itself(arguments: dict[str, Any], problem: str) -> Non
     "arguments", [{"primary_keys": "nope"}, {"partition_keys": ["dt", "nope"]}, {"defaults": {"nope": 1}}]
 )
 def test_what_is_no_column(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ColumnNotFound, match="'nope' is no column; the columns are dt, id, name"):
+    with pytest.raises(ColumnNotFound, match="'nope' is not a column; the columns are dt, id, name"):
         made(**arguments)
 
 

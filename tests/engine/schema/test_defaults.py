@@ -92,7 +92,7 @@ def test_digits_beyond_the_precision_are_cut_off() -> None:
     ],
 )
 def test_what_is_no_value_of_the_type(kind: str, text: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"the column 'c': the default value .* is no "):
+    with pytest.raises(InvalidArgument, match=r"the column 'c': the default value .* is not a valid "):
         value(kind, text)
 
 

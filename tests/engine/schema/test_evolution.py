@@ -277,7 +277,7 @@ def test_not_null_needs_an_option_that_was_set_before() -> None:
         (c.SetType(("r",), INT), InvalidArgument, "change its members one by one"),
         (c.SetType(("a",), t.BigIntType(False), False), InvalidArgument, "'a' may hold nulls"),
         (c.SetNullable(("id",), True), InvalidArgument, "'id' is a primary key column"),
-        (c.SetDefault(("a",), "x"), InvalidArgument, "the default value 'x' is no INT"),
+        (c.SetDefault(("a",), "x"), InvalidArgument, "the default value 'x' is not a valid INT"),
         (c.SetDefault(("r", "x"), "1"), Unsupported, "a default value of the member 'r.x'"),
     ],
 )
@@ -294,7 +294,7 @@ def test_the_last_column_stays() -> None:
 
 def test_columns_that_options_need_stay() -> None:
     schema = table_applying(options={"bucket": 1, "sequence.field": "a"})
-    with pytest.raises(ColumnNotFound, match="the sequence field 'a' is no column"):
+    with pytest.raises(ColumnNotFound, match="the sequence field 'a' is not a column"):
         after(schema, c.DropColumn(("a",)))
 
 
@@ -306,11 +306,15 @@ INDEXED = {"bucket": 1, "file-index.bsi.columns": "a"}
     ("options", "change", "problem"),
     [
         (AGGREGATED, c.SetType(("a",), t.VarCharType()), "sum folds numeric types, and column 'a' is STRING"),
-        (AGGREGATED, c.DropColumn(("a",)), "names 'a', which is no column"),
+        (AGGREGATED, c.DropColumn(("a",)), "names 'a', which is not a column"),
         (INDEXED, c.SetType(("a",), t.DoubleType()), "a bsi index on the column 'a' of type DOUBLE is not supported"),
         (INDEXED, c.DropColumn(("a",)), "bsi.columns names the column 'a'; .* change or unset"),
         (INDEXED, c.SetOption("file-index.bsi.columns", "nope"), "names the column 'nope'"),
-        ({"bucket": 1, "rowkind.field": "a"}, c.SetType(("a",), t.DoubleType()), "is DOUBLE, no STRING and no number"),
+        (
+            {"bucket": 1, "rowkind.field": "a"},
+            c.SetType(("a",), t.DoubleType()),
+            "is DOUBLE, neither a STRING nor a number",
+        ),
     ],
 )
 def test_no_change_leaves_a_table_that_cannot_be_read_or_written(
@@ -332,7 +336,7 @@ def test_a_table_whose_indexes_cannot_be_built_may_be_changed_all_the_same() -> 
 
 def test_a_default_must_fit_the_new_type() -> None:
     schema = table_applying("id INT, dt STRING, a STRING DEFAULT 'x'")
-    with pytest.raises(InvalidArgument, match="the default value 'x' is no INT"):
+    with pytest.raises(InvalidArgument, match="the default value 'x' is not a valid INT"):
         after(schema, c.SetType(("a",), INT))
 
 
@@ -375,6 +379,9 @@ def test_options_set_and_removed() -> None:
         ({"deletion-vectors.enabled": True}, c.RemoveOption("deletion-vectors.enabled"), "compact the table fully"),
         ({"ignore-delete": True}, c.SetOption("ignore-delete", "false"), "cannot change from true to false"),
         ({"ignore-delete": True}, c.RemoveOption("ignore-delete"), "cannot change from true to false"),
+        ({}, c.SetOption("manifest.format", "orc"), "'manifest.format' cannot be changed"),
+        ({"partition.default-name": "x"}, c.RemoveOption("partition.default-name"), "cannot be changed"),
+        ({}, c.SetOption("partition.legacy-name", "false"), "cannot be changed"),
     ],
 )
 def test_options_that_stay_once_there_are_snapshots(
@@ -384,6 +391,13 @@ def test_options_that_stay_once_there_are_snapshots(
     after(schema, change, rows=False)
     with pytest.raises(InvalidArgument, match=problem):
         after(schema, change)
+
+
+def test_options_that_stay_may_be_written_out() -> None:
+    same = c.SetOption("manifest.format", "avro"), c.SetOption("partition.legacy-name", "TRUE")
+    schema = after(table_applying(), *same)
+    assert schema.options == {"bucket": "2", "manifest.format": "avro", "partition.legacy-name": "TRUE"}
+    assert "manifest.format" not in after(schema, c.RemoveOption("manifest.format")).options
 
 
 def test_deletion_vectors_may_change_when_an_option_set_before_says_so() -> None:

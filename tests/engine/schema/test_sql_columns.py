@@ -78,7 +78,7 @@ def test_a_text_in_quotes_gets_quotes_that_readers_take_off() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "no list of columns"),
+        ("", "not a list of columns"),
         ("id", r"the column 'id': expected a type \(the types are BOOLEAN"),
         ("id INT name STRING", "expected ',' or the end, found 'name'"),
         ("id INT,, b INT", "expected a name, found ','"),

@@ -67,7 +67,7 @@ def test_what_keeps_the_rules(table: dict[str, Any], options: str) -> None:
         (APPEND, "bucket=-2", "the number of buckets is 1 or more, or -1"),
         (APPEND, "bucket=4", "needs the option 'bucket-key'"),
         (APPEND, "bucket-key=a", "'bucket-key' does not go with 'bucket' = -1"),
-        (APPEND, "bucket=4 bucket-key=nope", "the bucket key 'nope' is no column"),
+        (APPEND, "bucket=4 bucket-key=nope", "the bucket key 'nope' is not a column"),
         (APPEND, "bucket=4 bucket-key=l", "the bucket key 'l' has the nested type"),
         (APPEND, "full-compaction.delta-commits=3", "does not go with 'bucket' = -1"),
         (KEYED, "bucket=4 bucket-key=a", "the bucket key a is not in the primary key"),
@@ -81,7 +81,7 @@ def test_what_keeps_the_rules(table: dict[str, Any], options: str) -> None:
             "sequence.snapshot-ordering=true write-only=true sequence.field=a",
             "does not go with 'sequence.field'",
         ),
-        (APPEND, "clustering.columns=a,nope", "the clustering column 'nope' is no column"),
+        (APPEND, "clustering.columns=a,nope", "the clustering column 'nope' is not a column"),
         # Where reads start
         (
             APPEND,
@@ -104,13 +104,13 @@ def test_what_keeps_the_rules(table: dict[str, Any], options: str) -> None:
         (KEYED, "streaming-read-overwrite=true changelog-producer=lookup", "changes would be read twice"),
         (APPEND, "partition.expiration-time=7d", "needs partition keys"),
         # Options of columns
-        (APPEND, "fields.nope.stats-mode=none", "names 'nope', which is no column"),
-        (KEYED, "rowkind.field=nope", "the rowkind field 'nope' is no column"),
-        (KEYED, "rowkind.field=s", r"'s' is TIMESTAMP\(3\), no STRING and no number"),
+        (APPEND, "fields.nope.stats-mode=none", "names 'nope', which is not a column"),
+        (KEYED, "rowkind.field=nope", "the rowkind field 'nope' is not a column"),
+        (KEYED, "rowkind.field=s", r"'s' is TIMESTAMP\(3\), neither a STRING nor a number"),
         (KEYED, "file-index.bloom-filter.columns=nope", "bloom-filter.columns names the column 'nope'"),
         (KEYED, "file-index.bitmap.columns=l", "a bitmap index on the column 'l' of type ARRAY<INT>"),
-        (KEYED, "sequence.field=nope", "the sequence field 'nope' is no column"),
-        (APPEND, "sequence.field=nope", "the sequence field 'nope' is no column"),
+        (KEYED, "sequence.field=nope", "the sequence field 'nope' is not a column"),
+        (APPEND, "sequence.field=nope", "the sequence field 'nope' is not a column"),
         (KEYED, "sequence.field=s,s", "names 's' twice"),
         (KEYED, "sequence.field=s,,s", "has an empty name"),
         (KEYED, "sequence.field=s fields.s.aggregate-function=max", "takes no aggregate function"),
@@ -140,8 +140,8 @@ def test_what_keeps_the_rules(table: dict[str, Any], options: str) -> None:
         (KEYED, "deletion-vectors.enabled=true changelog-producer=full-compaction", "use none, input or lookup"),
         (KEYED, "deletion-vectors.enabled=true merge-engine=first-row", "first-row"),
         # Other rules
-        (APPEND, "record-level.time-field=nope", "is no column"),
-        (APPEND, "record-level.time-field=dt", "no INT, BIGINT or TIMESTAMP"),
+        (APPEND, "record-level.time-field=nope", "is not a column"),
+        (APPEND, "record-level.time-field=dt", "not an INT, BIGINT or TIMESTAMP"),
         (APPEND, "table-read.sequence-number.enabled=true", "needs a primary key"),
     ],
 )
@@ -155,7 +155,7 @@ def test_what_breaks_a_rule(table: dict[str, Any], options: str, problem: str) -
     [
         (KEYED, "merge-engine=newest", "deduplicate, partial-update, aggregation, first-row"),
         (KEYED, "merge-engine=aggregation fields.a.aggregate-function=median", "the aggregate function 'median'"),
-        (KEYED, "merge-engine=aggregation fields.a.aggregate-function=count", "Paimon has it no more"),
+        (KEYED, "merge-engine=aggregation fields.a.aggregate-function=count", "Paimon has removed it"),
         (APPEND, "scan.mode=incremental incremental-between=1,2", "changes which rows a read returns"),
         (APPEND, "file.format=avro", "the type TIMESTAMP"),
         (KEYED, "file.format.per.level=0:carbon", "the file format 'carbon'"),

@@ -39,7 +39,7 @@ KINDS: dict[str, dict[str, str]] = {
     "changelog": {"bucket": "1", "changelog-producer": "input"},
 }
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "v": pa.array([10, 20, 30], pa.int32())})
-GONE = r"snapshot \d+ was removed while it was read \(.* is gone\); plan the read anew"
+GONE = r"snapshot \d+ was removed while it was read \(.* is gone\); plan the read again"
 CHANGES_GONE = r"snapshot 2 was removed while its changes were read \(.* is gone\); read the table as a whole"
 
 

@@ -8,9 +8,12 @@ import pytest
 
 import morrow
 from tests.spark.catalogs.conftest import Sql
+from tests.spark.conftest import settings
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 GIVEN = {
     "b STRING": (r"'it\'s \\ ü'", "'it's \\ ü'", "it's \\ ü"),
@@ -64,7 +67,7 @@ def test_defaults_with_quotes_in_each_statement(sql: Sql) -> None:
     [
         ("b DATE DEFAULT current_date()", r"Unsupported default value `current_date\(\)` of the column 'b'"),
         ("b INT DEFAULT 1 + 1", "give a literal"),
-        ("b ARRAY<DATE> DEFAULT array(current_date())", "the default value .* is no ARRAY<DATE>"),
+        ("b ARRAY<DATE> DEFAULT array(current_date())", "the default value .* is not a valid ARRAY<DATE>"),
         ("b INT DEFAULT 'x'", "INVALID_DEFAULT_VALUE"),
     ],
 )
@@ -119,12 +122,14 @@ def test_default_values_of_nested_columns(sql: Sql) -> None:
     ]
 
 
-def test_char_is_padded(sql: Sql, tmp_path: Path) -> None:
+def test_char_is_padded(sql: Sql, spark: SparkSession, tmp_path: Path) -> None:
     sql("CREATE TABLE pm.db.t (id INT, c CHAR(3), v VARCHAR(3))")
     sql("INSERT INTO pm.db.t VALUES (1, 'a', 'a'), (2, 'abc', 'a'), (3, NULL, 'a')")
     table = morrow.Catalog(tmp_path).table("db.t")
     table.append({"id": [4, 5, 6], "c": ["b", "b", "b"], "v": ["a", "a", "a"]})  # not padded
     assert sql("SELECT id, c FROM pm.db.t WHERE c IN ('a', 'b') ORDER BY id")[:2] == [(1, "a  "), (4, "b  ")]
+    with settings(spark, {"spark.sql.readSideCharPadding": "false"}):
+        assert sql("SELECT c FROM pm.db.t WHERE id IN (1, 4) ORDER BY id") == [("a  ",), ("b",)]
     sql("DELETE FROM pm.db.t WHERE c = 'b' AND id = 4")
     sql("UPDATE pm.db.t SET v = 'new' WHERE c = 'b' AND id IN (SELECT 5)")
     sql("DELETE FROM pm.db.t WHERE c <> 'b'")

@@ -51,8 +51,8 @@ def test_what_a_table_does_not_keep_is_refused(sql: Sql) -> None:
         ("ALTER TABLE pm.db.u SET LOCATION '/x'", "SET LOCATION"),
         ("ALTER TABLE pm.db.u REPLACE COLUMNS (a INT)", "REPLACE COLUMNS"),
         ("ALTER TABLE pm.db.u DROP COLUMNS (a, s)", "dropping all columns"),
-        ("DROP TABLE pm.db.`u$snapshots`", "no table of its own"),
-        ("DROP TABLE pm.sys.all_tables", "no table of its own"),
+        ("DROP TABLE pm.db.`u$snapshots`", "not a table of its own"),
+        ("DROP TABLE pm.sys.all_tables", "not a table of its own"),
     ):
         with pytest.raises(Exception, match=words):
             sql(statement)

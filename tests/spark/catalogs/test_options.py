@@ -361,7 +361,7 @@ def test_overwrites_by_condition(sql: Sql, spark: SparkSession) -> None:
     new.saveAsTable("pm.db.t")
     assert sql("SELECT * FROM pm.db.t ORDER BY id") == [(1, "a"), (3, "c"), (9, "b'x")]
     for option, call, words in (
-        ("id > 3", "insertInto", "no partition column"),
+        ("id > 3", "insertInto", "not a partition column"),
         ("p = 'a'", "insertInto", "does not belong"),
         ("p = ", "saveAsTable", "(?i)syntax"),
         ("nope = 1", "insertInto", "UNRESOLVED_COLUMN"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections import Counter
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import morrow
 import morrow.spark
 from tests.spark.catalogs.conftest import Sql
+from tests.spark.conftest import settings
 from tests.support.spark_rows import lines_of
 
 if TYPE_CHECKING:
@@ -275,3 +277,36 @@ def test_the_planner_knows_sizes(sql: Sql, spark: SparkSession, tmp_path: Path) 
     assert "RelationV2" in before
     shown = sql("EXPLAIN COST SELECT id FROM pm.db.o WHERE s = 'abc'")[0][0]
     assert "EiB" not in shown
+
+
+BUCKETED = {"spark.sql.sources.v2.bucketing.enabled": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"}
+
+
+def find_steps(spark: SparkSession, statement: str) -> list[str]:
+    """Return the shuffles and sorts in the plan of a query."""
+    made = spark.sql(statement)._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+    return re.findall(r"\b(?:Exchange|Sort)\b", made)
+
+
+def test_joins_by_bucket_need_no_shuffle(sql: Sql, spark: SparkSession) -> None:
+    for name, options in (
+        ("a", "'primary-key' = 'id', 'deletion-vectors.enabled' = 'true'"),
+        ("b", "'bucket-key' = 'id'"),
+    ):
+        sql(f"CREATE TABLE pm.db.{name} (id INT, v STRING) TBLPROPERTIES ({options}, 'bucket' = '3')")
+        sql(f"INSERT INTO pm.db.{name} SELECT id, concat('{name}', id) FROM range(-9, 9)")
+        sql(f"INSERT INTO pm.db.{name} SELECT id, 'new' FROM range(5, 20, 3)")
+    joined = "SELECT a.id, a.v, b.v FROM pm.db.a JOIN pm.db.b ON a.id = b.id"
+    grouped = "SELECT id, max(v) FROM pm.db.a WHERE id > 3 GROUP BY id"
+    rows = {query: Counter(sql(query)) for query in (joined, grouped)}
+    with settings(spark, BUCKETED):
+        assert {query: Counter(sql(query)) for query in rows} == rows
+        assert find_steps(spark, joined) == ["Sort", "Sort"]
+        assert find_steps(spark, grouped) == ["Sort"]
+        sql("CALL pm.sys.compact(table => 'db.a', compact_strategy => 'full')")
+        assert find_steps(spark, grouped) == []  # each bucket is one file, in the order of its keys
+        sql("ALTER TABLE pm.db.b SET TBLPROPERTIES ('bucket' = '2')")
+        assert find_steps(spark, joined) == ["Sort"]  # its files still have three buckets
+        sql("CALL pm.sys.rescale(table => 'db.b', bucket_num => 2)")
+        assert find_steps(spark, joined) == ["Sort", "Exchange"] * 2
+        assert {query: Counter(sql(query)) for query in rows} == rows

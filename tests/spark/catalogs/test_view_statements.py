@@ -107,8 +107,8 @@ def test_views_are_described_and_altered(lake: morrow.Catalog, sql: Sql) -> None
 @pytest.mark.usefixtures("lake")
 def test_what_is_no_view_is_refused(sql: Sql) -> None:
     for statement, message in (
-        ("CREATE VIEW v AS DROP TABLE t", "is no query"),
-        ("CREATE VIEW v AS FROM t INSERT INTO t SELECT *", "is no query"),
+        ("CREATE VIEW v AS DROP TABLE t", "is not a query"),
+        ("CREATE VIEW v AS FROM t INSERT INTO t SELECT *", "is not a query"),
         ("CREATE VIEW v (a) AS SELECT * FROM t", "1 names for 3 columns"),
         ("CREATE VIEW v AS SELECT nope FROM t", "UNRESOLVED_COLUMN"),
         ("CREATE VIEW pm.db.v AS SELECT 1", "views is not supported; catalogs with metastore=rest, jdbc or hive"),

@@ -100,7 +100,7 @@ def test_write_to(sql: Sql, rows: DataFrame) -> None:
     rows.where("id = 2").writeTo("pm.db.t").overwrite(col("p") == "b")
     assert sorted(sql("SELECT id, v FROM pm.db.t")) == [(2, 20), (9, 10)]
     for condition in (col("v") > 1, col("v") == 1, (col("p") == "a") & (col("p") == "b")):
-        with pytest.raises(Exception, match=r"not supported|no partition column|the data has rows of the partition"):
+        with pytest.raises(Exception, match=r"not supported|not a partition column|the data has rows of the partition"):
             rows.writeTo("pm.db.t").overwrite(condition)
     with pytest.raises(Exception, match="the option 'bogus' of a write"):
         rows.writeTo("pm.db.t").option("bogus", "1").append()
@@ -180,7 +180,7 @@ def test_partitions_are_replaced_by_conditions(sql: Sql) -> None:
     for condition, words in (
         ("a = 'x' AND b > 0", "not of a = 'x' AND b > 0"),
         ("a = 'x' OR b = 3", "compare partition columns with values"),
-        ("id > 1", "'id' is no partition column"),
+        ("id > 1", "'id' is not a partition column"),
     ):
         with pytest.raises(Exception, match=words):
             sql(f"INSERT INTO pm.db.p REPLACE WHERE {condition} SELECT 5, 'y', 2")
@@ -275,6 +275,14 @@ def test_delete(sql: Sql, tmp_path: Path, condition: str, deleted: list[int]) ->
     sql(f"DELETE FROM pm.db.t WHERE {condition}")
     assert [row[0] for row in left(sql)] == [id for id in (1, 2, 3, 4) if id not in deleted]
     assert len(table.snapshots()) == (2 if deleted else 1)
+
+
+def test_a_delete_of_no_rows_makes_a_snapshot_if_a_setting_says_so(sql: Sql, spark: SparkSession) -> None:
+    sql("CREATE TABLE pm.db.t AS SELECT 1 AS id")
+    for ignores, snapshots in (("true", 1), ("false", 2)):
+        with settings(spark, {"spark.paimon.snapshot.ignore-empty-commit": ignores}):
+            sql("DELETE FROM pm.db.t WHERE id = 2")
+        assert sql("SELECT count(*) FROM pm.db.`t$snapshots`") == [(snapshots,)]
 
 
 def test_rows_of_a_view_are_not_deleted(sql: Sql, tmp_path: Path) -> None:

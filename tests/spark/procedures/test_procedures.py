@@ -209,7 +209,7 @@ def test_packs_of_keyed_blobs_stay_and_all_faces_check_their_descriptors(spark: 
         lambda: spark.sql("SELECT * FROM packed.db.`t$audit_log`"),
     )
     for read in reads:
-        with pytest.raises(Exception, match="is no descriptor of a blob"):
+        with pytest.raises(Exception, match="is not a descriptor of a blob"):
             read().collect()
     assert spark.sql("SELECT k FROM packed.db.t VERSION AS OF 't'").count() == 1
     now = f"{dt.datetime.now():%Y-%m-%d %H:%M:%S}"
@@ -272,7 +272,7 @@ def test_orphans_of_a_whole_database(spark: SparkSession, tmp_path: Path) -> Non
         ("create_tag", {"tag": "x", "distributed": True}, "create_tag runs no jobs"),
         ("expire_snapshots", {"retain_max": 2**31}, "retain_max is INT, not 2147483648"),
         ("expire_snapshots", {"older_than": "yesterday"}, "older_than is a time such as '2024-01-01 00:00:00'"),
-        ("expire_snapshots", {"options": "x"}, "options: 'x' is no pair"),
+        ("expire_snapshots", {"options": "x"}, "options: 'x' is not a pair"),
         (
             "create_branch",
             {"branch": "b", "ignoreIfExists": "maybe"},
@@ -287,15 +287,15 @@ def test_orphans_of_a_whole_database(spark: SparkSession, tmp_path: Path) -> Non
         ("compact", {"partitions": "a=1", "where": "a = 1"}, "give partitions or where, not both"),
         ("compact", {"order_by": "id"}, "order_by and an order_strategy other than 'none' go together"),
         ("compact", {"order_by": "id", "order_strategy": "zorder"}, "sort compaction of a table with keys"),
-        ("compact", {"where": "id = 1"}, "'id' is no partition column"),
+        ("compact", {"where": "id = 1"}, "'id' is not a partition column"),
         ("compact", {"options": "merge-engine=first-row"}, "'merge-engine' cannot be changed"),
         ("compact", {"options": "no.such.option=1"}, "there is no option 'no.such.option'"),
         ("compact", {"buckets": "1-0"}, "buckets are numbers such as '0-3,7', not '1-0'"),
         ("compact", {"buckets": "0,1"}, "the buckets are 0 to 0"),
         ("rescale", {"bucket_num": 0}, "the number of buckets is 1 or more, not 0"),
         ("rescale", {"bucket_num": 2, "partitions": "a=1", "where": "a = 1"}, "give partitions or where, not both"),
-        ("rewrite_file_index", {"where": "id = 1"}, "'id' is no partition column"),
-        ("mark_partition_done", {"partitions": "dt=1"}, "'dt' is no partition column; they are: none"),
+        ("rewrite_file_index", {"where": "id = 1"}, "'id' is not a partition column"),
+        ("mark_partition_done", {"partitions": "dt=1"}, "'dt' is not a partition column; they are: none"),
         ("compact_manifest", {"manifest_sort_enabled": True}, "manifest_sort_"),
         ("compact_manifest", {"options": "bucket=3"}, "compact_manifest with the option 'bucket'"),
         ("repair_earliest_snapshot", {"snapshot_id": 2}, "snapshot 1 exists, so that 2 does not follow a gap"),
@@ -303,7 +303,7 @@ def test_orphans_of_a_whole_database(spark: SparkSession, tmp_path: Path) -> Non
         ("merge_branch", {"source_branch": "x"}, "there is no branch 'x'"),
         ("repair", {"database_or_table": "x"}, "the catalog is its folders, so that no metastore can lag behind"),
         ("compact_chain_table", {"partition": "dt=1"}, "not a chain table with both branches"),
-        ("clear_consumers", {"includingConsumers": "["}, "'[' is no regular expression"),
+        ("clear_consumers", {"includingConsumers": "["}, "'[' is not a valid regular expression"),
     ],
 )
 def test_wrong_calls_change_nothing(

@@ -80,7 +80,7 @@ def test_what_is_made_of_a_file_is_made_by_tasks(spark: SparkSession, tmp_path: 
     events.commit()
     scan = morrow.open(events.path).system("row_tracking", ["id", "_SEQUENCE_NUMBER"])
     assert_reads_alike(read(spark, f"{events.path}$row_tracking", ["id", "_SEQUENCE_NUMBER"]), scan)
-    assert "_SEQUENCE_NUMBER is no column of files" in explain(scan)
+    assert "_SEQUENCE_NUMBER is not a column of files" in explain(scan)
 
 
 def test_a_branch_in_the_path(spark: SparkSession, orders: TableFactory) -> None:

@@ -290,7 +290,7 @@ def test_snapshots_that_expired_before_they_were_read(table: morrow.Table) -> No
     stream = planner(table, **{"starting-snapshot": 1})
     end = stream.latest(stream.initial(), ALL)
     (Path(table.path) / "snapshot" / "snapshot-1").unlink()
-    with pytest.raises(SnapshotExpired, match="begin anew with another checkpoint"):
+    with pytest.raises(SnapshotExpired, match="begin again with another checkpoint"):
         planner(table, **{"starting-snapshot": 1}).partitions(stream.initial(), end)
 
 
@@ -362,7 +362,7 @@ def test_for_each_batch(spark: SparkSession, table: morrow.Table, tmp_path: Path
 
 def test_batches_of_a_sink_are_known_by_the_name_that_the_caller_gives(spark: SparkSession, tmp_path: Path) -> None:
     batch = spark.range(2)
-    with pytest.raises(InvalidArgument, match="does not tell which query this batch is of"):
+    with pytest.raises(InvalidArgument, match="does not say which query this batch is of"):
         sink(str(tmp_path / "t"))(batch, 0)
     whole = sink(str(tmp_path / "t"), "overwrite", commit_user="etl", create={"options": {"bucket": -1}})
     for number in (0, 0, 1, 0):

@@ -166,7 +166,7 @@ REFUSED = (
     ("COMMENT ON COLUMN pm.db.c IS 'x'", "column"),
     ("REPLACE TABLE pm.db.none (id INT)", "no table pm.db.none to replace"),
     ("INSERT WITH SCHEMA EVOLUTION INTO pm.db.d SELECT 1", "SCHEMA EVOLUTION"),
-    ("SHOW PARTITIONS pm.db.c PARTITION (nope = 'p')", "'nope' is no partition column"),
+    ("SHOW PARTITIONS pm.db.c PARTITION (nope = 'p')", "'nope' is not a partition column"),
     ("DESCRIBE pm.db.c nope", "no column nope"),
     ("DROP DATABASE pm.db", "db"),
 )

@@ -60,7 +60,7 @@ def test_a_dynamic_overwrite_of_nothing_replaces_nothing(metadata: TableMetadata
 def test_a_file_outside_of_the_partitions_is_refused(metadata: TableMetadata) -> None:
     with pytest.raises(InvalidArgument, match=r"a file for the partition \('y',\) does not belong"):
         committer(metadata).overwrite([message(data_file("n"), place=Y, total=-1)], partitions=[{"p": "x"}])
-    with pytest.raises(InvalidArgument, match="'k' is no partition key; they are: p"):
+    with pytest.raises(InvalidArgument, match="'k' is not a partition key; they are: p"):
         committer(metadata).overwrite([], partitions=[{"k": 1}])
 
 

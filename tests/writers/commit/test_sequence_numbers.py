@@ -320,7 +320,7 @@ def test_a_file_that_waits_and_is_gone(tmp_path: Path) -> None:
     t.upsert(frame(range(10), "first"))
     for path in Path(t.path).glob(f"bucket-0/{waiting[0].new_files[0].file_name}"):
         path.unlink()
-    with pytest.raises(FileMissing, match="write these rows once more"):
+    with pytest.raises(FileMissing, match="write these rows again"):
         t.committer("w").commit(waiting)
     assert rows_of(t) == dict.fromkeys(range(10), "first")
 

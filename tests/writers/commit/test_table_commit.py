@@ -207,7 +207,7 @@ def test_a_repeated_commit_is_recognised(tmp_path: Path) -> None:
 
 def test_a_batch_whose_files_are_gone_cannot_be_committed(tmp_path: Path) -> None:
     metadata = table(tmp_path)
-    with pytest.raises(FileMissing, match=r"bucket-0/f0: no such file; .* write these rows once more"):
+    with pytest.raises(FileMissing, match=r"bucket-0/f0: no such file; .* write these rows again"):
         committer(metadata, "me").filter_and_commit({1: [message(data_file("f0"))]})
     assert metadata.latest_snapshot() is None
 

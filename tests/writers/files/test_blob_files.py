@@ -229,8 +229,8 @@ def test_comments_and_options_declare_blobs(tmp_path: Path) -> None:
     ("columns", "options", "words"),
     [
         ("id INT, a ROW<b BLOB>", {}, "only BLOB, ARRAY<BLOB>, MAP<K, BLOB>"),
-        ("a BLOB", {}, "a column that is no BLOB"),
-        ("id INT, a ARRAY<BLOB>", {"blob-descriptor-field": "a"}, "no BLOB"),
+        ("a BLOB", {}, "a column that is not a BLOB"),
+        ("id INT, a ARRAY<BLOB>", {"blob-descriptor-field": "a"}, "not a BLOB"),
         ("id INT, a BLOB", {"blob-descriptor-field": "a", "blob-view-field": "a"}, "twice"),
         ("id INT, a INT", {"blob-field": "a"}, "cannot be a BLOB"),
     ],

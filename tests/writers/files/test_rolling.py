@@ -45,7 +45,7 @@ def test_files_of_one_call_share_a_name_and_are_numbered(tmp_path: Path, small_b
     ("options", "how", "pattern"),
     [
         ({"data-file.prefix": "d-"}, {}, r"d-.*-0\.parquet"),
-        ({"file.suffix.include.compression": "true"}, {}, r"data-.*-0\.zstd\.parquet"),
+        ({"file.suffix.include.compression": "true"}, {}, r"data-.*-0\.zst\.parquet"),
         ({}, {"changelog": True}, r"changelog-.*-0\.parquet"),
         ({"changelog-file.prefix": "c-", "changelog-file.format": "avro"}, {"changelog": True}, r"c-.*-0\.avro"),
         ({"file.format.per.level": "0:avro,3:orc"}, {"level": 3}, r"data-.*-0\.orc"),

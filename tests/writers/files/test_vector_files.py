@@ -96,7 +96,7 @@ def test_updated_vectors_stay_where_they_are(filed: bool, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("columns", "options", "problem"),
     [
-        ("v VECTOR<FLOAT, 2>", OPTIONS, "a column that is no VECTOR"),
+        ("v VECTOR<FLOAT, 2>", OPTIONS, "a column that is neither a VECTOR"),
         ("v VECTOR<FLOAT, 2>, b BLOB", OPTIONS, "BLOB"),
         ("id INT, v VECTOR<FLOAT, 2>", {"vector.file.format": "parquet"}, "needs 'row-tracking.enabled'"),
         (

@@ -443,7 +443,7 @@ def test_packs_of_blobs_stay_and_rows_that_name_none_are_not_read(tmp_path: Path
         lambda: table.system("audit_log").to_arrow(),
     )
     for read in reads:
-        with pytest.raises(CorruptFile, match=r"column photo: .* is no descriptor of a blob"):
+        with pytest.raises(CorruptFile, match=r"column photo: .* is not a descriptor of a blob"):
             read()
     assert table.remove_orphan_files(dt.timedelta(0), dry_run=False).paths == ()
     assert purge_table(table._metadata, older_than_millis=int(time.time() * 1000)).orphans.paths == ()

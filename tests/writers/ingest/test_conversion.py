@@ -395,7 +395,7 @@ def test_a_column_of_the_data(table: morrow.Table) -> None:
 @pytest.mark.parametrize(
     ("kinds", "message"),
     [
-        ("-X", r"kinds='-X' is no kind \(\+I, -U, \+U, -D .*\) and no column of the data"),
+        ("-X", r"kinds='-X' is neither a kind \(\+I, -U, \+U, -D .*\) nor a column of the data"),
         (4, r"the row kind 4 is none of"),
         (["-D", "delete"], r"row 1: the row kind 'delete' is none of"),
         (["-D", None], r"row 1: the row kind None is none of"),

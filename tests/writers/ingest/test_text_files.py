@@ -211,7 +211,7 @@ def test_the_last_rows_of_json_count(tmp_path: Path) -> None:
     [
         ('{"v": 1}\n{"v": "01"}', "'v' has values of several types; make the table first"),
         ('{"v": [[1, "a"]]}', r"'v\[\]\[\]' has values of several types"),
-        ("3", "no JSON objects"),
+        ("3", "not JSON objects"),
     ],
 )
 def test_json_without_a_type(tmp_path: Path, line: str, problem: str) -> None:
@@ -250,7 +250,7 @@ def test_forms_of_csv(tmp_path: Path, text: str, options: dict[str, Any], expect
 @pytest.mark.parametrize(
     ("data", "options", "problem"),
     [
-        (b"1,x\n2,y\n", {}, "the cell '1', which is no name of a column; give header=False"),
+        (b"1,x\n2,y\n", {}, "the cell '1', which is not the name of a column; give header=False"),
         (b"a,2024-01-01\n", {}, "the cell '2024-01-01'"),
         (b"a,,b\n", {}, "the cell ''"),
         (b"a;b\n1;2\n", {}, "the one column 'a;b'; give the delimiter, such as ';'"),

@@ -30,13 +30,13 @@ LONGER = r"it has more digits than its type"
 @pytest.mark.parametrize(
     ("kind", "values", "message"),
     [
-        ("STRING", LATIN, r"column 'v', row 1: b'M\\xf6lln' is no valid string: it is not in UTF-8"),
+        ("STRING", LATIN, r"column 'v', row 1: b'M\\xf6lln' is not a valid string: it is not in UTF-8"),
         ("STRING", LATIN.cast(pa.large_string()), r"'v', row 1: b'M\\xf6lln'"),
         ("STRING", pa.DictionaryArray.from_arrays([0, 1], LATIN), r"'v', row 1: b'M\\xf6lln'"),
         ("STRING", pa.DictionaryArray.from_arrays([0, 7], ["a"], safe=False), r"'v', row 1: the Arrow array is not"),
         ("ARRAY<STRING>", pa.ListArray.from_arrays([0, 1, 3], LATIN), r"'v.element', row 1: b'M\\xf6lln'"),
         ("ROW<a STRING>", pa.StructArray.from_arrays([LATIN], ["a"]), r"'v.a', row 1: b'M\\xf6lln'"),
-        ("DECIMAL(5, 2)", WIDE, rf"'v', row 1: Decimal\('12345678.90'\) is no valid .*{LONGER}"),
+        ("DECIMAL(5, 2)", WIDE, rf"'v', row 1: Decimal\('12345678.90'\) is not a valid .*{LONGER}"),
         ("DECIMAL(5, 2)", pl.Series(WIDE), rf"'v', row 1: .*{LONGER}"),
         ("ARRAY<DECIMAL(5, 2)>", pa.ListArray.from_arrays([0, 2], WIDE), rf"'v.element', row 0: .*{LONGER}"),
         ("DATE", FAR, r"'v', row 1: .* is outside of the years 1 to 9999"),
@@ -44,7 +44,7 @@ LONGER = r"it has more digits than its type"
         ("ROW<a DATE>", pa.StructArray.from_arrays([FAR], ["a"]), r"'v.a', row 1: .* the years 1 to 9999"),
         ("ARRAY<DATE>", pa.ListArray.from_arrays([0, 0, 2], FAR), r"'v.element', row 1: .* the years 1 to 9999"),
         ("TIMESTAMP(3)", pa.array([2**62], pa.int64()).cast(pa.timestamp("ms")), r"'v', row 0: .* the years 1 to"),
-        ("TIME(3)", CLOCK, r"'v', row 1: -1 time64\[us\] .* is no time of a day"),
+        ("TIME(3)", CLOCK, r"'v', row 1: -1 time64\[us\] .* is not a time of day"),
         ("MAP<STRING, INT>", pa.array([[], [("a", 1), ("b", 5), ("a", 2)]], MAP), r"'v', row 1: .*twice"),
         (
             "ARRAY<MAP<STRING, INT>>",

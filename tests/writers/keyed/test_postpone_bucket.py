@@ -142,19 +142,11 @@ def test_closing_deletes_what_was_not_handed_over(tmp_path: Path) -> None:
     assert not on_disk(target)
 
 
-def test_merge_on_read_waits_for_a_compaction(tmp_path: Path) -> None:
-    """Postponed rows would count, so reads are refused while there are any; other partitions are read."""
+def test_batches_are_postponed_if_reads_merge_postponed_rows(tmp_path: Path) -> None:
+    """A row in a bucket would be older than the postponed row of its key."""
     target = postpone_table(tmp_path, **{"postpone.merge-on-read": "true"})
-    assert read(target) == {}
     wait(target, rows(("+I", 1, "a")))
-    with pytest.raises(Unsupported, match=r"run Table\.compact, or set the option to false"):
-        read(target)
     table = morrow.open(target.metadata.root)
-    with pytest.raises(Unsupported, match="postponed bucket"):
-        table.count()
+    table.upsert([{"k": 1, "v": "b"}])
+    assert read(target) == {1: "b"}
     assert table.with_options({"postpone.merge-on-read": False}).count() == 0
-    compact(target)
-    assert read(target) == {1: "a"}
-    wait(target, rows(("-D", 1, None)))
-    with pytest.raises(Unsupported, match="postponed bucket"):
-        table.scan().to_dicts()

@@ -78,7 +78,7 @@ def test_some_partitions(tmp_path: Path, keys: list[str]) -> None:
     table.compact(full=True, where="p >= 3")
     assert files(table) == 8
     assert table.compact(full=True, where="p > 100") is None
-    with pytest.raises(InvalidArgument, match="'id' is no partition column; it works on whole partitions"):
+    with pytest.raises(InvalidArgument, match="'id' is not a partition column; it works on whole partitions"):
         table.compact(where="id = 1")
 
 
@@ -221,7 +221,7 @@ def test_what_cannot_be_rescaled(table: morrow.Table, tmp_path: Path) -> None:
     for wrong in (0, -1, True, "2", 1.5):
         with pytest.raises(InvalidArgument, match="the number of buckets is 1 or more"):
             table.rescale(wrong)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgument, match="'id' is no partition column"):
+    with pytest.raises(InvalidArgument, match="'id' is not a partition column"):
         table.rescale(2, where="id = 1")
     with pytest.raises(InvalidArgument, match="an empty list names no partition"):
         table.rescale(2, partition=[])

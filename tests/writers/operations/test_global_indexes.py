@@ -10,8 +10,11 @@ import pytest
 
 import morrow
 from morrow.engine.errors import CommitConflict, InvalidArgument, Unsupported
+from morrow.engine.format.manifest_entries import index_entries_of
 from morrow.engine.plan import global_indexes
 from morrow.engine.plan.manifests import read_index_entries
+from morrow.engine.structs import replace
+from morrow.writers.commit.messages import CommitMessage
 from tests.support.global_indexes import OPTIONS, draw_filter, unpack
 
 ROWS = pl.DataFrame({"id": range(40), "s": [None, "a", "b", "ab"] * 10, "p": [0, 1] * 20}).cast({"p": pl.Int32})
@@ -230,3 +233,30 @@ def test_the_procedures_build_and_drop(tmp_path: Path) -> None:
     dropped = catalog.sql("CALL sys.drop_global_index('db.t', 's', 'bitmap')")
     assert dropped.fetchall() == [(True, 1)]
     assert list_indexes(table) == []
+
+
+def test_bitmap_indexes_of_paimon_1_4_are_ignored_and_dropped(tmp_path: Path) -> None:
+    """They lack the first and last key, and have the format of data file indexes."""
+    table = make(tmp_path)
+    table.create_global_index("id", "bitmap")
+    snapshot = table._metadata.latest_snapshot()
+    assert snapshot is not None
+    entries = read_index_entries(table._metadata, snapshot)
+    assert entries is not None
+    (entry,) = index_entries_of(entries)
+    assert entry.file.global_index is not None
+    old = replace(entry.file, global_index=replace(entry.file.global_index, index_meta=None))
+    message = CommitMessage(
+        partition=entry.partition,
+        bucket=entry.bucket,
+        total_buckets=-1,
+        new_index_files=(old,),
+        deleted_index_files=(entry.file,),
+    )
+    table.committer("paimon 1.4").commit([message])
+
+    assert read_ids(table, "id = 7 OR id IS NULL") == [7]
+    assert not uses_index(table, "id = 7")
+    assert table.create_global_index("id", "bitmap").files == 1
+    assert uses_index(table, "id = 7")
+    assert table.drop_global_index("id", "bitmap").files == 2

@@ -107,7 +107,7 @@ def test_several_sources_for_one_row(any_table: morrow.Table) -> None:
         ),
         (lambda m: m.when_matched_update({"n": "source.x"}), ColumnNotFound, "no column 'source.x'; source has id, p"),
         (lambda m: m.when_not_matched_insert({"n": "target.n"}), ColumnNotFound, "no column 'target.n'"),
-        (lambda m: m.when_matched_delete(5), InvalidArgument, "a int is no condition"),
+        (lambda m: m.when_matched_delete(5), InvalidArgument, "a int is not a condition"),
         (lambda m: m.when_matched_delete("source.v + 1 > 0"), InvalidArgument, "DuckDB cannot compute"),
         (
             lambda m: m.when_not_matched_insert({"v": "source.v"}),

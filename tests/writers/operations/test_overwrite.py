@@ -101,7 +101,7 @@ def test_partition_values_may_be_spelled(tmp_path: Path) -> None:
     [
         ([], "name the partitions to drop"),
         ([{}], "name the partitions to drop"),
-        ([{"id": 1}], "'id' is no partition column; they are: p, h"),
+        ([{"id": 1}], "'id' is not a partition column; they are: p, h"),
         ([{"h": "first"}], "'first' spells no INT"),
         ([{"h": 1.5}], "partition h: 1.5 does not fit INT"),
     ],

@@ -254,7 +254,7 @@ def test_success_files(tmp_path: Path) -> None:
     for partition, problem in (
         ({"h": "1"}, "names no folder"),
         ({}, "names no folder"),
-        ({"x": 1}, "'x' is no partition column"),
+        ({"x": 1}, "'x' is not a partition column"),
     ):
         with pytest.raises(InvalidArgument, match=problem):
             table.mark_partition_done({"d": day}, partition)

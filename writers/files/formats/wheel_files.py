@@ -53,7 +53,7 @@ class WholeFileEncoder:
 
 
 def relax_members(field: pa.Field) -> pa.Field:
-    """Return a field without NOT NULL within it, which values below a null break, and without timestamps of seconds."""
+    """Return a field without nested NOT NULL, which values below a null violate, and without timestamps in seconds."""
     kind = field.type
     if pa.types.is_struct(kind):
         kind = pa.struct([relax_members(member).with_nullable(True) for member in kind])

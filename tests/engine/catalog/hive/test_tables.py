@@ -57,7 +57,7 @@ def test_types_that_nobody_knows(text: str) -> None:
 def test_addresses() -> None:
     assert parse_addresses("thrift://a:9, thrift://b/,thrift://[::1]:7") == (("a", 9), ("b", 9083), ("::1", 7))
     for text in ("", ",", "a:9083", "thrift://", "thrift://a:b", "thrift://a:0", "http://a:1", "thrift://u:p@a:1"):
-        with pytest.raises(InvalidArgument, match="is no address of a metastore"):
+        with pytest.raises(InvalidArgument, match="is not a metastore's address"):
             parse_addresses(text)
 
 

@@ -180,7 +180,7 @@ def test_lists_come_in_pages(server: RestServer) -> None:
     ("names", "message"),
     [
         (lambda page: ["a", f"n{page}"], "more than 20 pages of databases"),
-        (lambda _: ["a", "b"], "a page of databases once more"),
+        (lambda _: ["a", "b"], "a page of databases again"),
     ],
 )
 def test_lists_that_never_end_are_errors(
@@ -351,7 +351,7 @@ def test_servers_that_fail_are_named_in_a_line(server: RestServer) -> None:
         ([(500, {})], r"busy \(500\)"),
         ([(501, {})], "is not supported"),
         ([(302, {"Location": "http://u:hush@127.0.0.1:1/"})], r"redirects to 127.0.0.1:1: set .* \(302\)"),
-        ([GARBAGE], "the answer is no JSON object"),
+        ([GARBAGE], "the answer is not a JSON object"),
         ([CUT_BEFORE] * 6, "check the option 'uri' and the server"),
     ):
         server.faults = list(faults)
@@ -510,9 +510,9 @@ def test_credentials_that_cannot_be_renewed_serve_until_they_end(server: RestSer
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        *(({"token": token, "expiresAtMillis": 1}, "lends no credentials") for token in (None, 5, ["x"])),
+        *(({"token": token, "expiresAtMillis": 1}, "returns no credentials") for token in (None, 5, ["x"])),
         *(
-            ({"token": {}, "expiresAtMillis": end}, "when they end")
+            ({"token": {}, "expiresAtMillis": end}, "have no expiry time")
             for end in ("soon", None, -1, 10**400, float("nan"))
         ),
     ],
@@ -528,7 +528,7 @@ def test_credentials_of_another_shape_are_errors(server: RestServer, answer: dic
 @pytest.mark.parametrize("prefix", [".", ".."])
 def test_a_prefix_that_leads_elsewhere_is_refused(server: RestServer, prefix: str) -> None:
     server.prefix = prefix
-    with pytest.raises(StorageError, match="is no prefix of paths"):
+    with pytest.raises(StorageError, match="is not a prefix of paths"):
         opened(server).databases()
     assert {path for _, path in server.asked} == {"/v1/config"}
 

@@ -82,14 +82,14 @@ def test_one_value_alone_is_not_even_read(name: str) -> None:
 @pytest.mark.parametrize(("name", "good"), [("hll_sketch", HLL_123), ("theta_sketch", THETA_123)])
 def test_what_is_no_sketch_is_refused(name: str, good: str, junk: str) -> None:
     for pair in ((good, junk), (junk, good)):
-        with pytest.raises(Unsupported, match=f"the aggregate function {name}: .*it is no sketch"):
+        with pytest.raises(Unsupported, match=f"the aggregate function {name}: .*it is not a sketch"):
             stepped("agg", name, BYTES, [tuple(map(bytes.fromhex, pair))])
 
 
 def test_another_seed_is_refused() -> None:
     other = ds.update_theta_sketch(12, 1.0, 123)
     other.update(1)
-    with pytest.raises(Unsupported, match="it is no sketch"):
+    with pytest.raises(Unsupported, match="it is not a sketch"):
         stepped("agg", "theta_sketch", BYTES, [(bytes.fromhex(THETA_123), other.compact().serialize())])
 
 

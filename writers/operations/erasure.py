@@ -257,7 +257,13 @@ def _parse_condition(target: WriteTarget, condition: FilterLike) -> Filter:
 
 
 def _check_copied_values(metadata: TableMetadata) -> None:
-    """Raise `Unsupported` if files that no erasure rewrites hold values: of global indexes and for Iceberg."""
+    """Raise `Unsupported` if files that no erasure rewrites hold values: of BLOBs, of global indexes, for Iceberg."""
+    if blobs := WriteTarget.of(metadata).managed_blobs:
+        raise Unsupported(
+            f"erasing rows of a table with a key and the BLOB column {blobs[0].name!r}, whose values share files,",
+            where=metadata.where,
+            hint="append the rows that stay to a new table, and drop this one",
+        )
     if Options(metadata.latest_schema().options).get(METADATA_ICEBERG_STORAGE) != "disabled":
         raise Unsupported(
             "erasing rows of a table with Iceberg metadata, which has bounds of columns,",

@@ -278,6 +278,13 @@ def test_files_with_copied_values_are_refused(tmp_path: Path) -> None:
     table.drop_global_index("id", "btree")
     assert table.erase("id = 7", history=True, older_than=NOW).complete
 
+    table = morrow.Catalog(tmp_path).create_table("db.x", "id BIGINT, b BLOB", primary_keys=["id"])
+    table.upsert([{"id": 7, "b": b"seven"}, {"id": 8, "b": b"eight"}])
+    for dry_run in (True, False):
+        with pytest.raises(Unsupported, match="the BLOB column 'b', whose values share files"):
+            table.erase("id = 7", history=True, dry_run=dry_run)
+    assert rows(table) == [(7, b"seven"), (8, b"eight")]
+
 
 def test_the_receipt_is_written_nowhere(tmp_path: Path) -> None:
     """The condition identifies a person: neither snapshots nor tags record it."""

@@ -52,6 +52,7 @@ from morrow.writers.operations.update import (
     check_deletable,
     check_deletions,
     check_updatable,
+    list_deletion_columns,
     list_read_columns,
 )
 from morrow.writers.operations.write_session import (
@@ -427,7 +428,8 @@ class _KeyedSink:
         self._write(rows, "+U")
 
     def delete(self, rows: pa.Table, found: object) -> None:  # noqa: ARG002
-        self._write(rows, "-D")
+        needed = list_deletion_columns(self._target)
+        self._write(rows if needed is None else rows.select(needed), "-D")
 
     def commit(self) -> Snapshot | None:
         return self._session.commit(premise=self._premise)

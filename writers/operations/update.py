@@ -121,22 +121,26 @@ def needs_only_key(target: WriteTarget) -> bool:
 
 
 def list_deletion_columns(target: WriteTarget) -> tuple[str, ...] | None:
-    """Return the columns that a ``-D`` row needs: the columns that identify the row, or None for all columns.
+    """Return the columns that a ``-D`` row needs, or None for all columns.
 
-    Engines that combine versions only get the identifying columns. They restart a deleted row from its ``-D``, and a
-    row that is inserted later with this key should not get old values.
+    Engines that combine versions only get the columns that identify and order the row, and columns that must not be
+    null. They restart a deleted row from its ``-D``, and a row that is inserted later with this key should not get old
+    values.
     """
-    keys = target.schema.row_keys
-    others = (f for f in target.schema.fields if f.name not in keys)
-    enough = (
-        not target.options.sequence_fields
-        and not (target.merge is not None and target.merge.groups)
-        and target.write.changelog_producer is not ChangelogProducer.INPUT
-        and target.write.rowkind_field is None
-        and all(f.type.nullable for f in others)
-        and not any(name not in keys for name in target.options.bucket_key)
-    )
-    return keys if enough else None
+    keys, merge = target.schema.row_keys, target.merge
+    ordering = {*target.options.sequence_fields}
+    if merge is not None:
+        ordering |= {name for group in merge.groups for name in group.sequence}
+    others = (field for field in target.schema.fields if field.name not in keys)
+    needed = (*keys, *(field.name for field in others if field.name in ordering or not field.type.nullable))
+    if (
+        target.write.changelog_producer is ChangelogProducer.INPUT
+        or target.write.rowkind_field is not None
+        or any(name not in keys for name in target.options.bucket_key)
+        or (needed != keys and not (merge is not None and merge.folds))
+    ):
+        return None
+    return needed
 
 
 def _build_key_filter(keys: pl.DataFrame) -> Filter:

@@ -143,6 +143,33 @@ def test_a_deleted_row_starts_anew(tmp_path: Path, engine: str, given: Any) -> N
     assert rows(table) == [(1, 2, None)]
 
 
+SUM = {"bucket": 1, "merge-engine": "aggregation", "fields.a.aggregate-function": "sum"}
+GROUP = {**SUM, "merge-engine": "partial-update", "fields.b.sequence-group": "a"}
+
+
+@pytest.mark.parametrize(
+    ("b", "options"),
+    [
+        ("INT NOT NULL", {**SUM, "aggregation.remove-record-on-delete": True}),
+        ("INT", {**SUM, "aggregation.remove-record-on-delete": True, "sequence.field": "b"}),
+        ("INT", {**GROUP, "partial-update.remove-record-on-sequence-group": "b"}),
+    ],
+    ids=["NOT NULL column", "sequence field", "sequence group"],
+)
+def test_old_values_are_not_combined_with_new_rows(tmp_path: Path, b: str, options: dict[str, Any]) -> None:
+    table = new_table(tmp_path, f"id INT, a INT, b {b}", keys=["id"], options=options)
+    row = {"id": [1], "a": [3], "b": [1]}
+    table.upsert(row)
+    table.delete("id = 1")
+    table.upsert(row)
+    table.delete({"id": [1]})
+    table.upsert(row)
+    if "fields.b.sequence-group" in options:
+        table.merge({"id": [1]}, on="id").when_matched_delete().execute()
+        table.upsert(row)
+    assert rows(table) == [(1, 3, 1)]
+
+
 def test_aggregation_that_removes_records(tmp_path: Path) -> None:
     options = {"bucket": 1, "merge-engine": "aggregation", "aggregation.remove-record-on-delete": True}
     table = new_table(tmp_path, "id INT, v INT", keys=["id"], options={**options, "fields.v.aggregate-function": "sum"})

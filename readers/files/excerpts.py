@@ -84,6 +84,8 @@ MAX_FOOTER_BYTES = 1 << 17
 are read without excerpts."""
 MAX_EXCERPT_BYTES = 16 << 20
 """Maximum bytes of pages in memory for one read of a file. More bytes are read as fast without excerpts."""
+MAX_LOCAL_BYTES = 4 << 20
+"""As `MAX_EXCERPT_BYTES`, on a local disk, where a scan skips the other pages faster."""
 FOOTER_FACTOR = 40
 """Approximate memory of a decoded footer, as a multiple of its size."""
 PAGE_ENTRY_BYTES = 200
@@ -336,7 +338,7 @@ class _Cut(msgspec.Struct, frozen=True):
         if not footer or any(name not in footer.schema for name in columns):
             return None
         ends = np.searchsorted(places, footer.starts[1:])
-        found, left = [], MAX_EXCERPT_BYTES
+        found, left = [], MAX_LOCAL_BYTES if self.source.store.is_local else MAX_EXCERPT_BYTES
         for number, (start, end) in enumerate(zip((0, *ends.tolist()), ends.tolist())):
             if start == end:
                 continue

@@ -85,7 +85,12 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
     "readers.execution.type_changes": {"BATCH_ROWS": (1, 2)},
     "readers.execution.verification": {"BATCH_ROWS": (1, 2)},
     "readers.expressions.polars": {"MAX_CONDITIONS_AT_ONCE": (1, 2), "MAX_PUSHED_CONDITIONS": (0, 1)},
-    "readers.files.excerpts": {"MAX_FOOTER_BYTES": (0,), "MAX_EXCERPT_BYTES": (0, 1000), "HEADER_BYTES": (1, 20)},
+    "readers.files.excerpts": {
+        "MAX_FOOTER_BYTES": (0,),
+        "MAX_EXCERPT_BYTES": (0, 1000),
+        "MAX_LOCAL_BYTES": (0, 1000),
+        "HEADER_BYTES": (1, 20),
+    },
     "readers.files.file_frames": {"MAX_FRAMES_AT_ONCE": (1, 2)},
     "readers.files.formats.avro": {"BATCH_BYTES": (1, 100)},
     "readers.files.formats.orc": {"MAX_FREE_RUNS": (0, 1)},

@@ -64,7 +64,12 @@ READS: Mapping[str, Mapping[str, Sequence[Value]]] = {
         "MIN_ROWS_PER_PAGE_ROW": (0, 1),
     },
     "readers.execution.plain_sql": {"MAX_LISTED_POSITIONS": (0,), "MAX_FILTERED_BATCH_ROWS": (1, 2)},
-    "readers.execution.section_frames": {"MAX_POSITIONED_ROWS": (1, 3), "MIN_SEARCHED_ROWS": (0, 1)},
+    "readers.execution.section_frames": {
+        "MAX_POSITIONED_ROWS": (1, 3),
+        "MIN_SEARCHED_ROWS": (0, 1),
+        "MAX_PASS_ROWS": (1, 3),
+        "MAX_PASS_BYTES": (1, 1000),
+    },
     "readers.execution.section_pieces": {"MIN_CUT_ROWS": (1, 2), "MAX_PIECES_PER_KEY": (1, 4), "OPENING_BYTES": (1,)},
     "readers.execution.section_reads": {"MAX_READ_GROUP_ROWS": (0, 1, 4), "MIN_THREADED_ROWS": (0,)},
     "readers.execution.statistics": {"MAX_EXACT_ROWS": (0,)},

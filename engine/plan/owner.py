@@ -33,8 +33,9 @@ class Owned(Flag):
 class TableOwner:
     """The catalog's side of one table: override the methods of what it owns, and `lock` if its commits need a lock.
 
-    Files that a method writes are in the table's folder when it returns, under the names that Paimon gives them. Owners
-    are shared with the table's metadata: several threads call them.
+    Methods "for" a member of `Owned` are only called if `owns` has it. Files that a method writes are in
+    the table's folder when it returns, under the names that Paimon gives them. Owners are shared with the table's
+    metadata: several threads call them.
     """
 
     owns: Owned = Owned.NOTHING

@@ -43,7 +43,7 @@ class Syntax:
 
     tokenize: Callable[[str], list[Token]]
     has_catalogs: bool = False
-    """Spark's statements: DESCRIBE QUERY, queries after CREATE TABLE without AS, and names of three parts."""
+    """Whether to parse as Spark does: DESCRIBE QUERY, CREATE TABLE with a query without AS, names of three parts."""
     has_returning: bool = True
     """RETURNING ends a condition or query, and is refused. Otherwise it may be the name of a column."""
     keeps_comments: bool = True

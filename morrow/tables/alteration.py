@@ -128,8 +128,8 @@ class Alteration:
     def set_type(self, name: ColumnPath, type: TypeLike, *, lossy: bool = False) -> Self:
         """Change the type of a column; nullability stays, unless the SQL text says NOT NULL.
 
-        Refuses a type that would lose or break stored values: numbers beyond its range, digits that it rounds, text
-        that it cuts or that is not a valid value of it. Statistics are checked first, and files if statistics are not
+        Refuses a type that would lose or break stored values: numbers beyond its range, digits that it would round,
+        text that is too long or does not parse. Statistics are checked first, and files if statistics are not
         sufficient. The rows of this branch's newest snapshot count, with older versions that a merge combines; rows of
         tags and older snapshots do not.
 

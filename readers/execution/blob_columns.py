@@ -317,7 +317,7 @@ def make_places(plan: ScanPlan, store: FileStore) -> BlobPlaces:
 
 
 MAX_VIEWS = 8
-"""Maximum number of views of views; beyond it, they may lead to each other."""
+"""Maximum length of a chain of views of views; a longer chain may be a cycle."""
 
 
 def _find_viewed(places: BlobPlaces, column: pl.Series, left: int) -> pl.Series:

@@ -125,7 +125,7 @@ _FILES = msgspec.msgpack.Decoder(list[tuple[DataFile, ...]])
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """The name of a value in the folder."""
+    """The name of a cached value in the cache folder."""
 
     folder: CacheFolder
     key: bytes

@@ -412,14 +412,14 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return slice_frames(frames, find_cuts(frames, self.key_fields[0]))
 
     def deciding(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the deciding columns of rows in memory, with keys packed by `packing` as in `read`."""
+        """Return the columns that decide which rows live, of rows in memory; keys are packed as in `read`."""
         if self.packing is None:
             return self.unpacked(frame)
         others = frame.select(cols(field.name for field in self.other_fields))
         return pl.DataFrame([*self.packing.words(frame), *others.iter_columns()])
 
     def unpacked(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the deciding columns of rows in memory without packing."""
+        """Return the same columns as `deciding`, without packing keys."""
         return frame.select(cols([*self.spec.key, *(field.name for field in self.other_fields)]))
 
     def keyed(

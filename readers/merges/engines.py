@@ -111,7 +111,7 @@ class FoldedColumn:
         return reserve_name(repr(state), self.name)
 
     def named(self, state: State) -> Iterator[tuple[str, pl.Expr]]:
-        """Yield each column of the function's `state` by its name in the fold."""
+        """Yield the column name and expression of each part of the function's `state`."""
         for name, expression in state.items():
             yield (self.name if name == "value" else self._own(name)), expression
 
@@ -402,7 +402,7 @@ class PartialUpdate(Fold):
         return DELETES & pl.any_horizontal(removing) if removing else pl.lit(False)
 
     def _base(self, name: str) -> pl.Expr:
-        """Return the state before the version; if the first version is a retraction, its values fill the row first."""
+        """Return the state before the version. A row that begins with a retraction begins with its values."""
         if not self.retracts:
             return get_state(name)
         return pl.when(RETRACTS & ~get_state(FILLED)).then(get_new_value(name)).otherwise(get_state(name))

@@ -439,7 +439,7 @@ def _find_stitched_rows(
     store: FileStore,
     values: Collection[str] | None,
 ) -> Iterator[tuple[DataFile, pl.DataFrame]]:
-    """Yield the live rows of a group that match, with the anchor and their positions in it."""
+    """Yield the matching live rows of a group with their positions in its anchor file, and that file."""
     anchor = find_anchor(section)
     fields = tuple(dict.fromkeys((*read, ROW_ID_FIELD)))
     frame = filter_frame(plan, stitch_columns(plan, section, fields, masks, store))

@@ -76,7 +76,7 @@ class FileDescription:
     sequences: tuple[int, int] = (0, 0)
     retractions: int = 0
     value_stats: tuple[SimpleStats, tuple[str, ...] | None] | None = None
-    """The statistics of a file with only this block, if they were computed together with other blocks."""
+    """The statistics of a file that has only this block; None if they still have to be computed."""
     key_stats: SimpleStats | None = None
     """As `value_stats`, for the key."""
 

@@ -269,7 +269,7 @@ class IcebergVersions:
         return self._make_document(files, [made], None, floor, next_row)
 
     def _extend(self, files: NewFiles, base: Document, floor: _Floor) -> Document:
-        """Return the version after `base`."""
+        """Return the metadata document that follows `base`."""
         snapshot, current = files.snapshot, _find_current(base)
         assert current is not None
         before = self.table.read_list(current["manifest-list"])

@@ -579,7 +579,7 @@ def _name_values(row: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _plan(messages: Sequence[CommitMessage], snapshot: Snapshot | None) -> list[CommitMessage]:
-    """Return the messages, which others may overtake until they are committed."""
+    """Return the messages as planned on a snapshot, so that their commit detects conflicting later commits."""
     return [replace(message, planned_on=None if snapshot is None else snapshot.id) for message in messages]
 
 
@@ -589,7 +589,7 @@ def _to_filter(target: WriteTarget, predicate: Predicate | None) -> Filter:
 
 
 def _assign(value: Assignment, field: DataField, rows: pa.Table, start: int) -> pa.ChunkedArray | pa.Array:
-    """Return the new values of a column for rows, of which `start` came before."""
+    """Return the new values of a column for `rows`; `start` rows came before them."""
     kind = field.type.arrow()
     if callable(value):
         value = value(rows)

@@ -95,7 +95,7 @@ def _describe_class(statement: CreateFunction, short: str) -> Function:
 
 
 def _parse_sql(place: Place, name: str, statement: CreateFunction) -> Function:
-    """Return the function that Spark makes of a text, as a temporary function that exists for a moment."""
+    """Let Spark parse a function by creating it as a temporary function, which is dropped again; return it."""
     database, _, short = name.partition(".")
     spark, session = place.spark, _get_session_catalog(place.spark)
     probe = PROBE if session.lookupBuiltinOrTempFunction(short).isDefined() else short

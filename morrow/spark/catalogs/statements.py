@@ -135,7 +135,7 @@ def copy_into(place: Place, name: str, statement: CopyInto) -> DataFrame:
 
 
 def _list_settings(spark: SparkSession) -> dict[str, str]:
-    """Return the settings of options of Paimon, without their prefix."""
+    """Return the session's settings for Paimon options, without their prefix."""
     rows = spark.sql("SET").collect()
     return {row[0].removeprefix(PREFIX): row[1] for row in rows if row[0].startswith(PREFIX)}
 

@@ -515,7 +515,7 @@ class ByCatalog:
 
 
 BY_CATALOG = "by-catalog"
-"""The option with a packed table. Only Morrow sets it."""
+"""The option by which Morrow's Spark catalog passes a packed table; users do not set it."""
 
 
 def unpack_table(text: str) -> ByCatalog:

@@ -69,7 +69,7 @@ class Aggregator(ABC):
         return None
 
     def finish(self, value: pl.Expr) -> pl.Expr:
-        """Return the value of the merged row from the last accumulator, applied once per fold."""
+        """Compute the value of the merged row from the last accumulator. Called once per fold."""
         return value
 
 

@@ -366,7 +366,7 @@ class BytesUnion(Aggregator):
 
 
 def make_union(union: Union) -> Callable[[AggregateCall, DataType], Aggregator]:
-    """Return the `Make` of a function that unites values of bytes."""
+    """Return the factory (`Make`) of an aggregate function that unites sketches with `union`."""
     return lambda call, _kind: BytesUnion(call.function, union)
 
 

@@ -27,7 +27,7 @@ from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions, WriteOptions, parse_write_options
 from morrow.engine.options.declared import connectors, files, maintenance, merging, scans, table
 from morrow.engine.options.declared.features import BLOB_AS_DESCRIPTOR, BLOB_VIEW_RESOLVE_ENABLED, GLOBAL_INDEX_ENABLED
-from morrow.engine.options.table_options import OPTIONS, find_present_key, list_options
+from morrow.engine.options.table_options import OPTIONS, find_present_key, list_options, refuse_options
 from morrow.engine.plan.data_files import choose_partition_folder
 from morrow.engine.plan.manifests import list_manifests, load_newest_schema
 from morrow.engine.plan.metadata import TableMetadata
@@ -254,6 +254,7 @@ def override_options(target: WriteTarget, options: Mapping[str, str]) -> WriteTa
             raise InvalidArgument(f"{target.where}: there is no option {key!r} of tables")
         check_set_option(target.schema.options, name, value, target.where)
         changed[name] = value
+    refuse_options(changed, target.where)
     schema = replace(target.schema, options={**target.schema.options, **changed})
     write = parse_write_options(schema.options, keyed=target.keyed, where=target.where)
     return replace(target, schema=schema, options=target.metadata.options(schema), write=write)

@@ -65,7 +65,13 @@ from morrow.writers.keyed.writer import compact_bucket
 from morrow.writers.operations.overwrite import overwrite_rows
 from morrow.writers.operations.partition_filters import AnyOf, build_partition_filter, find_matching_partitions
 from morrow.writers.operations.table_writer import TableWriter
-from morrow.writers.operations.write_session import clean_up_on_failure, commit_once, read_rows_where, run_serially
+from morrow.writers.operations.write_session import (
+    WriteSession,
+    clean_up_on_failure,
+    commit_once,
+    read_rows_where,
+    run_serially,
+)
 from morrow.writers.target import WriteTarget
 
 MAX_COMPACTION_RETRIES = 3
@@ -150,14 +156,20 @@ def compact_chain(metadata: TableMetadata, partition: Mapping[str, object], *, o
         raise InvalidArgument(f"{metadata.where}: name the partition to compact, such as {{'dt': '20250810'}}")
     chosen = build_partition_filter(target, [partition], None, "partition")
     whole, schema = chain.snapshots, target.schema
-    if whole.snapshot is not None and not overwrite and find_matching_partitions(target, whole.snapshot, chosen):
+    there = [] if whole.snapshot is None else find_matching_partitions(target, whole.snapshot, chosen)
+    if there and not overwrite:
         return False
     request = ScanRequest(schema, target.options, None, tuple(schema.by_name), chosen)
     plan = plan_merged(request, chain, frozenset(), ignores_whole=True)
     if plan is None or not any(part.files for part in plan.parts):
         return False
-    rows = open_batch_reader(plan, metadata.store)
-    overwrite_rows(WriteTarget.of(whole.metadata), rows, None, dynamic=True)
+    rows, into = open_batch_reader(plan, metadata.store), WriteTarget.of(whole.metadata)
+    if there:
+        overwrite_rows(into, rows, None, dynamic=True)
+    else:  # as an APPEND, which streams of the branch read, too
+        session = WriteSession(into)
+        session.write(rows)
+        session.commit(premise=Premise(whole.snapshot, chosen))
     return True
 
 

@@ -23,6 +23,7 @@ from morrow.engine.format.types import (
     DateType,
     DecimalType,
     IntType,
+    LocalZonedTimestampType,
     SmallIntType,
     TimestampType,
     TinyIntType,
@@ -390,17 +391,9 @@ def _estimate_statistics(place: TableOpener, question: Question, _rows: DataFram
     return {"rows": found.rows, "bytes": found.size}
 
 
-HASHED = (
-    BooleanType,
-    TinyIntType,
-    SmallIntType,
-    IntType,
-    BigIntType,
-    DateType,
-    DecimalType,
-    TimestampType,
-    VarCharType,
-)
+TIMES = (TimestampType, LocalZonedTimestampType)
+WHOLE = (TinyIntType, SmallIntType, IntType, BigIntType)
+HASHED = (BooleanType, *WHOLE, DateType, DecimalType, *TIMES, VarCharType)
 """Types of bucket keys whose equal values in Spark have equal hashes. FLOAT has two zeros, Spark pads CHAR."""
 SPARK_PRECISION = 6
 """The digits of seconds that Spark keeps of a timestamp. More digits are hashed, but not compared."""
@@ -424,7 +417,7 @@ def describe_buckets(place: TableOpener, question: Question, _rows: DataFrame | 
     if len(keys) != 1 or keys[0] not in question["columns"] or not is_plain:
         return None
     kind = schema.by_name[keys[0]].type
-    is_exact = not isinstance(kind, TimestampType) or kind.precision <= SPARK_PRECISION
+    is_exact = not isinstance(kind, TIMES) or kind.precision <= SPARK_PRECISION
     numbers = sorted({section.bucket for section in plan.sections})
     if not isinstance(kind, HASHED) or not is_exact or len(plan.parts) > 1 or options.is_chain_table:
         return None

@@ -12,7 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import CommitConflict, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.format.paths import normalize_path
 from morrow.engine.format.types import DataField
+from morrow.engine.options.declared.table import PATH
 from morrow.engine.plan.filter import NO_FILTER, Filter, parse_filter
 from morrow.engine.plan.predicate import ALWAYS, Predicate, combine_predicates, find_columns
 from morrow.spark.catalogs import descriptions
@@ -80,8 +82,9 @@ def _write_files(place: Place, question: Question, rows: DataFrame | Derivation)
     table = format_table(place, question)
     if isinstance(rows, Derivation):
         raise Unsupported("MERGE INTO a format table", where=table.path, hint=WITHOUT_SNAPSHOTS)
-    if question["options"]:
-        raise Unsupported(f"the option {min(question['options'])!r} of a write to a format table", where=table.path)
+    given = (key for key, value in question["options"].items() if not _is_path_of(table.path, key, value))
+    if (other := min(given, default=None)) is not None:
+        raise Unsupported(f"the option {other!r} of a write to a format table", where=table.path)
     replaced = None
     if "condition" in question:
         condition = _parse_condition(question["condition"], table.fields, table.path)
@@ -96,6 +99,11 @@ def _write_files(place: Place, question: Question, rows: DataFrame | Derivation)
     fixed = _partition(question["partition"]) if replaced is not None and "condition" not in question else {}
     if fixed and {*fixed} == {*table.partition_keys}:  # there is a partition even without rows
         ensure_partition(table._table, fixed)
+
+
+def _is_path_of(path: str, key: str, value: str) -> bool:
+    """Return whether an option of a write names the path of the table, as ``saveAsTable`` of external tables does."""
+    return key.lower() == PATH.key and normalize_path(value) == path
 
 
 def _parse_condition(told: Sequence[Sequence[Any] | None], fields: Sequence[DataField], where: str) -> Predicate:

@@ -6,14 +6,16 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.UUID;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.internal.SessionState;
 import org.apache.spark.sql.internal.VariableSubstitution;
 
-/** The session's own parser, except that Python may replace a statement of Paimon by a statement of Spark. */
+/** The session's own parser, except that Python may replace a statement of Paimon by a statement of Spark, and settings of Paimon need no quotes. */
 public final class Statements implements InvocationHandler {
     private static final Pattern MAYBE_PAIMONS = Pattern.compile("/\\*\\+|\\bWITH\\s*\\(|\\bTAGS?\\b|\\bANALYZE\\b|\\bCOPY\\b|\\bVIEWS?\\b|\\bFUNCTION\\b|\\bREPAIR\\b|\\bCONSTRAINT\\b|\\bTABLE\\b.*\\bLIKE\\b", Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
+    private static final Pattern SETTING = Pattern.compile("\\s*(SET|RESET)\\s+(spark\\.paimon\\.[^\\s=`;]+)(.*)", Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
     private static final String PARSED = "parsePlan";
     private final Object own;
     private final String id;
@@ -45,7 +47,11 @@ public final class Statements implements InvocationHandler {
 
     public Object invoke(Object proxy, Method method, Object[] given) throws Throwable {
         Object[] arguments = given;
-        if (method.getName().startsWith(PARSED) && MAYBE_PAIMONS.matcher((String) given[0]).find()) {
+        Matcher setting = SETTING.matcher(method.getName().startsWith(PARSED) ? (String) given[0] : "");
+        if (setting.matches()) { // Spark takes names with hyphens only in quotes
+            arguments = (Object[]) given.clone();
+            arguments[0] = setting.group(1) + " `" + setting.group(2) + "`" + setting.group(3);
+        } else if (method.getName().startsWith(PARSED) && MAYBE_PAIMONS.matcher((String) given[0]).find()) {
             arguments = (Object[]) given.clone();
             arguments[0] = spoken((String) given[0]);
         }

@@ -126,6 +126,7 @@ def test_compaction_writes_a_whole_partition(chain: ChainTable) -> None:
     assert not chain.main.compact_chain({"dt": "20250802"})
     assert chain.main.compact_chain({"dt": "20250802"}, overwrite=True)
     assert sorted(chain.whole.scan(filter="dt = '20250802'").to_polars()["k"]) == [1, 2, 4]
+    assert [each.commit_kind for each in chain.whole.snapshots()] == ["APPEND", "APPEND", "OVERWRITE"]
     assert not chain.main.compact_chain({"dt": "20251231"})
 
 

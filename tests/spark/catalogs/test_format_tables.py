@@ -114,7 +114,8 @@ def test_a_format_of_files_makes_a_format_table(catalog: morrow.Catalog, run: Ru
     writer = spark.sql("SELECT 5 AS a, 'x' AS p").write.mode("overwrite").partitionBy("p")
     with pytest.raises(PySparkException, match=r"saveAsTable in the mode overwrite, .* of the format json"):
         writer.format("json").saveAsTable("files.db.of_csv")
-    writer.format("csv").saveAsTable("files.db.of_csv")
+    path = catalog.format_table("db.of_csv").path
+    writer.format("csv").option("path", path).saveAsTable("files.db.of_csv")
     assert run("SELECT * FROM files.db.of_csv") == [(5, "x")]
 
 

@@ -113,12 +113,12 @@ def test_states(sql: Sql, spark: SparkSession, table: morrow.Table) -> None:
         sql(f"SELECT * FROM pm.db.{NAME} WITH ('branch' = 'b')")
 
 
-def test_settings_of_the_session(sql: Sql, spark: SparkSession, table: morrow.Table) -> None:
+def test_settings_of_the_session(sql: Sql, table: morrow.Table) -> None:
     del table
     conf = {"spark.paimon.scan.snapshot-id": "1", "spark.paimon.*.db.other.scan.snapshot-id": "3"}
     try:
         for name, value in conf.items():
-            spark.conf.set(name, value)
+            sql(f"SET {name} = {value}")
         assert sql(f"SELECT * FROM pm.db.{NAME}") == [(1, "a")]
         assert len(sql(f"SELECT * FROM pm.db.{NAME} VERSION AS OF 2")) == 2
         for change in (f"UPDATE pm.db.{NAME} SET v = 'x'", f"DELETE FROM pm.db.{NAME}"):
@@ -126,7 +126,7 @@ def test_settings_of_the_session(sql: Sql, spark: SparkSession, table: morrow.Ta
                 sql(change)
     finally:
         for name in conf:
-            spark.conf.unset(name)
+            sql(f"RESET {name}")
     assert len(sql(f"SELECT * FROM pm.db.{NAME}")) == 2
 
 

@@ -34,15 +34,22 @@ if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
 MARK_THEIR_OWN = ("tests/test_golden.py",)
 """Files that mark their slow tests themselves."""
 ONLY_LONG = (
+    "tests/campaigns/test_damage.py",
+    "tests/cli/test_terminal_width.py",
+    "tests/durability/test_crashes_in_stores.py",
+    "tests/durability/test_races.py",
     "tests/interop/test_catalogs.py",
+    "tests/interop/test_hdfs.py",
+    "tests/interop/test_hive.py",
     "tests/interop/test_spark.py",
     "tests/isolation/test_racing.py",
     "tests/spark/test_cluster.py",
     "tests/spark/test_guide.py",
     "tests/spark/test_pipeline.py",
+    "tests/spark/test_servers.py",
     "tests/test_site.py",
 )
-"""Files that run in `make test-long` alone: each takes 10 to 70 CPU seconds, most of them to start."""
+"""Files that run in `make test-long` alone: each takes 8 to 70 CPU seconds, most of them to start processes."""
 SPARK_WITHOUT_FIXTURE = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "pipeline"))
 """Tests that start Spark drivers of their own."""
 

@@ -110,6 +110,8 @@ def find_schema_ids(frame: pl.DataFrame) -> list[int]:
 
 def find_distinct(values: npt.NDArray[np.integer]) -> list[int]:
     """Return the distinct values, ascending."""
+    if len(values) == 1:  # as in lookups of one key
+        return [int(values[0])]
     # If only the values are requested, numpy imports its masked arrays.
     found: list[int] = np.unique(values, return_counts=True)[0].tolist()
     return found

@@ -47,6 +47,8 @@ from morrow.queries.incremental import has_change_options
 from morrow.queries.rewriting import (
     find_aggregates,
     find_condition,
+    find_used_columns,
+    is_common,
     put_aggregates,
     suits_masks,
     take_part_conditions,
@@ -184,7 +186,7 @@ def prepare_query(
             answer
             if answer is not None
             else make_variable(
-                found,
+                _select_used(tree, found),
                 connection,
                 partial(find_condition, table, parameters=given, connection=connection),
                 suits_masks=partial(suits_masks, table),
@@ -326,6 +328,14 @@ def _summarize(table: Node, source: PaimonDataset | pa.Table) -> pa.Table | None
     return None if summarize is None or asked is None else summarize(asked)
 
 
+def _select_used(tree: Node, source: PaimonDataset | pa.Table) -> PaimonDataset | pa.Table:
+    """Return a table with the columns that a query may read."""
+    narrow = getattr(source, "narrow", None)
+    used = None if narrow is None else find_used_columns(tree, source.schema.names)
+    narrowed: PaimonDataset | pa.Table = source if narrow is None or used is None else narrow(used, None)
+    return narrowed
+
+
 def _name_in_catalog(
     table: Node, databases: Sequence[str], database: str | None, connection: duckdb.DuckDBPyConnection
 ) -> str | None:
@@ -429,16 +439,6 @@ MAX_VIEWS = 50
 """Maximum views in one query, since views may refer to each other."""
 MADE_OF_CONSTANTS = ("range", "generate_series", "unnest")
 """Table functions that do not read files."""
-
-
-def is_common(table: Node) -> bool:
-    """Return whether a WITH around the table defines its name."""
-    node = table.parent
-    while node is not None:
-        if any(table.name.lower() == each.alias.lower() for each in getattr(node, "ctes", ())):
-            return True
-        node = node.parent
-    return False
 
 
 def put_view(table: Node, name: str, view: View, databases: Sequence[str]) -> list[Node]:

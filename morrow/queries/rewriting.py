@@ -1,4 +1,4 @@
-"""Rewriting of the SQL of queries before DuckDB gets it: conditions that prune files.
+"""Rewriting of the SQL of queries before DuckDB gets it: conditions that prune files, columns, and aggregates.
 
 DuckDB pushes comparisons of numbers and text into the scan of a table, but no comparison of floats, LIKE, function or
 list. The WHERE of a SELECT over one table is therefore parsed a second time, as a filter of the table. The scan
@@ -126,6 +126,49 @@ def _saves_decoding(select: exp.Select, fields: Sequence[DataField]) -> bool:
         return True
     is_top = select.args.get("order") is not None and select.args.get("limit") is not None
     return is_top and (bool(used & texts) or any(each.is_star for each in select.expressions))
+
+
+WHOLE_ROWS = (exp.Columns, exp.PositionalColumn, exp.Pivot, exp.Summarize, exp.Describe)
+"""Parts of a query that read columns which they do not name."""
+
+
+def find_used_columns(tree: Node, columns: Sequence[str]) -> list[str] | None:
+    """Return the columns of the only table of a query that it may read; None if the query may read all of them.
+
+    DuckDB binds each column of a table for each query, which takes longer than to read few columns of a wide table.
+    """
+    sources = list(tree.find_all(exp.Table, exp.CTE))
+    if sum(isinstance(each, exp.Table) and not is_common(each) for each in sources) > 1 or tree.find(*WHOLE_ROWS):
+        return None
+    if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
+        return None
+    if any(alias.args.get("columns") for alias in tree.find_all(exp.TableAlias)):
+        return None
+    if any(join.method for join in tree.find_all(exp.Join)):
+        return None
+    known = {name.casefold() for name in columns}
+    places = {
+        place.casefold() for each in sources for place in (each.text("catalog"), each.text("db"), each.name, each.alias)
+    }
+    aliases = {each.alias.casefold() for each in tree.find_all(exp.Alias)}
+    for column in tree.find_all(exp.Column):
+        parts = [part.name.casefold() for part in column.parts]
+        while len(parts) > 1 and parts[0] in places - known:
+            del parts[0]
+        if parts[0] not in known | aliases:
+            return None
+    named = {each.name.casefold() for each in tree.find_all(exp.Identifier)}
+    return [name for name in columns if name.casefold() in named] or None
+
+
+def is_common(table: Node) -> bool:
+    """Return whether a WITH around the table defines its name."""
+    node = table.parent
+    while node is not None:
+        if any(table.name.lower() == each.alias.lower() for each in getattr(node, "ctes", ())):
+            return True
+        node = node.parent
+    return False
 
 
 AGGREGATES: Mapping[type[Node], str] = {exp.Count: "count", exp.Min: "min", exp.Max: "max"}

@@ -172,7 +172,7 @@ class Scan(Divisible):
             plan,
             fields=fields,
             keys=frozenset(self._request.schema.primary_keys),
-            narrow=lambda condition: self.narrowed(None, condition).dataset(),
+            narrow=lambda columns, condition: self.narrowed(columns, condition).dataset(),
             summarize=self._summarize,
             divide=lambda condition: self.narrowed(None, condition).file_splits(),
         )

@@ -215,9 +215,19 @@ def _cast_map_layout(array: pa.Array, type: pa.MapType) -> pa.Array:
     if pa.types.is_map(array.type):
         key, value = array.keys, array.items
     else:
+        if array.values.field(0).null_count:
+            array = _drop_unused_entries(array)
         key, value = array.values.field(0), array.values.field(1)
     key, value = cast_layout(key, type.key_type), cast_layout(value, type.item_type)
     return pa.MapArray.from_arrays(list_offsets(array), key, value, type=type, mask=make_null_mask(array))
+
+
+def _drop_unused_entries(array: pa.Array) -> pa.Array:
+    """Copy lists without the values that no list holds. Polars leaves null entries there, which Arrow's maps refuse."""
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    lengths = np.where(valid, np.diff(array.offsets.to_numpy()), 0)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), array.offsets.type)
+    return array.__class__.from_arrays(offsets, array.flatten(), mask=pa.array(~valid))
 
 
 def _cast_struct_layout(array: pa.StructArray, type: pa.StructType) -> pa.Array:

@@ -22,8 +22,8 @@ ReadFunction = Callable[[Sequence[str] | None, pc.Expression | None], pa.RecordB
 PlanFunction = Callable[[Sequence[str] | None, pc.Expression | None], tuple[ScanPlan, FileStore]]
 """Plans what a `ReadFunction` would read; returns the plan and the store of its files."""
 
-NarrowFunction = Callable[[FilterLike], "PaimonDataset"]
-"""Returns the dataset of the rows for which a filter is true."""
+NarrowFunction = Callable[["Sequence[str] | None", "FilterLike | None"], "PaimonDataset"]
+"""Returns the dataset of these columns (None: all), and of the rows for which a filter is true."""
 
 
 SummarizeFunction = Callable[[Sequence[tuple[str, str | None]]], "pa.Table | None"]

@@ -274,14 +274,14 @@ def make_variable(
     if find_condition is not None and source.narrow is not None and is_apart(source.schema):
         condition = find_condition(source.fields)
         by_key = bool(find_columns(condition) & source.keys)  # a few rows of each sorted file
-        source = source if condition == ALWAYS else source.narrow(condition)
+        source = source if condition == ALWAYS else source.narrow(None, condition)
         is_masked = suits_masks is not None and not by_key and suits_masks(source.fields)
         masked = _scan_masked(source, connection) if is_masked else None
         if masked is not None:
             return masked
         if take_part_conditions is not None and any(isinstance(each.type, VariantType) for each in source.fields):
             taken = take_part_conditions(source.fields)
-            source = source if taken is None or source.narrow is None else source.narrow(taken)
+            source = source if taken is None or source.narrow is None else source.narrow(None, taken)
     return to_scannable(source)
 
 

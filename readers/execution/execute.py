@@ -114,11 +114,20 @@ def to_lazy(plan: ScanPlan, store: FileStore, *, held: float = 0) -> pl.LazyFram
     Sections that merge may be read immediately, in one pass, up to about `held` bytes together. `held` is infinite if
     the frame is collected whole, and 0 if users extend it.
     """
+    return _read(plan, store, held).lazy()
+
+
+def _read(plan: ScanPlan, store: FileStore, held: float) -> pl.DataFrame | pl.LazyFrame:
+    """Return the plan as `to_lazy`, or its rows if all of them were read."""
     if not plan.columns:
-        return pl.LazyFrame(height=count(plan, store))
+        return pl.DataFrame(height=count(plan, store))
     with guard_read(plan, store):
-        parts = [_read_sections(part, part.sections, store, held) for part in plan.parts]
-    frame = parts[0] if len(parts) == 1 else pl.concat(parts)
+        parts = [_split_read(part, part.sections, store, held) for part in plan.parts]
+    if all(scanned is None for _, scanned in parts):
+        rows = pl.concat([frame for read, _ in parts for frame in read])
+        return rows if plan.limit is None else rows.head(plan.limit)
+    frames = [_concat_read(*part) for part in parts]
+    frame = frames[0] if len(frames) == 1 else pl.concat(frames)
     return frame if plan.limit is None else frame.head(plan.limit)
 
 
@@ -147,11 +156,6 @@ def read_frames(plan: ScanPlan, store: FileStore, batch_rows: int | None = None)
             yield scanned.collect()
         elif scanned is not None:
             yield from collect_batches(scanned, batch_rows)
-
-
-def _read_sections(plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float) -> pl.LazyFrame:
-    """Return these sections of a plan as one frame: masked scans, merged rows, residual filters, output columns."""
-    return _concat_read(*_split_read(plan, sections, store, held))
 
 
 def _concat_read(read: Sequence[pl.DataFrame], scanned: pl.LazyFrame | None) -> pl.LazyFrame:
@@ -306,11 +310,12 @@ def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
         CorruptFile, FileMissing, SnapshotExpired, Unsupported: as planning and reading do.
     """
     with translate_plan_errors(plan, store), _show_progress(plan) as is_shown:
-        frame = to_lazy(plan, store, held=math.inf)
-        counts = is_shown and plan.stored_rows >= MIN_SHOWN_ROWS
-        rows = _collect_counted(frame) if counts else frame.collect(engine=_choose_engine(plan))
-    check_complete(plan, store, rows.height)
-    return rows
+        frame = _read(plan, store, held=math.inf)
+        if isinstance(frame, pl.LazyFrame):
+            counts = is_shown and plan.stored_rows >= MIN_SHOWN_ROWS
+            frame = _collect_counted(frame) if counts else frame.collect(engine=_choose_engine(plan))
+    check_complete(plan, store, frame.height)
+    return frame
 
 
 def _show_progress(plan: ScanPlan) -> AbstractContextManager[bool]:

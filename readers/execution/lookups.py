@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -28,7 +28,7 @@ from morrow.engine.format.file_formats import PARQUET
 from morrow.engine.format.map_shredding import has_shared_maps
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import DataField, has_same_values
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, clear_pattern_name, cols
 from morrow.engine.plan.predicate import find_columns
@@ -67,6 +67,8 @@ MIN_ROWS_PER_PAGE_ROW = 8
 """Read single pages only if they hold 1/8 of the rows of a file at most: a scan decodes columns in threads."""
 REQUESTS = 16
 """Maximum files of a remote store that are searched at once."""
+MAX_PAGE_BYTES = 4 << 20
+"""Maximum memory of the decoded rows of pages that are remembered."""
 GROUP_BYTES = 200
 """Approximate memory of the bounds of a row group."""
 
@@ -244,35 +246,63 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
             key = make_cache_key("pages", self.plan, self.store, file.path, file.size, part)
             return SECTIONS.get_or_make(key, make, of=_get_name(file))
 
-        groups = cut_excerpts(source, [field.name for field in stored], places, remember)
+        types = {field.id: field.type for field in stored}
+        # Rows of whole pages are remembered, unless their values depend on the places or may not be converted.
+        whole = live is None and not list_virtual_columns(self.plan, fields)
+        whole = whole and all(has_same_values(types.get(field.id, field.type), field.type) for field in fields)
+        read = tuple(field.name for field in fields)
+
+        def name_rows(part: Hashable) -> Hashable:
+            return make_cache_key("page rows", self.plan, self.store, file.path, file.size, part, read)
+
+        def find_rows(part: Hashable) -> pl.DataFrame | None:
+            known: pl.DataFrame | None = SECTIONS.get(name_rows(part)) if whole else None
+            return known
+
+        groups = cut_excerpts(source, [field.name for field in stored], places, remember, find_rows)
         if groups is None or (len(groups[0]) > 1 and list_virtual_columns(self.plan, fields)):
             return None
         names = {field.id: field.name for field in stored}
-        frames, left = [], places
-        for excerpts in groups:
-            end = np.searchsorted(left, excerpts[0].rows[-1], "right")
+        starts = np.searchsorted(places, [excerpts[0].rows[0] for excerpts in groups]).tolist()
+        within = np.split(places, starts[1:])
+        frames = {}
+        for excerpts, inside in zip(groups, within):
             for number, each in enumerate(excerpts):
                 made = tuple(f for f in fields if (names[f.id] in each.columns if f.id in names else number == 0))
-                frames.append(self._scan_excerpt(file, each, left[:end], made, live))
-            left = left[end:]
-        rows = iter([frames[0].collect()] if len(frames) == 1 else collect_frames(frames))
-        order = cols(field.name for field in fields)
-        found = [
-            next(rows) if len(excerpts) == 1 else pl.concat(islice(rows, len(excerpts)), how="horizontal").select(order)
-            for excerpts in groups
-        ]
+                if each.decoded is None:
+                    frames[each.part] = self._scan_excerpt(file, each, None if whole else inside, made, live)
+        collected = [next(iter(frames.values())).collect()] if len(frames) == 1 else collect_frames([*frames.values()])
+        rows = dict(zip(frames, collected))
+        for part, frame in rows.items():
+            size = int(frame.estimated_size())
+            if whole and size <= MAX_PAGE_BYTES:
+                SECTIONS.put(name_rows(part), frame, size + GROUP_BYTES, of=_get_name(file))
+        found = []
+        for excerpts, inside in zip(groups, within):
+            parts = [rows[each.part] if each.decoded is None else each.decoded for each in excerpts]
+            if whole:
+                parts = [_take_rows(part, np.searchsorted(each.rows, inside)) for part, each in zip(parts, excerpts)]
+            columns = {name: part.get_column(name) for part in parts for name in part.columns}
+            found.append(pl.DataFrame([columns[name] for name in read]))
         return found[0] if len(found) == 1 else pl.concat(found)
 
     def _scan_excerpt(
-        self, file: DataFile, excerpt: Excerpt, places: Places, fields: tuple[DataField, ...], live: pl.Series | None
+        self,
+        file: DataFile,
+        excerpt: Excerpt,
+        places: Places | None,
+        fields: tuple[DataField, ...],
+        live: pl.Series | None,
     ) -> pl.LazyFrame:
-        """Return rows of an excerpt; `places` are positions in the file."""
+        """Return rows of an excerpt (None: all); `places` are positions in the file."""
         from morrow.readers.files.excerpts import ExcerptStore
 
         cut = replace(file, size=len(excerpt.data), row_count=len(excerpt.rows))
         alive = None if live is None else live.gather(excerpt.rows)
         store = ExcerptStore(self.store, excerpt.data)
         frame = scan_files(self.plan, self.section, [cut], fields, store, live=alive)
+        if places is None:
+            return frame
         rows = np.searchsorted(excerpt.rows, places)
         first, count = int(rows[0]), int(rows[-1] - rows[0]) + 1
         frame = frame.slice(first, count)

@@ -304,7 +304,7 @@ class PartialUpdate(Fold):
 
     @cached_property
     def _orders(self) -> Mapping[int, list[str]]:
-        """The names under which the sequence fields of each group pass through the fold as comparable values."""
+        """The names of the columns that hold the sequence fields of each group as comparable values in the fold."""
         return {
             g: [reserve_name("order", g, i) for i in range(len(group.sequence))] for g, group in self.groups.items()
         }

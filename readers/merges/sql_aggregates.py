@@ -294,7 +294,7 @@ def build_aggregate(rows: Rows) -> str | None:
 
 
 def build_placeholder(rows: Rows) -> str:
-    """Return a call of a function that DuckDB does not have."""
+    """Return a call of a function that DuckDB lacks: the statement is shown, but cannot be run."""
     function = re.sub(r"\W", "_", rows.call.function, flags=re.ASCII)
     return f"morrow_{function}({rows.column} ORDER BY {rows.version}){rows.where()}"
 

@@ -115,7 +115,7 @@ def test_other_calls(catalog: morrow.Catalog, text: str) -> None:
         ("sys.expire_changelogs('db.t', true)", Unsupported, "delete_all"),
         ("sys.migrate_table(connector => 'hive', source_table => 'a.b')", Unsupported, "from 'hive'"),
         ("sys.create_tag('db.t', 'x', snapshot => 1, snapshot_id => 2)", InvalidArgument, "given twice"),
-        ("sys.compact('db.t', options => 'compaction.skip-expired-partitions=true')", Unsupported, "skip-expired"),
+        ("sys.compact('db.t', options => 'csv.mode=failfast')", Unsupported, "csv.mode"),
         ("sys.purge_files('db.t', 1)", InvalidArgument, "too many"),
         ("sys.rollback_too('db.t', 1)", InvalidArgument, "did you mean 'rollback"),
         ("db.compact('db.t')", InvalidArgument, "they are in sys"),

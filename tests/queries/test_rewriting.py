@@ -17,7 +17,7 @@ import morrow
 from morrow.catalogs.catalog import Catalog
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.queries import query
-from morrow.queries.rewriting import find_condition
+from morrow.queries.rewriting import find_condition, find_used_columns
 
 SCHEMA = (
     "id BIGINT NOT NULL, i INT, f DOUBLE, s STRING, day DATE, ts TIMESTAMP(9), zoned TIMESTAMP_LTZ(6), r ROW<i INT>"
@@ -271,3 +271,55 @@ def test_counts_and_bounds_of_keys_read_no_rows(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(query, "make_variable", None)  # would hand rows over
 
     assert found.sql("SELECT count(*), min(id), max(id) FROM d.t").fetchall() == [(15, 0, 14)]
+
+
+@pytest.mark.parametrize(
+    ("text", "used"),
+    [
+        ("SELECT ID FROM d.t WHERE t.f > 1 AND length(S) = 2", ["id", "f", "s"]),
+        ("SELECT r.i FROM d.t AS x ORDER BY x.day", ["i", "day", "r"]),
+        ("SELECT d.t.r.i FROM d.t", ["i", "r"]),
+        ("SELECT i AS j, count(*) FROM d.t GROUP BY j HAVING j > 0 ORDER BY ALL", ["i"]),
+        (
+            "WITH c AS (SELECT id, i FROM d.t) SELECT c.id FROM c WHERE i = 1 AND EXISTS (SELECT 1 FROM c AS e)",
+            ["id", "i"],
+        ),
+        ("SELECT a FROM (SELECT id AS a, f FROM d.t) WHERE f > 0", ["id", "f"]),
+        ("SELECT sum(i) OVER w FROM d.t WINDOW w AS (PARTITION BY s) QUALIFY f > 0", ["i", "f", "s"]),
+        ("SELECT DISTINCT ON (s) length(s) FROM d.t", ["s"]),
+        # These may read other columns than those that they name.
+        ("SELECT * FROM d.t", None),
+        ("SELECT t.* FROM d.t", None),
+        ("SELECT x FROM (SELECT * FROM d.t)", None),
+        ("FROM d.t", None),
+        ("SELECT COLUMNS('i.*') FROM d.t", None),
+        ("SELECT #2 FROM d.t", None),
+        ("SELECT t FROM d.t", None),
+        ("SELECT struct_extract(x, 'id') FROM d.t AS x", None),
+        ("SELECT a FROM d.t AS x(a)", None),
+        ("SELECT id FROM d.t AS x NATURAL JOIN (SELECT 1 AS i)", None),
+        ("SELECT x.id FROM d.t AS x JOIN d.t AS y USING (id)", None),
+        ("SUMMARIZE SELECT id FROM d.t", None),
+        # DuckDB suggests columns that are there.
+        ("SELECT idd FROM d.t", None),
+        ("SELECT count(*) FROM d.t", None),
+    ],
+)
+def test_queries_read_the_columns_that_they_name(
+    catalog: Catalog, connection: duckdb.DuckDBPyConnection, text: str, used: list[str] | None
+) -> None:
+    names = [field.name for field in catalog.table("d.t").scan().fields]
+    assert find_used_columns(query.parse_query(text), names) == (used and [name for name in names if name in used])
+
+    connection.sql("CREATE SCHEMA d")
+    connection.sql("CREATE TABLE d.t AS FROM plain")
+    try:
+        expected = connection.sql(text).to_arrow_table()
+    except duckdb.Error:
+        with pytest.raises(morrow.MorrowError):
+            catalog.sql(text).to_arrow_table()
+        return
+    rows = catalog.sql(text).to_arrow_table()
+    assert (rows.schema.names, rows.num_rows) == (expected.schema.names, expected.num_rows)
+    if used:
+        assert sorted(map(str, rows.to_pylist())) == sorted(map(str, expected.to_pylist()))

@@ -16,6 +16,7 @@ import pytest
 import morrow
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.readers.execution import lookups, strategy
+from morrow.readers.files import excerpts
 from tests.support.table_factory import TableFactory
 from tests.support.written import new_table
 
@@ -173,6 +174,31 @@ def test_columns_that_were_renamed_added_and_widened(tmp_path: Path) -> None:
     assert [table.get(i) for i in (1, 2)] == [{"id": 1, "w": 10, "x": None}, {"id": 2, "w": 2**40, "x": "new"}]
     table.alter.rename_column("id", "key")
     assert table.get(2, ["key", "x"]) == {"key": 2, "x": "new"}
+
+
+def test_rows_of_pages_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second row of a page is not decoded again; other columns, names, types and files are."""
+    monkeypatch.setattr(lookups, "MIN_ROWS_PER_PAGE_ROW", 0)
+    table = new_table(tmp_path, "id INT, v INT, s STRING", keys=["id"], options={"bucket": "1", "write-only": "true"})
+    rest = range(4, 400)
+    table.upsert({"id": [1, 2, 3, *rest], "v": [10, 20, None, *rest], "s": ["a", None, "c", *map(str, rest)]})
+    table.upsert({"id": [0, 400]})
+    morrow.clear_caches()
+    cut: list[Sequence[str]] = []
+    encode = excerpts._encode_file
+    monkeypatch.setattr(excerpts, "_encode_file", lambda *parts: cut.append([*parts[1]]) or encode(*parts))
+
+    assert table.get(1, ["v", "id"]) == {"v": 10, "id": 1}
+    assert (table.get(2, ["v", "id"]), table.get(3, ["v", "id"])) == ({"v": 20, "id": 2}, {"v": None, "id": 3})
+    assert table.get_many({"id": [3, 2, 2]}, ["v"])["v"].to_list() == [None, 20, 20]
+    assert cut == [["v"]]
+    assert (table.get(2), table.get(3)) == ({"id": 2, "v": 20, "s": None}, {"id": 3, "v": None, "s": "c"})
+    assert cut == [["v"], ["v", "s"]]
+    table.alter.set_type("v", "BIGINT")
+    table.alter.rename_column("s", "t")
+    table.upsert({"id": [2], "v": [2**40], "t": ["b"]})
+    assert [table.get(i) for i in (1, 2, 2)] == [{"id": 1, "v": 10, "t": "a"}, *[{"id": 2, "v": 2**40, "t": "b"}] * 2]
+    assert table.get(2, snapshot=1) == {"id": 2, "v": 20, "s": None}
 
 
 def test_rows_that_wait_for_their_bucket_are_not_found(tmp_path: Path) -> None:

@@ -387,7 +387,7 @@ class Preparer:
             raise CommitConflict(f"{self._target.where}: another commit built the global index {new[0]}; retry")
 
     def delta(self, changes: Changes, latest: Snapshot | None, written: list[str], *, kind: str) -> Delta:
-        """Write the manifests and manifest lists of the changes, of a snapshot of this kind."""
+        """Write the manifests and manifest lists of changes for a new snapshot of this kind."""
         entries, next_row_id = changes.entries, _read_next_row_id(latest)
         snapshot_id = latest.id + 1 if latest else FIRST_SNAPSHOT_ID
         if self._target.keyed and self._target.options.orders_by_snapshot and kind != COMPACT:

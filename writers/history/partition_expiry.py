@@ -149,6 +149,11 @@ class PartitionExpiry:
         options = parse_partition_expiry(target.schema.options, where=target.where)
         return cls(target, options) if options.expiration_time is not None and target.partition_fields else None
 
+    @property
+    def is_by_values(self) -> bool:
+        """Whether the values of a partition tell its age."""
+        return self._options.strategy is ExpireStrategy.VALUES_TIME
+
     def due(self, now: dt.datetime | None = None, *, identifier: int = 0) -> bool:
         """Return whether the expiry is due at `now` (local time without zone), after the commit of this identifier."""
         interval = self._options.check_interval
@@ -165,7 +170,7 @@ class PartitionExpiry:
             return ExpiredPartitions()
         found = list_live_partitions(self._target, snapshot)
         self._warn(found)
-        due = self._too_old(found, self._checked)
+        due = self.find_old(found, self._checked)
         old = due[: max(self._options.max_num, 0)]
         kept_by = "" if len(due) == len(found) else f"none of them is older than {self._age}"
         if len(old) < len(due):
@@ -252,7 +257,7 @@ class PartitionExpiry:
 
     def _warn(self, partitions: Sequence[Partition]) -> None:
         """Warn of a partition whose values do not parse as a time."""
-        if self._options.strategy is not ExpireStrategy.VALUES_TIME:
+        if not self.is_by_values:
             return
         fields = self._target.partition_fields
         found = (one.values for one in partitions)
@@ -274,25 +279,36 @@ class PartitionExpiry:
         def changes(latest: Snapshot | None) -> Changes:
             nonlocal dropped
             found = list_live_partitions(self._target, latest) if latest else ()
-            still = {one.stored for one in self._too_old(found, self._checked)}
+            still = {one.stored for one in self.find_old(found, self._checked)}
             dropped = [one for one in batch if one.stored in still]
             return make_overwrite_changes(self._target, NOTHING, [one.stored for one in dropped])(latest)
 
         committer.create(SnapshotRequest(OVERWRITE, BATCH_COMMIT_IDENTIFIER, changes, True))
         return dropped
 
-    def _too_old(self, found: Sequence[Partition], now: dt.datetime) -> list[Partition]:
+    def find_old(self, found: Sequence[Partition], now: dt.datetime) -> list[Partition]:
         """Return the expired partitions, sorted by the text of their values, as in Java."""
         age = self._options.expiration_time
         try:
             before = now - (dt.timedelta.max if age is None else age)
         except OverflowError:  # nothing is that old
             return []
-        is_old = (
-            _is_expired_by_values if self._options.strategy is ExpireStrategy.VALUES_TIME else _is_expired_by_update
-        )
+        is_old = _is_expired_by_values if self.is_by_values else _is_expired_by_update
         old = [one for one in found if is_old(self._target, self._options, one, before)]
         return sorted(old, key=lambda one: _join_texts(self._target, one))
+
+
+def leave_out_expired(target: WriteTarget, snapshot: Snapshot, partitions: Sequence[bytes] | None) -> list[bytes]:
+    """Return the partitions (None: all) whose values are not older than ``partition.expiration-time``.
+
+    As in Java, the strategy update-time leaves none out. Raises as `PartitionExpiry.of`.
+    """
+    found = list_live_partitions(target, snapshot)
+    expiry, old = PartitionExpiry.of(target), set[bytes]()
+    if expiry is not None and expiry.is_by_values:
+        old = {one.stored for one in expiry.find_old(found, dt.datetime.now())}
+    chosen = [one.stored for one in found] if partitions is None else partitions
+    return [stored for stored in chosen if stored not in old]
 
 
 def list_live_partitions(target: WriteTarget, snapshot: Snapshot) -> list[Partition]:

@@ -18,7 +18,7 @@ from morrow.engine.format.manifest_entries import DataFileMeta
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import OVERWRITE, Snapshot
 from morrow.engine.options import Options, parse_write_options
-from morrow.engine.options.declared.maintenance import CLUSTERING_COLUMNS
+from morrow.engine.options.declared.maintenance import CLUSTERING_COLUMNS, COMPACTION_SKIP_EXPIRED_PARTITIONS
 from morrow.engine.options.declared.table import BUCKET
 from morrow.engine.plan.chains import find_chain, plan_merged
 from morrow.engine.plan.filter import FilterLike
@@ -51,6 +51,7 @@ from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.data_files import Placement
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
+from morrow.writers.history.partition_expiry import leave_out_expired
 from morrow.writers.ingest.conversion import convert_rows
 from morrow.writers.keyed.compaction import (
     CompactUnit,
@@ -94,7 +95,7 @@ def compact_table(
 
     def once() -> Snapshot | None:
         snapshot = target.metadata.latest_snapshot()
-        partitions = choose_partitions(target, snapshot, partition, where)
+        partitions = _skip_expired(target, snapshot, choose_partitions(target, snapshot, partition, where))
         return compact_partitions(target, snapshot, partitions, full=full, order_by=columns, strategy=strategy or ORDER)
 
     return retry_compaction(target, once)
@@ -417,12 +418,21 @@ class ChosenBuckets:
     buckets: Sequence[range] | None = None
 
 
-def find_partitions(target: WriteTarget, snapshot: Snapshot | None, chosen: ChosenBuckets) -> list[bytes] | None:
+def _skip_expired(
+    target: WriteTarget, snapshot: Snapshot | None, partitions: Sequence[bytes] | None
+) -> Sequence[bytes] | None:
+    """Leave out expired partitions if the option ``compaction.skip-expired-partitions`` says so."""
+    if snapshot is None or not target.write.given.get(COMPACTION_SKIP_EXPIRED_PARTITIONS):
+        return partitions
+    return leave_out_expired(target, snapshot, partitions)
+
+
+def find_partitions(target: WriteTarget, snapshot: Snapshot | None, chosen: ChosenBuckets) -> Sequence[bytes] | None:
     """Return the chosen partitions (BinaryRows), None for all."""
     specs: Sequence[Mapping[str, object] | None] = chosen.partitions or (None,)
     found = [choose_partitions(target, snapshot, spec, chosen.where) for spec in specs]
     named = [one for part in found for one in part or ()]
-    partitions = None if None in found else list(dict.fromkeys(named))
+    partitions = _skip_expired(target, snapshot, None if None in found else list(dict.fromkeys(named)))
     if chosen.idle is None:
         return partitions
     newest: dict[bytes, int] = {}

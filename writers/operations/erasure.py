@@ -9,7 +9,7 @@ run:
    superseded, in every root of every branch.
 2. Rewrite these files in the newest snapshot of every branch, in one OVERWRITE snapshot per branch. In a table with a
    primary key, the merged rows of the overlapping files are written without the rows of the condition; so this works
-   for all merge engines. Indexes of data files are written again with them.
+   for all merge engines. Indexes of data files are written again with them. All BLOBs of such a table are copied.
 
 With the history of the table:
 
@@ -55,6 +55,7 @@ from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.commit.messages import CommitMessage, Operation, record_operation
 from morrow.writers.commit.premise import Premise, guard_compaction
 from morrow.writers.commit.table_commit import TableCommit
+from morrow.writers.files.blob_files import PackWriter
 from morrow.writers.files.data_files import Placement, delete_files, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
@@ -188,11 +189,12 @@ def erase_rows(
         return Erasure(text, history, dry_run, tuple(found))
     done = _Rewritten()
     for search in searches:
-        _rewrite_branch(search, done)
+        _rewrite_branch(search, done, copies_blobs=bool(search.target.managed_blobs))
     purged = _Purged()
     if history:
         for search in searches:
-            _purge_branch(search.target, [each for each in found if each.branch == search.branch], purged)
+            held_by = [each for each in found if each.branch == search.branch]
+            _purge_branch(search.target, held_by, purged, is_rewritten=search.branch in done.snapshots)
         orphans = remove_orphan_files(metadata, older_than_millis=older_than_millis, dry_run=False)
         purged.orphans = orphans.count
         held = (path for holding in found for path in holding.files)
@@ -310,15 +312,20 @@ class _Rewritten:
     snapshots: dict[str, int] = field(default_factory=dict)
 
 
-def _rewrite_branch(search: RowSearch, done: _Rewritten, premise: Premise | None = None) -> None:
-    """Rewrite the files of the newest snapshot of a branch that hold such rows, in one commit."""
+def _rewrite_branch(
+    search: RowSearch, done: _Rewritten, premise: Premise | None = None, *, copies_blobs: bool = False
+) -> None:
+    """Rewrite the files of the newest snapshot of a branch that hold such rows, in one commit.
+
+    `copies_blobs`: rewrite all files and their BLOBs.
+    """
     target = search.target
     if target.options.bucket == POSTPONE_BUCKET:
         compact_table(target)  # postponed rows are not merged yet
 
     def once() -> tuple[Snapshot | None, _BranchRewrite]:
         tally.begin_tally()
-        snapshot, rewrite = target.metadata.latest_snapshot(), _BranchRewrite(search)
+        snapshot, rewrite = target.metadata.latest_snapshot(), _BranchRewrite(search, copies_blobs)
         if snapshot is None:
             return None, rewrite
         try:
@@ -344,10 +351,12 @@ def _rewrite_branch(search: RowSearch, done: _Rewritten, premise: Premise | None
 class _BranchRewrite:
     """The rewrite of the buckets of a snapshot. `rows` counts the live rows that were left out.
 
-    `search` knows the rows of the files that it has read; files do not change.
+    `search` knows the rows of the files that it has read; files do not change. A file with BLOBs of a keyed table has
+    values of many rows, some of which were deleted earlier: with `copies_blobs` the live ones move to new files.
     """
 
     search: RowSearch
+    copies_blobs: bool = False
     rows: int = 0
     made: list[CommitMessage] = field(default_factory=list)
 
@@ -362,7 +371,7 @@ class _BranchRewrite:
     def messages(self, snapshot: Snapshot) -> list[CommitMessage]:
         """Write the files that replace files with such rows; return the messages. `made` has those made so far."""
         held = set(self.search.match(read_live_entries(self.target.metadata, snapshot, self.target.schema, None)))
-        if not held and not merges_columns(self.target, self.filter):
+        if not held and not merges_columns(self.target, self.filter) and not self.copies_blobs:
             return []
         for place, state in restore_partitions(self.target, snapshot, None, rewrites=True).items():
             if state.files and place.bucket != POSTPONE_BUCKET:
@@ -427,22 +436,22 @@ class _BranchRewrite:
         before: list[DataFileMeta],
         after: list[DataFileMeta],
     ) -> None:
-        """Write the merged rows of files with overlapping keys without such rows, to the top level."""
+        """Merge files with overlapping keys, and write the rows that are not to be erased to the top level."""
         levels = build_levels(self.target, state)
         for group in self._choose_sections(place, split_sections(levels.files, levels.order), held, vectors):
-            rows = merge_sorted(self.target, place, group, vectors=vectors, drop_deletes=True)
-            after += write_files(
-                self.target, place, self._others(rows), level=levels.max_level, source=FileSource.COMPACT
-            )
+            rows = self._others(merge_sorted(self.target, place, group, vectors=vectors, drop_deletes=True))
+            if self.copies_blobs:
+                rows = self._copy_blobs(place, rows)
+            after += write_files(self.target, place, rows, level=levels.max_level, source=FileSource.COMPACT)
             before += list_files(group)
 
     def _choose_sections(
         self, place: Placement, sections: Sequence[Section], held: set[str], vectors: DeletionMaintainer
     ) -> Iterator[list[Section]]:
-        """Yield neighbouring sections that hold such rows. A file must not span the keys of a section that stays."""
+        """Yield groups of neighbouring sections with rows to erase: no new file may span the keys of other sections."""
         group: list[Section] = []
         for section in sections:
-            if self._is_held(place, section, held, vectors):
+            if self.copies_blobs or self._is_held(place, section, held, vectors):
                 group.append(section)
             elif group:
                 yield group
@@ -457,6 +466,15 @@ class _BranchRewrite:
             return False
         merged = merge_sorted(self.target, place, [section], vectors=vectors, drop_deletes=True)
         return any(len(self._find(rows)) for rows in merged)
+
+    def _copy_blobs(self, place: Placement, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        packs = PackWriter(self.target, place)
+        try:
+            yield from map(packs.externalize, frames)
+        except BaseException:
+            packs.abort()
+            raise
+        packs.finish()
 
     def _find(self, rows: pl.DataFrame) -> pl.Series:
         """Return the numbers of the rows that match."""
@@ -488,17 +506,17 @@ class _Purged:
     kept_by: dict[str, str] = field(default_factory=dict)
 
 
-def _purge_branch(target: WriteTarget, found: Sequence[Holding], purged: _Purged) -> None:
+def _purge_branch(target: WriteTarget, found: Sequence[Holding], purged: _Purged, *, is_rewritten: bool) -> None:
     """Delete tags, expire snapshots and remove changelogs of a branch that hold such rows."""
     metadata, branch = target.metadata, target.metadata.branch
     tags = delete_tags(metadata, [each.name for each in found if each.kind == Holder.TAG])
     if tags:
         purged.tags[branch] = tuple(tags)
     newest = metadata.latest_snapshot()
-    if not found or newest is None:
+    if newest is None or not (found or is_rewritten):
         return
     last = max((int(each.name) for each in found if each.kind == Holder.SNAPSHOT), default=0)
-    if any(each.kind == Holder.LIVE for each in found):
+    if is_rewritten or any(each.kind == Holder.LIVE for each in found):
         last = newest.id
     if last == newest.id:
         newest = purge_manifests(target)

@@ -98,12 +98,8 @@ COMPACTION_DELETE_RATIO_THRESHOLD = declare_honoured(
 COMPACTION_FORCE_REWRITE_ALL_FILES = declare_honoured(
     "compaction.force-rewrite-all-files", BOOL, False, "Rewrites all files in a full compaction"
 )
-COMPACTION_SKIP_EXPIRED_PARTITIONS = declare_refused(
-    refuse_unless("Morrow compacts the partitions that it is given; name those that are wanted", ("false",)),
-    "compaction.skip-expired-partitions",
-    BOOL,
-    False,
-    "Leaves expired partitions out of compactions",
+COMPACTION_SKIP_EXPIRED_PARTITIONS = declare_honoured(
+    "compaction.skip-expired-partitions", BOOL, False, "Leaves expired partitions out of `Table.compact`"
 )
 FULL_COMPACTION_DELTA_COMMITS = declare_honoured(
     "full-compaction.delta-commits", INT, None, "Commits after which a full compaction is made"

@@ -381,7 +381,7 @@ def split_operands(expression: pl.Expr, node: Any, operators: Collection[str]) -
 
 
 def split_chain(node: Any, operators: Collection[str]) -> Iterator[Any]:
-    """Yield only the forms of the operands."""
+    """Yield the operands of nested `operators` in order, each as its JSON form."""
     left = [node]
     while left:
         node = left.pop()

@@ -197,7 +197,6 @@ def test_options_of_newer_versions_and_connectors_are_known(key: str, value: str
         ("incremental-between", "1,2"),
         ("scan.mode", "incremental"),
         ("scan.plan-sort-partition", "true"),
-        ("compaction.skip-expired-partitions", "true"),
         ("stream-scan-mode", "file-monitor"),
         ("json.ignore-parse-errors", "true"),
     ],

@@ -168,6 +168,13 @@ def test_dtypes(type: t.DataType, dtype: pl.DataType) -> None:
     assert to_series("a", pa.nulls(1, type.arrow()), type).dtype == dtype
 
 
+def test_a_null_map_may_hold_an_entry_without_a_key() -> None:
+    """Polars leaves such entries in null lists."""
+    entries = pa.StructArray.from_arrays([pa.array([None, 1]), pa.array([None, 2])], ["key", "value"])
+    lists = pa.LargeListArray.from_arrays([0, 1, 2], entries, mask=pa.array([True, False]))
+    assert dtypes.cast_layout(lists, pa.map_(pa.int64(), pa.int64())).to_pylist() == [None, [(1, 2)]]
+
+
 @pytest.mark.parametrize("kind", ["list", "map"])
 def test_an_empty_list_cut_out_of_others_can_be_combined(kind: str) -> None:
     element = t.IntType()

@@ -238,7 +238,7 @@ def test_files_that_are_not_suited(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     source = FileSource(LocalStore(), str(path), path.stat().st_size, ROWS + 1, "parquet")
     assert cut_excerpts(source, ["k"], np.array([1]), Remembered()) is None
     assert cut(path, ["k"], [1]) is not None
-    monkeypatch.setattr(excerpts, "MAX_EXCERPT_BYTES", 100)
+    monkeypatch.setattr(excerpts, "MAX_LOCAL_BYTES", 100)
     assert cut(path, ["k"], [1]) is None
     monkeypatch.undo()
     monkeypatch.setattr(excerpts, "MAX_FOOTER_BYTES", 100)

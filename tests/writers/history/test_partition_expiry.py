@@ -47,6 +47,17 @@ def left(table: morrow.Table) -> list[Any]:
     return sorted({row[0] for row in rows(table)}, key=str)
 
 
+def test_compactions_leave_out_expired_partitions(tmp_path: Path) -> None:
+    values = ["2024-01-01", dt.date.today().isoformat()]
+    table = days(tmp_path, values, WEEK | {"compaction.skip-expired-partitions": "true", "write-only": "true"})
+    table.append({"dt": values, "v": [8, 9]})
+
+    table.compact(full=True)
+
+    files = table.system("files").to_polars()["partition"].to_list()
+    assert [sum(value in each for each in files) for value in values] == [2, 1]
+
+
 def test_partitions_whose_values_are_too_old_are_dropped(tmp_path: Path) -> None:
     table = days(tmp_path, ["2024-01-09", "2024-01-01", "2024-01-05", "2024-01-06"])
     before = metadata(table).latest_snapshot()

@@ -279,6 +279,25 @@ def test_files_with_copied_values_are_refused(tmp_path: Path) -> None:
     assert table.erase("id = 7", history=True, older_than=NOW).complete
 
 
+def test_blobs_of_rows_with_keys(tmp_path: Path) -> None:
+    """A file of BLOBs has values of many rows, also of rows that were deleted before."""
+    options = {"bucket": "2", "merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}
+    for name, given, ids in (("a", {"bucket": "2"}, [0, 1, 2, 4, 5, 6]), ("b", options, [0, 1, 2, 4, 5, 6, 8])):
+        table = morrow.Catalog(tmp_path).create_table(
+            f"db.{name}", "id INT, b BLOB", primary_keys=["id"], options=given
+        )
+        table.upsert({"id": [*range(9)], "b": [f"blob of {i}".encode() for i in range(9)]})
+        table.delete({"id": [3]})
+        table.compact(full=True)
+        table.tags.create("kept")
+        table.upsert({"id": [7, 8], "b": [b"blob of 7 again", None]})
+        assert table.erase("id = 3", history=True, older_than=NOW).complete
+        assert table.erase("id = 7", history=True, older_than=NOW).rows == 1
+        assert {i: b for i, b in rows(table) if b} == {i: f"blob of {i}".encode() for i in ids}
+        held = b"".join(path.read_bytes() for path in Path(table.path).rglob("*") if path.is_file())
+        assert [i for i in range(9) if f"blob of {i}".encode() in held] == ids
+
+
 def test_the_receipt_is_written_nowhere(tmp_path: Path) -> None:
     """The condition identifies a person: neither snapshots nor tags record it."""
     table = make("keyed", tmp_path)

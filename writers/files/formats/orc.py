@@ -312,6 +312,45 @@ def _walk_timestamps(column: pa.Array | pa.ChunkedArray, number: int) -> Iterato
         number += _count_nodes(child.type) - 1
 
 
+def check_counts(tail: Tail, columns: Sequence[pa.ChunkedArray], names: Sequence[str]) -> None:
+    """Check that columns with structs within nested values have as many values at each node as they have in memory.
+
+    Arrow's writer writes more values for some nulls, and readers would read them as values of later rows.
+
+    Raises:
+        Unsupported: Arrow has written other values.
+    """
+    counts = [
+        read_integer(v, VALUES) for n, _, v in parse_fields(tail.footer) if n == STATISTICS and isinstance(v, bytes)
+    ]
+    number = 1
+    for column, name in zip(columns, names, strict=True):
+        if _nests_structs(column.type) and any(counts[node] != count for node, count in _walk_counts(column, number)):
+            raise Unsupported(
+                f"column {name!r}: an ORC file with such nulls within nested ROW values",
+                hint="pyarrow's ORC writer would shift the values after them; set 'file.format' = 'parquet'",
+            )
+        number += _count_nodes(column.type)
+
+
+def _nests_structs(type_: pa.DataType, *, within: bool = False) -> bool:
+    below = any(_nests_structs(child, within=True) for child in _list_child_types(type_))
+    return below or (within and bool(pa.types.is_struct(type_)))
+
+
+def _walk_counts(column: pa.Array | pa.ChunkedArray, number: int) -> Iterator[tuple[int, int]]:
+    """Yield the numbers of the nodes at and below a node of the type tree, and their counts of non-null values."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    kept = array.drop_null()
+    yield number, len(kept)
+    if not _list_child_types(kept.type):
+        return
+    for child in _list_children(kept):
+        number += 1
+        yield from _walk_counts(child, number)
+        number += _count_nodes(child.type) - 1
+
+
 def _list_children(array: pa.Array) -> list[pa.Array]:
     if pa.types.is_struct(array.type):
         return list(array.flatten())
@@ -429,6 +468,7 @@ class OrcEncoder:
         with orc.ORCWriter(sink, batch_size=min(max(frame.height, 1), ORC_BATCH_ROWS), **self._properties) as writer:
             writer.write(pa.Table.from_arrays(columns, schema=self._schema))
         body, tail = replace_times(sink.getvalue(), early) if early else split_tail(sink.getvalue())
+        check_counts(tail, columns, self._schema.names)
         return Block(frame.height, len(body), body, tail)
 
     def blocks(self, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:

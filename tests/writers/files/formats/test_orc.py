@@ -19,6 +19,7 @@ from morrow.engine.format import types as t
 from morrow.engine.format.orc_file import OrcLayout
 from morrow.engine.format.orc_file import parse_fields as fields_of
 from morrow.engine.io.local import LocalStore
+from tests.support.written import new_table
 from tests.writers.files.targets import (
     frame,
     path_of,
@@ -201,3 +202,19 @@ def test_unknown_codecs_are_refused(tmp_path: Path) -> None:
     table = target(tmp_path, "c INT", options=ORC | {"file.compression": "gzip"})
     with pytest.raises(Unsupported, match="the codec 'gzip' in ORC files"):
         write(table, frame(table, (1,)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("ARRAY<ROW<a ROW<b DOUBLE>>>", [{"a": None}, {"a": {"b": 1.0}}]),
+        ("ARRAY<ROW<a ARRAY<ROW<b STRING>>>>", [{"a": None}, {"a": [None, {"b": "z"}]}]),
+    ],
+)
+def test_nulls_that_pyarrow_writes_as_other_values_are_refused(tmp_path: Path, kind: str, value: Any) -> None:
+    table = new_table(tmp_path, f"v {kind}", options=ORC)
+    table.append([{"v": None}, {"v": []}, {"v": [value[1]] if kind.count("ARRAY") == 1 else [{"a": []}]}])
+    before = table.scan().to_dicts()
+    with pytest.raises(Unsupported, match=r"column 'v': an ORC file with such nulls .* set 'file.format' = 'parquet'"):
+        table.append([{"v": value}])
+    assert table.scan().to_dicts() == before

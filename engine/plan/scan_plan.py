@@ -174,7 +174,7 @@ class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def postponed_files(self) -> tuple[DataFile, ...]:
-        """The files of a POSTPONED section whose rows have no bucket, in the order of their writing."""
+        """The files in the postponed bucket of a POSTPONED section, in the order of their writing."""
         return tuple(self.files[sum(len(section.files) for section in self.beneath) :])
 
     def with_rows(self, first: int, last: int) -> Section:

@@ -477,7 +477,7 @@ def open_branch(
 
 
 def resolve_main(metadata: TableMetadata, options: TableOptions, travel: Travel) -> Snapshot | None:
-    """Return the result of `resolve_travel`, but None if main has no rows of a chain table at the requested time.
+    """Return the result of `resolve_travel`, but None if main of a chain table had no snapshot at the requested time.
 
     Raises as `resolve_travel`.
     """

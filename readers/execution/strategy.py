@@ -93,7 +93,7 @@ WHOLE = {
     SectionKind.STITCH: "files hold different columns of the same rows",
     SectionKind.POSTPONED: "rows without a bucket are merged with the others",
 }
-"""The kinds of sections whose rows are no rows of their files, with the reason."""
+"""The kinds of sections whose rows are made of several files, with the reason."""
 RAW_ROWS, UNKNOWN, FILTERED = "every row is stored once", "nothing is cached", "rows are filtered"
 """Reasons for the choice of a way, as `explain_ways` shows them."""
 

@@ -563,8 +563,8 @@ def merge_rows(spec: MergeSpec, fields: Sequence[DataField], rows: pl.DataFrame,
 
     Args:
         fields: the columns of `rows` to merge, if the engine folds.
-        rows: the key, the sequence fields, ``_VALUE_KIND`` and other columns. Of versions with equal sequence fields,
-            the older one comes first.
+        rows: the key, the sequence fields, ``_VALUE_KIND`` and other columns. If versions have equal
+            sequence fields, the older version comes first.
 
     Raises:
         Unsupported: a retraction that the engine or a column's function does not support.

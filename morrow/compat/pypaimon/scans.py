@@ -480,7 +480,7 @@ class TableScan:
     def with_slice(self, start_pos: int, end_pos: int) -> TableScan:
         """Plan the stored rows at the positions from `start_pos` to `end_pos`, without it, before rows are left out.
 
-        Positions in tables with a primary key are those of `morrow.Scan.slice`.
+        In tables with a primary key, positions count rows as `morrow.Scan.slice` does.
 
         Raises:
             InvalidArgument: no positions, or a shard as well.

@@ -18,21 +18,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from morrow.compat.pypaimon.predicates import Predicate, PredicateBuilder
-from morrow.compat.pypaimon.schemas import DataField, to_pypaimon_field
-from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
+from morrow.compat.pypaimon.schemas import DataField, OutputColumn, Row, find_path, to_pypaimon_field
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.schema import ROWKIND, find_member
+from morrow.engine.format.schema import ROWKIND
 from morrow.engine.options import Options
 from morrow.engine.options.declared.scans import SOURCE_SPLIT_OPEN_FILE_COST, SOURCE_SPLIT_TARGET_SIZE
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.plugins import require_extra
-from morrow.engine.redaction import PrintedText, format_columns
+from morrow.engine.redaction import PrintedText
 from morrow.engine.structs import replace
 from morrow.queries.incremental import parse_change_options
 from morrow.readers.execution.section_pieces import Piece, join_pieces, list_pieces
 from morrow.readers.system.audit_log import ROW_TRACKING
 from morrow.scans.changes import Changes, ChangeStream
-from morrow.scans.nested_columns import Path, build_member, make_member_field, read_member
+from morrow.scans.nested_columns import build_member, read_member
 from morrow.scans.result import Rows
 from morrow.scans.table_scan import Scan
 
@@ -102,22 +102,6 @@ class TableSource:
         asked = parse_change_options(self.table, self.changes) or {"from_snapshot": 1, "to_snapshot": 1, "mode": "diff"}
         rows = self.table.changes(**asked, columns=columns, filter=filter).to_arrow()
         return rows.filter(pc.is_in(rows[ROWKIND], ADDED)).drop_columns([ROWKIND])
-
-
-class Row(tuple[Any, ...]):
-    """A row of Python values, in the order of the columns."""
-
-    names: Sequence[str] = ()
-
-    @property
-    def values(self) -> list[Any]:
-        return list(self)
-
-    def get_field(self, pos: int) -> Any:
-        return self[pos]
-
-    def to_dict(self) -> dict[str, Any]:
-        return dict(zip(self.names, self))
 
 
 @dataclass(frozen=True)
@@ -281,34 +265,6 @@ def _divide(section: Section) -> Iterator[Section]:
         return
     for file in section.files:
         yield replace(section, files=(file,))
-
-
-@dataclass(frozen=True)
-class OutputColumn:
-    """A column of the result: its name, and its path from a column of the table through rows."""
-
-    name: str
-    path: Path
-
-    @property
-    def field(self) -> t.DataField:
-        """The column in its type of Paimon."""
-        return replace(make_member_field(self.path), name=self.name)
-
-
-def find_path(name: str, fields: Sequence[t.DataField]) -> Path:
-    """Return the path of a column, or of a member of rows: ``a.b``.
-
-    Raises:
-        ColumnNotFound: neither is there. Unsupported: a key of a map, or a function of a VARIANT.
-    """
-    path = find_member(fields, name)
-    if path is not None:
-        return path
-    if any(mark in name for mark in "[("):
-        hint = "read the whole column, and select from it in Arrow, Polars or DuckDB"
-        raise Unsupported(f"the projection {name!r}, a key of a map or a function,", hint=hint)
-    raise ColumnNotFound(f"there is no column {name!r}; {format_columns([each.name for each in fields])}")
 
 
 class ReadBuilder:

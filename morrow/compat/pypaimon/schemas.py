@@ -1,4 +1,4 @@
-"""pypaimon's data types, schemas, schema changes and identifiers, and their conversion to Morrow's."""
+"""pypaimon's data types, schemas, schema changes, identifiers and rows, and their conversion to Morrow's."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import types as is_
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.schema import ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD
+from morrow.engine.format.schema import ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD, find_member
 from morrow.engine.options import Options
 from morrow.engine.options.declarations import ChangelogProducer
 from morrow.engine.options.declared.merging import CHANGELOG_PRODUCER
 from morrow.engine.options.declared.table import PRIMARY_KEY_NULLABLE
+from morrow.engine.redaction import format_columns
 from morrow.engine.schema import schema_changes as changes
 from morrow.engine.schema.columns import assign_ids, read_type
 from morrow.engine.schema.sql_columns import Column
+from morrow.engine.structs import replace
+from morrow.scans.nested_columns import Path, make_member_field
 
 if TYPE_CHECKING:
     from morrow.engine.format.schema import TableSchema as StoredSchema
@@ -530,3 +533,47 @@ def _split_name(text: str) -> list[str]:
         return []
     marked = "`".join(part if n % 2 else part.replace(".", "\0") for n, part in enumerate(quoted))
     return marked.replace("`", "").split("\0")
+
+
+class Row(tuple[Any, ...]):
+    """A row of Python values, in the order of the columns."""
+
+    names: Sequence[str] = ()
+
+    @property
+    def values(self) -> list[Any]:
+        return list(self)
+
+    def get_field(self, pos: int) -> Any:
+        return self[pos]
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(zip(self.names, self))
+
+
+@dataclass(frozen=True)
+class OutputColumn:
+    """A column of the result: its name, and its path from a column of the table through rows."""
+
+    name: str
+    path: Path
+
+    @property
+    def field(self) -> t.DataField:
+        """The column in its type of Paimon."""
+        return replace(make_member_field(self.path), name=self.name)
+
+
+def find_path(name: str, fields: Sequence[t.DataField]) -> Path:
+    """Return the path of a column, or of a member of rows: ``a.b``.
+
+    Raises:
+        ColumnNotFound: neither is there. Unsupported: a key of a map, or a function of a VARIANT.
+    """
+    path = find_member(fields, name)
+    if path is not None:
+        return path
+    if any(mark in name for mark in "[("):
+        hint = "read the whole column, and select from it in Arrow, Polars or DuckDB"
+        raise Unsupported(f"the projection {name!r}, a key of a map or a function,", hint=hint)
+    raise ColumnNotFound(f"there is no column {name!r}; {format_columns([each.name for each in fields])}")

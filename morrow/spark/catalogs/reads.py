@@ -405,9 +405,10 @@ def describe_buckets(place: TableOpener, question: Question, _rows: DataFrame | 
     """Describe the buckets of a read: the key, the function that maps keys to buckets, and the buckets that have rows.
 
     Returns None if joins on the key need a shuffle: the table has several keys or no fixed buckets, among others. Spark
-    has to pad CHAR columns, which reads by bucket do not do.
+    has to pad CHAR columns, which reads by bucket do not do. Spark's own catalog, which has the tables that are opened
+    by location, cannot load the function.
     """
-    if isinstance(question["state"], Mapping):
+    if isinstance(question["state"], Mapping) or "place" in question:
         return None
     scan = plan_with_outlines(narrow_scan(place, question), ManifestTasks(place.spark))
     schema, options, plan = scan.request.schema, scan.request.options, scan.plan

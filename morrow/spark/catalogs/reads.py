@@ -410,17 +410,21 @@ def describe_buckets(place: TableOpener, question: Question, _rows: DataFrame | 
     """
     if isinstance(question["state"], Mapping) or "place" in question:
         return None
-    scan = plan_with_outlines(narrow_scan(place, question), ManifestTasks(place.spark))
-    schema, options, plan = scan.request.schema, scan.request.options, scan.plan
+    scan = narrow_scan(place, question)
+    schema, options = scan.request.schema, scan.request.options
     keys = options.bucket_key or schema.trimmed_primary_keys
     columns = [schema.by_name.get(name) for name in question["columns"]]
     is_plain = all(column is not None and not isinstance(column.type, CharType) for column in columns)
-    if len(keys) != 1 or keys[0] not in question["columns"] or not is_plain:
+    if options.bucket <= 0 or options.is_chain_table or len(keys) != 1 or keys[0] not in question["columns"]:
         return None
     kind = schema.by_name[keys[0]].type
     is_exact = not isinstance(kind, TIMES) or kind.precision <= SPARK_PRECISION
+    if not is_plain or not isinstance(kind, HASHED) or not is_exact:
+        return None
+    scan = plan_with_outlines(scan, ManifestTasks(place.spark))  # only of tables that may be read by bucket
+    plan = scan.plan
     numbers = sorted({section.bucket for section in plan.sections})
-    if not isinstance(kind, HASHED) or not is_exact or len(plan.parts) > 1 or options.is_chain_table:
+    if len(plan.parts) > 1:
         return None
     count = count_fixed_buckets(scan._metadata, scan.request) if 0 < len(numbers) <= MAX_BUCKETS else None
     if count is None:
@@ -431,7 +435,7 @@ def describe_buckets(place: TableOpener, question: Question, _rows: DataFrame | 
         "key": keys[0],
         "function": function,
         "numbers": numbers,
-        "order": _find_order(scan.plan, question["columns"]),
+        "order": _find_order(plan, question["columns"]),
     }
 
 

@@ -55,7 +55,7 @@ public class ReadPlans extends Rule {
         if (plan instanceof V2WriteCommand) {
             noteDerivation((V2WriteCommand) plan);
         }
-        TreeNode read = (TreeNode) ((LogicalPlan) plan).transformDown(new Scans(gains((LogicalPlan) plan)));
+        TreeNode read = (TreeNode) ((LogicalPlan) plan).transformDown(new Scans(shuffled((LogicalPlan) plan)));
         boolean isWrite = read instanceof V2WriteCommand && !(read instanceof RowLevelWrite);
         return isWrite ? writable((V2WriteCommand) read, ((V2WriteCommand) plan).query()) : read;
     }
@@ -139,12 +139,27 @@ public class ReadPlans extends Rule {
         return found;
     }
 
-    /** Whether a query joins or groups, which reads by buckets may spare a shuffle. */
-    private static boolean gains(LogicalPlan plan) {
-        boolean found = plan instanceof Join || plan instanceof Aggregate || plan instanceof Window;
+    /** The ids of the columns by which a query joins, groups or divides into windows: reads by such a bucket key spare a shuffle. */
+    private static Set shuffled(LogicalPlan plan) {
+        Set found = new HashSet();
         scala.collection.Iterator parts = plan.children().iterator();
-        while (parts.hasNext() && !found) {
-            found = gains((LogicalPlan) parts.next());
+        while (parts.hasNext()) {
+            found.addAll(shuffled((LogicalPlan) parts.next()));
+        }
+        scala.collection.Iterator expressions = plan instanceof Join ? ((Join) plan).condition().iterator()
+            : plan instanceof Aggregate ? ((Aggregate) plan).groupingExpressions().iterator()
+            : plan instanceof Window ? ((Window) plan).partitionSpec().iterator() : null;
+        while (expressions != null && expressions.hasNext()) {
+            found.addAll(ids((Expression) expressions.next()));
+        }
+        return found;
+    }
+
+    private static Set ids(Expression expression) {
+        Set found = new HashSet();
+        scala.collection.Iterator columns = expression.references().iterator();
+        while (columns.hasNext()) {
+            found.add(((Attribute) columns.next()).exprId());
         }
         return found;
     }
@@ -154,14 +169,20 @@ public class ReadPlans extends Rule {
     }
 
     static final class Scans extends scala.runtime.AbstractPartialFunction {
-        private final boolean keepsBuckets;
+        private final Set shuffled;
 
-        Scans(boolean keepsBuckets) {
-            this.keepsBuckets = keepsBuckets;
+        Scans(Set shuffled) {
+            this.shuffled = shuffled;
         }
 
         public boolean isDefinedAt(Object node) {
-            return isScan(node) && !(keepsBuckets && ((DataSourceV2ScanRelation) node).keyGroupedPartitioning().isDefined());
+            return isScan(node) && !keepsBuckets((DataSourceV2ScanRelation) node);
+        }
+
+        /** Whether the query shuffles by the bucket key. */
+        private boolean keepsBuckets(DataSourceV2ScanRelation relation) {
+            return relation.keyGroupedPartitioning().isDefined()
+                && shuffled.containsAll(ids((Expression) ((scala.collection.Seq) relation.keyGroupedPartitioning().get()).head()));
         }
 
         public Object applyOrElse(Object node, scala.Function1 otherwise) {

@@ -310,3 +310,18 @@ def test_joins_by_bucket_need_no_shuffle(sql: Sql, spark: SparkSession) -> None:
         sql("CALL pm.sys.rescale(table => 'db.b', bucket_num => 2)")
         assert find_steps(spark, joined) == ["Sort", "Exchange"] * 2
         assert {query: Counter(sql(query)) for query in rows} == rows
+
+
+def test_other_queries_are_not_read_by_bucket(sql: Sql, spark: SparkSession) -> None:
+    """A bucket is one partition: other joins and groups would lose tasks."""
+    sql("CREATE TABLE pm.db.a (id INT, v INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
+    sql("INSERT INTO pm.db.a SELECT id, id % 2 FROM range(9)")
+    for query, is_by_bucket in (
+        ("SELECT id, count(*) FROM pm.db.a GROUP BY id", True),
+        ("SELECT v, count(*) FROM pm.db.a GROUP BY v", False),
+        ("SELECT sum(v + 1) FROM pm.db.a", False),
+        ("SELECT a.id FROM pm.db.a AS a JOIN range(3) AS b ON a.v = b.id", False),
+    ):
+        with settings(spark, BUCKETED):
+            plan = spark.sql(query)._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+        assert ("BatchScan" in plan) is is_by_bucket, query

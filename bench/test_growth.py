@@ -40,7 +40,7 @@ QUESTIONS = {
     "groups in SQL": "SELECT g, count(*), sum(v) FROM {} GROUP BY g",
 }
 THREADS, SCANS = 16, 50
-"""Threads of the service; each asks for a range of values after so many lookups."""
+"""Threads of the service, and the lookups of a thread between two scans of a range of keys."""
 MEGABYTE = 10**6
 
 

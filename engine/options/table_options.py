@@ -449,7 +449,7 @@ def _find_meant(key: str) -> str | None:
 
 
 def _find_uncut(name: str) -> str | None:
-    """Return the column option of which `name` has only the beginning and end, with more than half cut out between."""
+    """Return the column option that becomes `name` if more than half of it is cut out of its middle."""
     for meant in FIELD_OPTIONS:
         head = next((i for i, pair in enumerate(zip(name, meant)) if pair[0] != pair[1]), len(name))
         if MIN_HEAD_LENGTH <= head < len(name) < len(meant) and meant.endswith(name[head:]):

@@ -85,7 +85,7 @@ are read without excerpts."""
 MAX_EXCERPT_BYTES = 16 << 20
 """Maximum bytes of pages in memory for one read of a file. More bytes are read as fast without excerpts."""
 MAX_LOCAL_BYTES = 4 << 20
-"""As `MAX_EXCERPT_BYTES`, on a local disk, where a scan skips the other pages faster."""
+"""As `MAX_EXCERPT_BYTES`, for files on a local disk: a scan of them skips the other pages faster."""
 FOOTER_FACTOR = 40
 """Approximate memory of a decoded footer, as a multiple of its size."""
 PAGE_ENTRY_BYTES = 200

@@ -151,7 +151,7 @@ class PartitionExpiry:
 
     @property
     def is_by_values(self) -> bool:
-        """Whether the values of a partition tell its age."""
+        """Whether the values of a partition give its age."""
         return self._options.strategy is ExpireStrategy.VALUES_TIME
 
     def due(self, now: dt.datetime | None = None, *, identifier: int = 0) -> bool:

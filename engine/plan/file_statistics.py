@@ -235,7 +235,7 @@ def estimate_read(metadata: TableMetadata, request: ScanRequest) -> Estimate:
 
 
 def count_fixed_buckets(metadata: TableMetadata, request: ScanRequest) -> int | None:
-    """Return the number of buckets of all files of a read; None unless the hash of a key determines the bucket of each row.
+    """Return the number of buckets of all files of a read; None unless hashes of keys determine the bucket of each row.
 
     Files differ in their number of buckets after it was changed. Raises as planning does.
     """

@@ -351,8 +351,9 @@ def _rewrite_branch(
 class _BranchRewrite:
     """The rewrite of the buckets of a snapshot. `rows` counts the live rows that were left out.
 
-    `search` knows the rows of the files that it has read; files do not change. A BLOB file of a keyed table holds values of
-    many rows, also of rows that were deleted earlier: with `copies_blobs`, live values are copied to new files.
+    `search` knows the rows of the files that it has read; files do not change. A BLOB file of a keyed table holds
+    values of many rows, also of rows that were deleted earlier: with `copies_blobs`, live values are copied to new
+    files.
     """
 
     search: RowSearch

@@ -160,14 +160,14 @@ class MetadataFiles:
             return found
         ids = self.snapshot_ids()
         if not ids:
-            raise SnapshotNotFound(f"{self.where}: there is no snapshot {snapshot_id}; the table has no snapshots")
+            raise SnapshotNotFound(f"{self.where}: there is no snapshot {snapshot_id}: There is currently no snapshot. Append rows first")
         if 1 <= snapshot_id < ids[0]:
             raise SnapshotExpired(
                 f"{self.where}: snapshot {snapshot_id} has expired; the snapshots are {ids[0]} to {ids[-1]}, "
                 "tags keep older states (see Table.tags)"
             )
         raise SnapshotNotFound(
-            f"{self.where}: there is no snapshot {snapshot_id}; the snapshots are {ids[0]} to {ids[-1]}"
+            f"{self.where}: there is no snapshot {snapshot_id}: it is out of available snapshotId range [{ids[0]}, {ids[-1]}]"
         )
 
     def earliest_snapshot_id(self) -> int | None:
@@ -318,7 +318,7 @@ class TableMetadata(MetadataFiles):
         if found is None:
             names = self.tag_names()
             known, hint = ", ".join(names) or "none", suggest_name(name, names)
-            raise TagNotFound(f"{self.where}: there is no tag {name!r}; {hint}the tags are: {known}")
+            raise TagNotFound(f"{self.where}: Tag {name!r} doesn't exist; {hint}the tags are: {known}")
         return found
 
     def _tag_or_none(self, name: str) -> Tag | None:

@@ -217,11 +217,11 @@ class Draft:
         return Options(self.before.options, self.where)
 
     def refuse_keys(self, path: c.Path, keys: Sequence[str], what: str) -> None:
-        """Raise `InvalidArgument` if `path` is one of these key columns."""
+        """Raise `InvalidArgument` if `path` is one of these key columns. `what` names the change."""
         if len(path) == 1 and path[0] in keys:
             raise InvalidArgument(
-                f"{self.where}: {format_path(path)} is a {what} column, which cannot be changed this way; create "
-                "a table with other keys, and append `table.scan()` to it"
+                f"{self.where}: Cannot {what}: [{path[0]}]; create a table with other keys, and append "
+                "`table.scan()` to it"
             )
 
     def refuse_not_null(self, path: c.Path, before: DataType, nullable: bool) -> None:
@@ -237,8 +237,8 @@ class Draft:
 def _add(draft: Draft, change: c.AddColumn) -> None:
     if not change.type.nullable:
         raise InvalidArgument(
-            f"{draft.where}: the new column {format_path(change.path)} cannot be NOT NULL: rows there are have no "
-            "value of it"
+            f"{draft.where}: Column {'.'.join(change.path)} cannot specify NOT NULL in the table: its rows have no value "
+            "of it; leave NOT NULL out"
         )
     ids = itertools.count(draft.highest_id + 1)
     column = Column(change.path[-1], change.type, change.comment)
@@ -260,8 +260,9 @@ def _add(draft: Draft, change: c.AddColumn) -> None:
 
 
 def _drop(draft: Draft, change: c.DropColumn) -> None:
-    draft.refuse_keys(change.path, draft.before.partition_keys, "partition key")
-    draft.refuse_keys(change.path, draft.before.primary_keys, "primary key")
+    draft.refuse_keys(
+        change.path, (*draft.before.partition_keys, *draft.before.primary_keys), "drop partition key or primary key"
+    )
 
     def drop(members: Fields) -> Fields:
         place = find_index(members, change.path)
@@ -276,7 +277,7 @@ def _drop(draft: Draft, change: c.DropColumn) -> None:
 
 def _rename(draft: Draft, change: c.RenameColumn) -> None:
     path, new = change.path, change.new_name
-    draft.refuse_keys(path, draft.before.partition_keys, "partition key")
+    draft.refuse_keys(path, draft.before.partition_keys, "rename partition column")
 
     def rename(members: Fields) -> Fields:
         place = find_index(members, path)
@@ -300,7 +301,7 @@ def _move(draft: Draft, change: c.MoveColumn) -> None:
         )
     place = find_index(draft.fields, change.path)
     if change.position.neighbour == change.path[0]:
-        raise InvalidArgument(f"{draft.where}: the column {format_path(change.path)} cannot be moved next to itself")
+        raise InvalidArgument(f"{draft.where}: Cannot move itself for column {change.path[0]}; name another column")
     moved, others = draft.fields[place], (*draft.fields[:place], *draft.fields[place + 1 :])
     to = _find_place(others, change.position, change.path)
     draft.fields = (*others[:to], moved, *others[to:])
@@ -308,11 +309,11 @@ def _move(draft: Draft, change: c.MoveColumn) -> None:
 
 def _set_type(draft: Draft, change: c.SetType) -> None:
     before, path = draft.before, change.path
-    draft.refuse_keys(path, before.partition_keys, "partition key")
+    draft.refuse_keys(path, before.partition_keys, "update partition column")
     if not (change.widens_keys and is_key_widening(find_type(before.fields, path), change.type)):
-        draft.refuse_keys(path, before.primary_keys, "primary key")
+        draft.refuse_keys(path, before.primary_keys, "update primary key")
         if draft.has_snapshots:
-            draft.refuse_keys(path, draft.rules.get(BUCKET_KEY), "bucket key")
+            draft.refuse_keys(path, draft.rules.get(BUCKET_KEY), "update bucket key")
     explicit = not draft.rules.get(DISABLE_EXPLICIT_TYPE_CASTING)
 
     def cast(source: DataType) -> DataType:
@@ -340,7 +341,7 @@ def _suggest_alternative(source: DataType, explicit: bool) -> str:
 
 def _set_nullable(draft: Draft, change: c.SetNullable) -> None:
     if change.nullable:
-        draft.refuse_keys(change.path, draft.before.primary_keys, "primary key")
+        draft.refuse_keys(change.path, draft.before.primary_keys, "change nullability of primary key")
     draft.refuse_not_null(change.path, find_type(draft.fields, change.path), change.nullable)
     draft.fields = replace_type(draft.fields, change.path, lambda source: source.with_nullable(change.nullable))
 
@@ -441,7 +442,8 @@ def check_remove_option(options: Mapping[str, str], key: str, where: str) -> Non
 
 def _check_mutable(key: str, where: str) -> None:
     if key in IMMUTABLE:
-        raise InvalidArgument(f"{where}: the option {key!r} cannot be changed in a table that has snapshots")
+        what = "Alter primary key is not supported" if key == PRIMARY_KEY.key else f"the option {key!r} cannot be changed"
+        raise InvalidArgument(f"{where}: {what} in a table that has snapshots")
 
 
 def _check_bucket(before: Options, after: Options) -> None:

@@ -398,7 +398,8 @@ def check_changelog(proposal: Proposal) -> None:
     """Check that only tables with a primary key produce changelogs."""
     producer = proposal.options.changelog_producer
     proposal.require(
-        proposal.keyed or producer == "none", f"{CHANGELOG_PRODUCER} = {producer} needs a table with a primary key"
+        proposal.keyed or producer == "none",
+        f"Can not set {CHANGELOG_PRODUCER.key} on table without primary keys; define a primary key, or leave it out",
     )
 
 

@@ -149,7 +149,7 @@ def test_what_is_not_there(sql: Sql) -> None:
     sql("INSERT INTO pm.db.t VALUES (1)")
     with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
         sql("SELECT * FROM pm.db.`t$branch_nope`")
-    with pytest.raises(Exception, match=r"TagNotFound: .*there is no tag 'v9'") as raised:
+    with pytest.raises(Exception, match=r"TagNotFound: .*Tag 'v9' doesn't exist") as raised:
         sql("SELECT * FROM pm.db.t VERSION AS OF 'v9'")
     assert "\n" not in str(raised.value).strip()
 
@@ -325,3 +325,18 @@ def test_other_queries_are_not_read_by_bucket(sql: Sql, spark: SparkSession) -> 
         with settings(spark, BUCKETED):
             plan = spark.sql(query)._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
         assert ("BatchScan" in plan) is is_by_bucket, query
+
+
+def test_options_name_a_table_of_a_catalog(sql: Sql, spark: SparkSession, tmp_path: Path) -> None:
+    path, named = made(tmp_path).path, {"catalog": "pm", "database": "db", "table": "t"}
+    for options, load in ((named, (path,)), (named, ()), ({"catalog": "pm"}, (path,))):
+        spark.createDataFrame([(4, 40)], "id BIGINT, v BIGINT").write.format("paimon").options(**options).mode(
+            "append"
+        ).save(*load)
+        reader = spark.read.format("paimon").options(**options)
+        assert sorted(map(tuple, reader.load(*load).collect())) == [(1, 10), (2, 20), (3, 30), (4, 40)]
+        assert reader.option("scan.snapshot-id", "1").load(*load).count() == 3
+    with pytest.raises(Exception, match="needs the options 'database' and 'table'"):
+        spark.read.format("paimon").option("catalog", "pm").load()
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.read.format("paimon").options(**{**named, "table": "none"}).load(path)

@@ -40,6 +40,7 @@ from morrow.engine.options.declared.table import (
     ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED,
     BUCKET_KEY,
     DISABLE_EXPLICIT_TYPE_CASTING,
+    PRIMARY_KEY,
 )
 from morrow.engine.options.table_options import IMMUTABLE, find_present_key, resolve_former_keys, split_column_option
 from morrow.engine.plan.data_files import has_single_runs
@@ -237,8 +238,8 @@ class Draft:
 def _add(draft: Draft, change: c.AddColumn) -> None:
     if not change.type.nullable:
         raise InvalidArgument(
-            f"{draft.where}: Column {'.'.join(change.path)} cannot specify NOT NULL in the table: its rows have no value "
-            "of it; leave NOT NULL out"
+            f"{draft.where}: the new column {format_path(change.path)} cannot be NOT NULL: rows there are have no "
+            "value of it"
         )
     ids = itertools.count(draft.highest_id + 1)
     column = Column(change.path[-1], change.type, change.comment)
@@ -442,7 +443,9 @@ def check_remove_option(options: Mapping[str, str], key: str, where: str) -> Non
 
 def _check_mutable(key: str, where: str) -> None:
     if key in IMMUTABLE:
-        what = "Alter primary key is not supported" if key == PRIMARY_KEY.key else f"the option {key!r} cannot be changed"
+        what = (
+            "Alter primary key is not supported" if key == PRIMARY_KEY.key else f"the option {key!r} cannot be changed"
+        )
         raise InvalidArgument(f"{where}: {what} in a table that has snapshots")
 
 

@@ -239,10 +239,14 @@ def _rename(place: Place, question: Question, _rows: DataFrame | None) -> str:
 def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     """Create a table for a query to fill: under its own name, or as a branch of the table that it replaces.
 
-    If the partition keys differ, it is created under a temporary name, and the history of the old table is lost.
+    It is created under a temporary name if the partition keys differ, whereby the old table's history is lost, or if it
+    replaces a table of Spark's own catalog.
     """
     name = question["name"]
     full = build_full_name(question["namespace"], name)
+    if question["how"] == "beside":
+        place.catalog.check_replaceable()
+        return _stage_beside(place, question, "rename")
     if question["how"] == "create" or not place.catalog._catalog.has_table(full):
         _make_table(place, question, name)
         made = load_table(place, question)
@@ -400,8 +404,8 @@ def _alter(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
         if all(told["verb"] == "drop column" for told in given):
             raise Unsupported("dropping all columns of a table", where=table.path, hint="drop the table")
         raise Unsupported(
-            "ALTER TABLE ... REPLACE COLUMNS is not supported for Paimon tables. Please use RENAME COLUMN, ALTER COLUMN "
-            "TYPE, DROP COLUMN, and ADD COLUMN instead. A new column without its values"
+            "ALTER TABLE ... REPLACE COLUMNS is not supported for Paimon tables. Please use RENAME COLUMN, ALTER "
+            "COLUMN TYPE, DROP COLUMN, and ADD COLUMN instead. A new column without its values"
         )
     changes = [_CHANGES[told["verb"]](told) for told in given if not _is_done(told, table)]
     if changes:

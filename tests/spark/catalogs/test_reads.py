@@ -327,7 +327,8 @@ def test_other_queries_are_not_read_by_bucket(sql: Sql, spark: SparkSession) -> 
         assert ("BatchScan" in plan) is is_by_bucket, query
 
 
-def test_options_name_a_table_of_a_catalog(sql: Sql, spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("sql")
+def test_options_name_a_table_of_a_catalog(spark: SparkSession, tmp_path: Path) -> None:
     path, named = made(tmp_path).path, {"catalog": "pm", "database": "db", "table": "t"}
     for options, load in ((named, (path,)), (named, ()), ({"catalog": "pm"}, (path,))):
         spark.createDataFrame([(4, 40)], "id BIGINT, v BIGINT").write.format("paimon").options(**options).mode(

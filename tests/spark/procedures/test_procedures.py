@@ -292,7 +292,11 @@ def test_orphans_of_a_whole_database(spark: SparkSession, tmp_path: Path) -> Non
         ("compact", {"buckets": "1-0"}, "buckets are numbers such as '0-3,7', not '1-0'"),
         ("compact", {"buckets": "0,1"}, "the buckets are 0 to 0"),
         ("rescale", {"bucket_num": 0}, "the number of buckets is 1 or more, not 0"),
-        ("rescale", {"bucket_num": 2, "partitions": "a=1", "where": "a = 1"}, "partitions and where cannot be used together"),
+        (
+            "rescale",
+            {"bucket_num": 2, "partitions": "a=1", "where": "a = 1"},
+            "partitions and where cannot be used together",
+        ),
         ("rewrite_file_index", {"where": "id = 1"}, "'id' is not a partition column"),
         ("mark_partition_done", {"partitions": "dt=1"}, "'dt' is not a partition column; they are: none"),
         ("compact_manifest", {"manifest_sort_enabled": True}, "manifest_sort_"),

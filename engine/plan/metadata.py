@@ -160,17 +160,14 @@ class MetadataFiles:
             return found
         ids = self.snapshot_ids()
         if not ids:
-            raise SnapshotNotFound(
-                f"{self.where}: there is no snapshot {snapshot_id}: There is currently no snapshot. Append rows first"
-            )
+            raise SnapshotNotFound(f"{self.where}: there is no snapshot {snapshot_id}; the table has no snapshots")
         if 1 <= snapshot_id < ids[0]:
             raise SnapshotExpired(
                 f"{self.where}: snapshot {snapshot_id} has expired; the snapshots are {ids[0]} to {ids[-1]}, "
                 "tags keep older states (see Table.tags)"
             )
         raise SnapshotNotFound(
-            f"{self.where}: there is no snapshot {snapshot_id}, which is out of available snapshotId range "
-            f"[{ids[0]}, {ids[-1]}]"
+            f"{self.where}: there is no snapshot {snapshot_id}; the snapshots are {ids[0]} to {ids[-1]}"
         )
 
     def earliest_snapshot_id(self) -> int | None:

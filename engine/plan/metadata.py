@@ -318,7 +318,7 @@ class TableMetadata(MetadataFiles):
         if found is None:
             names = self.tag_names()
             known, hint = ", ".join(names) or "none", suggest_name(name, names)
-            raise TagNotFound(f"{self.where}: Tag {name!r} doesn't exist; {hint}the tags are: {known}")
+            raise TagNotFound(f"{self.where}: there is no tag {name!r}; {hint}the tags are: {known}")
         return found
 
     def _tag_or_none(self, name: str) -> Tag | None:

@@ -301,10 +301,7 @@ def find_at_time(metadata: TableMetadata, millis: int) -> Snapshot:
         return max(tagged, key=lambda snapshot: (snapshot.time_millis, snapshot.id))
     oldest = next(metadata.snapshots(), None)
     since = f"the oldest snapshot is of {oldest.time.isoformat()}" if oldest else "the table has no snapshots"
-    raise SnapshotNotFound(
-        f"{metadata.where}: There is currently no snapshot earlier than or equal to timestamp [{millis}], "
-        f"{_format_millis(millis)}; {since}"
-    )
+    raise SnapshotNotFound(f"{metadata.where}: no snapshot or tag is at or before {_format_millis(millis)}; {since}")
 
 
 def _format_millis(millis: int) -> str:

@@ -257,7 +257,7 @@ def test_the_life_of_a_branch(run: Run, written: morrow.Table) -> None:
         (("tag", "v2", "--time-retained", "soon"), "must be a time span such as 10 s"),
         (("tag", "v1", "--delete", "--snapshot", 1), "--delete, --snapshot: one thing at a time"),
         (("tag", "v1", "--rename", "v2", "--delete"), "--rename, --delete: one thing at a time"),
-        (("tag", "v2", "--delete"), "Tag 'v2' doesn't exist"),
+        (("tag", "v2", "--delete"), "there is no tag 'v2'"),
         (("tag", "v1", "--branch", "nowhere"), "there is no branch 'nowhere'"),
         (("branch", "main"), "the branch 'main' is the table itself"),
         (("branch", "dev", "--fast-forward", "--tag", "v1"), "--fast-forward, --tag: one thing at a time"),

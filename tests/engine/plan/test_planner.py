@@ -492,7 +492,7 @@ def test_a_branch_whose_snapshots_of_then_have_expired(tmp_path: Path) -> None:
     table.commit(MAIN, "a", [7], at=2_000)
     (table.path / f"branch/branch-{BRANCH}/snapshot/snapshot-1").unlink()
 
-    with pytest.raises(SnapshotNotFound, match=r"branch stream\): There is currently no snapshot earlier than"):
+    with pytest.raises(SnapshotNotFound, match=r"branch stream\): no snapshot or tag is at or before"):
         table.rows(snapshot=1)
 
 

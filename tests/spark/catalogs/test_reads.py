@@ -149,7 +149,7 @@ def test_what_is_not_there(sql: Sql) -> None:
     sql("INSERT INTO pm.db.t VALUES (1)")
     with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
         sql("SELECT * FROM pm.db.`t$branch_nope`")
-    with pytest.raises(Exception, match=r"TagNotFound: .*Tag 'v9' doesn't exist") as raised:
+    with pytest.raises(Exception, match=r"TagNotFound: .*there is no tag 'v9'") as raised:
         sql("SELECT * FROM pm.db.t VERSION AS OF 'v9'")
     assert "\n" not in str(raised.value).strip()
 

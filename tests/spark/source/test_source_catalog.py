@@ -305,7 +305,7 @@ def test_a_stream_from_before_the_oldest_snapshot(session: SparkSession, people:
     def counted(batch: DataFrame, _number: int) -> None:
         seen.append(batch.count())
         # A batch query inside of a stream is not a stream.
-        with pytest.raises(Exception, match="no snapshot earlier than or equal to timestamp"):
+        with pytest.raises(Exception, match="no snapshot or tag is at or before"):
             session.read.option("scan.timestamp", "2001-01-01").table("made").collect()
 
     try:

@@ -514,7 +514,7 @@ def test_several_at_once(tagged: Tagged) -> None:
 
 
 def test_a_tag_that_is_not_there_deletion(tagged: Tagged) -> None:
-    with pytest.raises(TagNotFound, match="Tag 'nothing' doesn't exist; the tags are: v1, v2"):
+    with pytest.raises(TagNotFound, match="there is no tag 'nothing'; the tags are: v1, v2"):
         delete_tag(tagged.metadata, "nothing")
     assert not delete_tag(tagged.metadata, "nothing", ignore_if_not_exists=True)
     with pytest.raises(InvalidArgument):

@@ -269,7 +269,7 @@ def test_not_null_needs_an_option_that_was_set_before() -> None:
         (c.RenameColumn(("dt",), "n"), InvalidArgument, r"rename partition column: \[dt\]"),
         (c.RenameColumn(("a",), "id"), AlreadyExists, "there is a column 'id' already"),
         (c.RenameColumn(("a",), "_KEY_a"), InvalidArgument, "Paimon's own"),
-        (c.MoveColumn(("a",), c.Position(c.Place.AFTER, "a")), InvalidArgument, "next to itself"),
+        (c.MoveColumn(("a",), c.Position(c.Place.AFTER, "a")), InvalidArgument, "move itself for column"),
         (c.MoveColumn(("r", "x"), FIRST), Unsupported, "moving the member 'r.x'"),
         (c.SetType(("id",), t.BigIntType()), InvalidArgument, r"update primary key: \[id\]"),
         (c.SetType(("dt",), INT), InvalidArgument, r"update partition column: \[dt\]"),
@@ -350,7 +350,7 @@ def test_only_widening_where_an_option_says_so() -> None:
 def test_rows_are_in_buckets_by_the_values_of_the_bucket_key() -> None:
     schema = table_applying(primary_keys=[], options={"bucket": 2, "bucket-key": "a"})
     assert after(schema, c.SetType(("a",), t.BigIntType()), rows=False).by_name["a"].type == t.BigIntType()
-    with pytest.raises(InvalidArgument, match="'a' is a bucket key column"):
+    with pytest.raises(InvalidArgument, match=r"update bucket key: \[a\]"):
         after(schema, c.SetType(("a",), t.BigIntType()))
 
 

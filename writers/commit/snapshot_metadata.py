@@ -506,7 +506,7 @@ class Preparer:
 def _check_same_table(target: WriteTarget, newest: TableSchema) -> None:
     """Raise `CommitConflict` if the table was replaced, or dropped and created again, since its schema was read.
 
-    The ids of its columns may be those of other columns then, so files of the target would be read as these.
+    The new columns may have the same ids, and would be read from files of other columns.
     """
     schema = target.schema
     ids = {field.id for field in schema.fields}

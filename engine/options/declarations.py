@@ -2,7 +2,8 @@
 
 An option is declared once: ``BUCKET = declare_honoured("bucket", INT, -1, "Number of buckets", rows=True)``.
 `declare_idle` is for an option without effect in Morrow, and gives the reason: ``declare_idle(TUNING, "page-size",
-MEMORY, 64 << 10, "Size of a page of memory")``. `declare_refused` is for an option with only harmless values supported.
+MEMORY, 64 << 10, "Size of a page of memory")``; a theme lists those that no code reads in `declare_all_idle`.
+`declare_refused` is for an option with only harmless values supported.
 `rows` marks options that decide which rows a batch read returns. If a key of a stored table looks like a misspelling of
 such an option, the table is refused, rather than the key considered unknown.
 
@@ -382,6 +383,13 @@ def declare_idle(
 ) -> Declared[T]:
     """Declare an option that is accepted but ignored here."""
     return Declared(key, kind, default, doc, former, immutable, idle=reason)
+
+
+def declare_all_idle(
+    groups: Mapping[str, Sequence[tuple[str, Kind[Any], Any, str]]],
+) -> tuple[AnyOption, ...]:
+    """Declare options that are ignored here and read nowhere: key, kind, default and effect, by the reason."""
+    return tuple(declare_idle(reason, *option) for reason, options in groups.items() for option in options)
 
 
 def explain_dependency(other: str) -> str:

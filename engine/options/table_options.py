@@ -88,7 +88,8 @@ THEMES: tuple[ModuleType, ...] = (table, files, merging, maintenance, scans, fea
 
 def list_options(theme: ModuleType) -> tuple[AnyOption, ...]:
     """Return the options that a module declares, in its order."""
-    return tuple(value for value in vars(theme).values() if isinstance(value, Declared))
+    groups = (value if isinstance(value, tuple) else (value,) for value in vars(theme).values())
+    return tuple(option for group in groups for option in group if isinstance(option, Declared))
 
 
 OPTIONS: Mapping[str, AnyOption] = {option.key: option for theme in THEMES for option in list_options(theme)}

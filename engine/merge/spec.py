@@ -14,17 +14,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format import types as t
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.types import (
-    ArrayType,
-    BlobType,
-    DataField,
-    MapType,
-    MultisetType,
-    RowType,
-    VariantType,
-    VectorType,
-)
 from morrow.engine.options import Declared, Options, TableOptions
 from morrow.engine.options.declarations import FIELDS, ColumnOption
 from morrow.engine.options.declared.merging import AGGREGATE_FUNCTION, FIELDS_DEFAULT_AGGREGATE_FUNCTION, SEQUENCE_FIELD
@@ -221,7 +212,7 @@ SEPARATOR = ","
 class FieldOptions(msgspec.Struct, frozen=True):
     """The options of one column, ``fields.<column>.<suffix>``, by declaration."""
 
-    column: DataField
+    column: t.DataField
     given: Options
 
     @property
@@ -314,8 +305,8 @@ def check_new_field_names(schema: TableSchema, raw: Mapping[str, str], where: st
     check_field_names(schema, raw, where)
 
 
-WITHOUT_ORDER = (VariantType, BlobType)
-NESTED = (ArrayType, VectorType, MapType, MultisetType, RowType)
+WITHOUT_ORDER = (t.VariantType, t.BlobType)
+NESTED = (t.ArrayType, t.VectorType, t.MapType, t.MultisetType, t.RowType)
 """Types that Paimon orders element by element, although its documentation does not list them."""
 
 

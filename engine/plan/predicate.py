@@ -104,14 +104,6 @@ ALWAYS = And(())
 NEVER = Or(())
 
 
-def negate(predicate: Predicate) -> Predicate:
-    """Return the predicate that is true exactly when this one is false (unknown stays unknown)."""
-    if isinstance(predicate, Leaf):
-        return Leaf(predicate.column, NEGATED[predicate.op], predicate.literals)
-    flipped = tuple(negate(child) for child in predicate.children)
-    return Or(flipped) if isinstance(predicate, And) else And(flipped)
-
-
 def combine_predicates(*predicates: Predicate) -> Predicate:
     """Return the AND of all predicates, flattened: nested ANDs become one."""
     parts = tuple(part for predicate in predicates for part in split_conjuncts(predicate))

@@ -117,19 +117,6 @@ class Prepared:
     parameters: Mapping[str, object]
 
 
-def run_query(
-    query: str,
-    sources: Sources,
-    *,
-    database: str | None,
-    connection: duckdb.DuckDBPyConnection,
-    parameters: Mapping[str, object] | None = None,
-) -> duckdb.DuckDBPyRelation:
-    """Run `query` as a relation; see `Catalog.sql`."""
-    found = prepare_query(query, sources, database=database, connection=connection, parameters=parameters)
-    return make_relation(found, connection)
-
-
 def prepare_query(
     query: str,
     sources: Sources,
@@ -435,8 +422,6 @@ def _format_error(error: Exception) -> str:
 TRANSLATED: Mapping[str, str] = {"spark": "spark", "trino": "trino", "presto": "presto", "hive": "hive"}
 """The dialects that sqlglot translates, in order of preference."""
 OWN = "duckdb"
-MAX_VIEWS = 50
-"""Maximum views in one query, since views may refer to each other."""
 MADE_OF_CONSTANTS = ("range", "generate_series", "unnest")
 """Table functions that do not read files."""
 

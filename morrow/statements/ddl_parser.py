@@ -145,10 +145,6 @@ def parse_alteration(words: Words) -> Statement:
     raise words.unexpected("ADD, DROP, ALTER, RENAME, SET, UNSET or a statement of tags")
 
 
-def _make_alteration(table: Name, change: AlterChange) -> AlterTable:
-    return AlterTable(table, (change,))
-
-
 def _parse_rename(words: Words, table: Name) -> Statement:
     if words.has("TO"):
         to = words.path()
@@ -156,7 +152,7 @@ def _parse_rename(words: Words, table: Name) -> Statement:
     words.has("COLUMN")
     path = words.path()
     words.need("TO")
-    return _make_alteration(table, AlterChange("rename column", path, words.name()))
+    return AlterTable(table, (AlterChange("rename column", path, words.name()),))
 
 
 def _parse_set_options(words: Words, table: Name) -> Statement:

@@ -41,7 +41,6 @@ __all__ = [
     "list_offsets",
     "make_null_mask",
     "to_arrow_array",
-    "to_arrow_batch",
     "to_arrow_table",
     "to_frame",
     "to_polars_dtype",
@@ -82,19 +81,6 @@ def to_arrow_table(
     columns = frame.select(cols(schema.names)).get_columns()
     del frame  # unless the caller holds the frame, only the column being converted is in memory twice
     return _convert_columns(columns, schema, pool)
-
-
-def to_arrow_batch(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.RecordBatch:
-    """Convert like `to_arrow_table`, to one record batch; chunks are joined.
-
-    Raises:
-        InvalidArgument: as `to_arrow_table`, and text or binary of more than 2 GiB in one column.
-    """
-    table = to_arrow_table(frame.rechunk(), fields)
-    if any(column.num_chunks > 1 for column in table.columns):
-        raise InvalidArgument(f"{frame.height} rows exceed 2 GiB in one column; make smaller batches")
-    columns = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
 def _convert_columns(series: list[pl.Series], schema: pa.Schema, pool: pa.MemoryPool | None = None) -> pa.Table:

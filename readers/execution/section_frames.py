@@ -207,10 +207,6 @@ def filter_frame(plan: ScanPlan, frame: pl.LazyFrame) -> pl.LazyFrame:
     return expressions.filter_by_predicate(plan.filter.predicate, plan.schema.fields, frame)
 
 
-def _has_retractions(files: Sequence[DataFile]) -> bool:
-    return any(file.may_hold_retractions for file in files)
-
-
 def _scan_groups(
     section: Section, masks: Sequence[Mask], looked_up: Callable[[DataFile], bool], alone: bool, one_by_one: bool
 ) -> list[tuple[list[DataFile], list[Mask]]]:
@@ -262,7 +258,7 @@ def _scan_masked(
     `part`: a start position and a number of stored rows, to which the scan is limited.
     """
     mask = concat_masks(files, masks)
-    with_kind = retractions and _has_retractions(files)
+    with_kind = retractions and any(file.may_hold_retractions for file in files)
     read = (*fields, VALUE_KIND_FIELD) if with_kind else fields
     frame = scan_files(plan, section, files, read, store, position=mask is not None, live=mask)
     frame = frame if part is None else frame.slice(*part)

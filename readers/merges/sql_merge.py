@@ -303,11 +303,6 @@ def merge_sql(
     return query.text
 
 
-def is_runnable(spec: MergeSpec, fields: Sequence[DataField], *, retractions: bool = True) -> bool:
-    """Return whether DuckDB can run the SQL of this merge."""
-    return merge_query(spec, fields, retractions=retractions).runnable
-
-
 def merge_text(plan: ScanPlan) -> str:
     """Return the SQL under a heading; empty if versions are not combined."""
     merged = [section for section in plan.sections if plan.folds(section)]

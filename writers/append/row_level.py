@@ -120,11 +120,6 @@ class RowChanges:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def deleted_rows(self) -> int:
-        """The number of rows deleted so far."""
-        return sum(len(part) for files in self._dead.values() for parts in files.values() for part in parts)
-
     def matching(
         self, filter: Filter, columns: Sequence[str] = (), read: Collection[str] | None = None
     ) -> Iterator[MatchingRows]:

@@ -392,7 +392,6 @@ def _split_by_partition(table: FolderTable, frame: pl.DataFrame) -> Iterator[tup
         yield "/".join(folders), part[names]
 
 
-QUOTED = '"'
 TIMESTAMP = "%Y-%m-%d %H:%M:%S%.f"
 Fields = Sequence[t.DataField]
 

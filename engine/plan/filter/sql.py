@@ -487,8 +487,4 @@ def parse_constants(written: str) -> list[Constant]:
         return [Constant(text[1:-1].replace("''", "'"), "text") for text in re.findall(_TEXT, written)]
     if "." not in written:
         return [Constant(number, "number") for number in map(int, written.split(","))]
-    return [_parse_list_number(text) for text in re.findall(_NUMBER, written)]
-
-
-def _parse_list_number(text: str) -> Constant:
-    return Constant(Decimal(text) if "." in text else int(text), "number")
+    return [Constant(Decimal(text) if "." in text else int(text), "number") for text in re.findall(_NUMBER, written)]

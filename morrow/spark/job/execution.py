@@ -140,7 +140,7 @@ def check_workers(spark: SparkSession) -> None:
     if is_connect(spark) or spark.sparkContext in _CHECKED:
         return
     context: Any = spark.sparkContext
-    if is_local(spark) and not _is_chosen(context):
+    if is_local(spark) and not (bool(os.environ.get(VARIABLE)) or context.getConf().get(SETTING, None) is not None):
         context.pythonExec = sys.executable
     if context.pythonExec != sys.executable:
         _ask(context)
@@ -151,10 +151,6 @@ def is_local(spark: SparkSession) -> bool:
     """Return whether the executors run in the driver's process; False for Spark Connect."""
     master: str = cast("Any", spark.sparkContext).master
     return master == LOCAL[0] or master.startswith(LOCAL[1])
-
-
-def _is_chosen(context: Any) -> bool:
-    return bool(os.environ.get(VARIABLE)) or context.getConf().get(SETTING, None) is not None
 
 
 def _ask(context: Any) -> None:

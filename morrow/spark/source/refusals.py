@@ -73,7 +73,7 @@ def _check_sql(sql: Method) -> Method:
     @functools.wraps(sql)
     def done(self: Any, sqlQuery: str, args: Any = None, **variables: Any) -> Any:  # noqa: N803 - Spark's name
         text = strip_literals(sqlQuery) if isinstance(sqlQuery, str) else ""
-        if _is_of_concern(text) and is_registered(self):
+        if any(known.search(text) for known in (MAKES_TABLE, MAKES_VIEW, HINT, WITH_OPTIONS)) and is_registered(self):
             _check(text, self)
             if MAKES_VIEW.match(text) and is_connect(self):
                 located = PATH.search(sqlQuery)
@@ -141,10 +141,6 @@ def is_table_creation(
         if not set(formats).isdisjoint(sources):
             return True
     return False
-
-
-def _is_of_concern(text: str) -> bool:
-    return any(known.search(text) for known in (MAKES_TABLE, MAKES_VIEW, HINT, WITH_OPTIONS))
 
 
 def _check(text: str, spark: SparkSession) -> None:

@@ -127,8 +127,7 @@ def open_dataset(
 ) -> PaimonDataset:
     """Return the dataset of a ``paimon_scan`` call. All arguments are text.
 
-    Raises:
-        InvalidArgument: an argument must be a number. Others as for opening and planning.
+    Raises `InvalidArgument`: an argument must be a number. Others as for opening and planning.
     """
     from morrow.scans import table_scan
     from morrow.scans.table_scan import Scan

@@ -50,8 +50,7 @@ class PropertyCatalog(Protocol):
     ) -> None:
         """Create a database with these properties, as `Catalog.create_database` does.
 
-        Raises:
-            Unsupported: a property that the catalog does not store, such as a location; nothing was created.
+        Raises `Unsupported`: a property that the catalog does not store, such as a location; nothing was created.
         """
 
     def database_properties(self, name: str) -> dict[str, str]:

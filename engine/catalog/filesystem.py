@@ -67,8 +67,7 @@ class FilesystemCatalog:
     def databases(self) -> list[str]:
         """Return the names of all databases, sorted; none if the folder does not exist yet.
 
-        Raises:
-            InvalidArgument: the warehouse is a file.
+        Raises `InvalidArgument`: the warehouse is a file.
         """
         listed = self.store.list(self.root)
         if not listed and self.root and self.store.exists(self.root) and not self.store.is_dir(self.root):
@@ -85,8 +84,7 @@ class FilesystemCatalog:
     def tables(self, database: str) -> list[str]:
         """Return the names of the tables in `database`, sorted: the folders that hold a schema.
 
-        Raises:
-            DatabaseNotFound: the database does not exist.
+        Raises `DatabaseNotFound`: the database does not exist.
         """
         folder = self._database(database)
         listed = self.store.list(folder)
@@ -95,8 +93,7 @@ class FilesystemCatalog:
     def table(self, name: str) -> TableMetadata:
         """Return the metadata of ``database.table``.
 
-        Raises:
-            InvalidArgument: the name does not have this form. DatabaseNotFound, TableNotFound: it does not exist.
+        Raises `InvalidArgument`: the name does not have this form. DatabaseNotFound, TableNotFound: it does not exist.
         """
         database, table = table_name(name)
         self._database(database)
@@ -127,8 +124,7 @@ class FilesystemCatalog:
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
         """Create a database, and the warehouse if it does not exist.
 
-        Raises:
-            AlreadyExists: the database exists. InvalidArgument, UnsafePath: not a valid database name.
+        Raises `AlreadyExists`: the database exists. `InvalidArgument`, `UnsafePath`: not a valid database name.
         """
         folder = self.folder_of(checked_name("database", name))
         if self.store.is_dir(folder):
@@ -144,8 +140,7 @@ class FilesystemCatalog:
     def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
         """Drop a database, with `cascade` its tables too.
 
-        Raises:
-            DatabaseNotFound: it does not exist. InvalidArgument: it holds tables.
+        Raises `DatabaseNotFound`: it does not exist. `InvalidArgument`: it holds tables.
         """
         if ignore_if_not_exists and not self.has_database(name):
             return
@@ -188,8 +183,7 @@ class FilesystemCatalog:
     def create_table(self, name: str, schema: TableSchema) -> TableMetadata:
         """Create a table with this first schema, and its database if it does not exist.
 
-        Raises:
-            AlreadyExists: the table exists. InvalidArgument: not a valid table name.
+        Raises `AlreadyExists`: the table exists. `InvalidArgument`: not a valid table name.
         """
         place = self.place_of(name)
         self.create_database(table_name(name)[0], ignore_if_exists=True)

@@ -291,8 +291,7 @@ class Mysql(Server):
 def open_database(settings: Settings) -> Database:
     """Return the database that the option ``uri`` names.
 
-    Raises:
-        InvalidArgument: not an address. Unsupported: another database, or the driver is not installed.
+    Raises `InvalidArgument`: not an address. `Unsupported`: another database, or the driver is not installed.
     """
     uri = settings.required(URI)
     for prefix, kind in KINDS.items():

@@ -118,8 +118,7 @@ def decode_rows(rows: Sequence[bytes], types: Sequence[t.DataType], *, where: st
 def to_python_rows(columns: Sequence[pl.Series], *, where: str) -> list[tuple[Value, ...]]:
     """Return the rows of decoded columns (at least one) with values as in `decode_row`.
 
-    Raises:
-        Unsupported: as `decode_row`.
+    Raises `Unsupported`: as `decode_row`.
     """
     return list(zip(*(_to_python_values(column, where) for column in columns)))
 
@@ -138,8 +137,7 @@ def is_same_value(left: Value | None, right: Value | None) -> bool:
 def read_arities(rows: BinaryColumn, *, where: str) -> npt.NDArray[np.int32]:
     """Return the number of fields of each stored row, -1 for null rows.
 
-    Raises:
-        CorruptFile: a row is too short to hold its arity.
+    Raises `CorruptFile`: a row is too short to hold its arity.
     """
     located = _locate(rows, where)
     arity = located.load(np.where(located.present, located.start - ARITY_WIDTH, 0), ">i4")
@@ -334,8 +332,7 @@ def build_timestamps(
 ) -> pa.Array:
     """Build timestamps from milliseconds, and the nanoseconds within each.
 
-    Raises:
-        CorruptFile: too many nanoseconds. Unsupported: Arrow cannot hold a value; null if `lenient`.
+    Raises `CorruptFile`: too many nanoseconds. `Unsupported`: Arrow cannot hold a value; null if `lenient`.
     """
     unit = "ms" if kind.precision <= MAX_COMPACT_TIMESTAMP_PRECISION else t.to_arrow_time_unit(kind.precision)
     arrow = pa.timestamp(unit, "UTC" if isinstance(kind, t.LocalZonedTimestampType) else None)

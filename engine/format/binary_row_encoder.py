@@ -345,8 +345,7 @@ Encode: TypeAlias = Callable[[Any, Any, Any], Slot]
 def encode_value_row(columns: Sequence[pl.Series], types: Sequence[t.DataType], row: int = 0) -> bytes:
     """Return one row of columns as metadata stores it, arity first; the columns have the dtypes of `to_polars_dtype`.
 
-    Raises:
-        Unsupported: a nested value.
+    Raises `Unsupported`: a nested value.
     """
     nulls, slots, variable = 0, bytearray(), bytearray()
     for i, (column, kind) in enumerate(zip(columns, types, strict=True)):

@@ -222,8 +222,7 @@ def encode_hash_index(hashes: HashCodes) -> bytes:
 def decode_hash_index(data: bytes, *, where: str, row_count: int | None = None) -> HashCodes:
     """Return the hash codes in an index file.
 
-    Raises:
-        CorruptFile: the length is not a multiple of 4, or contradicts `row_count` of the index manifest.
+    Raises `CorruptFile`: the length is not a multiple of 4, or contradicts `row_count` of the index manifest.
     """
     if len(data) % HASH_WIDTH:
         raise CorruptFile(where, f"{len(data)} bytes, which are not whole {HASH_WIDTH}-byte hash codes")

@@ -109,8 +109,7 @@ BUILT_IN: Mapping[str, FileFormat] = {
 def find_format(name: str) -> FileFormat | None:
     """Return the format of this name, built in or from another package; None if it is unknown.
 
-    Raises:
-        Unsupported: a package registers another object under the name.
+    Raises `Unsupported`: a package registers another object under the name.
     """
     found = BUILT_IN.get(name) or load_plugin_of(FILE_FORMATS, name, FileFormat)
     if found is not None and found.name != name:

@@ -79,8 +79,7 @@ PROMOTIONS = (("int", "long"), ("float", "double"))
 def to_iceberg_schema(schema: TableSchema, version: int, where: str) -> dict[str, Any]:
     """Return a schema as Iceberg's metadata has it.
 
-    Raises:
-        Unsupported: a column of a type that Iceberg lacks in this format version.
+    Raises `Unsupported`: a column of a type that Iceberg lacks in this format version.
     """
     fields = [_to_iceberg_field(field, version, where) for field in schema.fields]
     return {"type": "struct", "schema-id": schema.id, "fields": fields}
@@ -145,8 +144,7 @@ def check_partition_types(schema: TableSchema, where: str) -> None:
 
     Java fails on manifests of the specification, and Iceberg's readers on those of Java.
 
-    Raises:
-        Unsupported: a partition key of type DECIMAL or TIME, or TIMESTAMP of another precision than 4 to 6.
+    Raises `Unsupported`: a partition key of type DECIMAL or TIME, or TIMESTAMP of another precision than 4 to 6.
     """
     for name in schema.partition_keys:
         kind = schema.by_name[name].type
@@ -413,8 +411,7 @@ def _encode_partitions(entries: pl.DataFrame, keys: Sequence[t.DataField]) -> pl
 def decode_iceberg_manifest(data: bytes, schema: TableSchema, where: str) -> pl.DataFrame:
     """Decode a manifest; columns that a writer left out are null.
 
-    Raises:
-        CorruptFile: damaged, or not a manifest of this table.
+    Raises `CorruptFile`: damaged, or not a manifest of this table.
     """
     container = read_container(data, where=where, spread="data_file")
     keys = [schema.by_name[name] for name in schema.partition_keys]

@@ -99,8 +99,7 @@ class TablePaths(msgspec.Struct, frozen=True):
 def check_segment(name: str, where: str) -> str:
     """Return `name` if it is a single path segment.
 
-    Raises:
-        UnsafePath: a separator, ``.``, ``..``, an empty name, a NUL byte or half a surrogate pair.
+    Raises `UnsafePath`: a separator, ``.``, ``..``, an empty name, a NUL byte or half a surrogate pair.
     """
     if not name or name in (".", "..") or any(c in name for c in "/\\") or not is_name(name):
         raise UnsafePath(
@@ -146,8 +145,7 @@ def build_bucket_dir(root: str, partition: str, bucket: int, data_directory: str
 def check_external_path(path: str, roots: Sequence[str], *, where: str) -> str:
     """Return `path` as a path within the store, if it is below one of the allowed roots.
 
-    Raises:
-        UnsafePath: the path is outside of all roots, or contains ``..``.
+    Raises `UnsafePath`: the path is outside of all roots, or contains ``..``.
     """
     location = normalize_path(path)
     allowed = [normalize_path(root) for root in roots if root]

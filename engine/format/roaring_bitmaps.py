@@ -54,8 +54,7 @@ def read_bitmap32(data: U8, *, where: str, max_end: int) -> Blocks:
     Args:
         max_end: limit of positions; a position beyond is refused before memory is allocated for it.
 
-    Raises:
-        CorruptFile: the bytes are not a roaring bitmap, or contradict its cardinalities.
+    Raises `CorruptFile`: the bytes are not a roaring bitmap, or contradict its cardinalities.
     """
     blocks, size = read_bitmap32_prefix(data, where=where, max_end=max_end)
     if size != data.size:

@@ -133,11 +133,7 @@ def encode_keys(values: pl.Series, kind: t.DataType) -> Ragged:
 
 
 def decode_keys(keys: Ragged, kind: t.DataType, where: str) -> pl.Series:
-    """Return keys as values in the Polars dtype of `kind`.
-
-    Raises:
-        CorruptFile: a key is not a value of the type.
-    """
+    """Return keys as values in the Polars dtype of `kind`. Raises `CorruptFile`: a key is not a value of the type."""
     dtype = t.to_polars_dtype(kind)
     if isinstance(kind, _TEXT):
         offsets = np.append(0, np.cumsum(keys.sizes))
@@ -227,8 +223,7 @@ def encode_varints(values: Ints) -> Ragged:
 def read_varints(data: U8, at: Ints, where: str) -> tuple[Ints, Ints]:
     """Read a varint at each of these places; return the numbers and the places after them.
 
-    Raises:
-        CorruptFile: a varint goes beyond the data, or is too long.
+    Raises `CorruptFile`: a varint goes beyond the data, or is too long.
     """
     values, at = np.zeros(len(at), np.int64), at.copy()
     open_ = np.ones(len(at), np.bool_)

@@ -369,8 +369,7 @@ NOT_NULL = " NOT NULL"
 def parse_atomic(text: str, *, where: str | None = None) -> DataType:
     """Parse an atomic type such as ``TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL``.
 
-    Raises:
-        Unsupported: the text is not a type of the specification that Morrow knows.
+    Raises `Unsupported`: the text is not a type of the specification that Morrow knows.
     """
     plain = PLAIN_TYPES.get(text.removesuffix(NOT_NULL))
     if plain is not None:
@@ -533,8 +532,7 @@ _PARAMETRIC: dict[type[DataType], Callable[[Any], pl.DataType]] = {
 def to_polars_dtype(type: DataType) -> pl.DataType:
     """Return the Polars dtype in which Morrow's frames hold values of this Paimon type (see the table above).
 
-    Raises:
-        Unsupported: a type without Polars representation.
+    Raises `Unsupported`: a type without Polars representation.
     """
     kind = type.__class__
     if kind in _ATOMIC_POLARS_TYPES:

@@ -53,8 +53,7 @@ def encode_json_column(array: pa.Array, *, errors: bool = True) -> pa.Array:
     Args:
         errors: raise for text that is not JSON; otherwise it becomes null.
 
-    Raises:
-        InvalidArgument: a text is not JSON, or an object has a member twice.
+    Raises `InvalidArgument`: a text is not JSON, or an object has a member twice.
     """
     present = np.flatnonzero(read_validity(array))
     texts = array.take(pa.array(present)).cast(pa.large_string())

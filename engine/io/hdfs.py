@@ -66,8 +66,7 @@ class HdfsStore:
 
         The default host is the one of ``fs.defaultFS``. A host without a port is a name service, or has port 8020.
 
-        Raises:
-            Unsupported: hdfs-native is not installed. InvalidArgument: an unknown option, or the host is unknown.
+        Raises `Unsupported`: hdfs-native is not installed. InvalidArgument: an unknown option, or the host is unknown.
         """
         scheme, _, rest = url.partition("://")
         authority, _, path = rest.partition("/")
@@ -324,8 +323,7 @@ _making = threading.Lock()
 def connect(base_url: str, options: HadoopOptions) -> Client:
     """Return the client that this process has for ``hdfs://host[:port]``; a forked process makes its own.
 
-    Raises:
-        Unsupported: hdfs-native is not installed. InvalidArgument: the address is invalid.
+    Raises `Unsupported`: hdfs-native is not installed. `InvalidArgument`: the address is invalid.
     """
     config = tuple(sorted(options.config.items()))
     key = (

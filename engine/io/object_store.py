@@ -103,8 +103,7 @@ class ObjectStore:
 
         An ``http://`` endpoint is used without encryption, as in Polars.
 
-        Raises:
-            InvalidArgument: no store supports the scheme, or an option is unknown.
+        Raises `InvalidArgument`: no store supports the scheme, or an option is unknown.
         """
         from obstore.exceptions import BaseError
 

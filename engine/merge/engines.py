@@ -191,8 +191,7 @@ def check_partial_update(schema: TableSchema, options: TableOptions, where: str)
 
     No group may list a sequence column of another group: it would be undefined which group changes the column.
 
-    Raises:
-        InvalidArgument: a group lists such a column.
+    Raises `InvalidArgument`: a group lists such a column.
     """
     if not schema.primary_keys:
         return
@@ -397,8 +396,7 @@ def describe_merge(schema: TableSchema, options: TableOptions, *, where: str) ->
 def check_merge(schema: TableSchema, options: TableOptions, *, where: str) -> None:
     """Check the merge of a table that is about to be created or changed.
 
-    Raises:
-        Unsupported, InvalidArgument: as `describe_merge`, and the engine's further rules for new tables.
+    Raises `Unsupported`, `InvalidArgument`: as `describe_merge`, and the engine's further rules for new tables.
     """
     _find_engine(options, where).check(schema, options, where)
     describe_merge(schema, options, where=where)

@@ -181,8 +181,7 @@ ALIASES: Mapping[str, str] = {"first_not_null_value": "first_non_null_value"}
 def find_function_spec(name: str, *, where: str) -> FunctionSpec:
     """Return the function of this name: a built-in one, or one that an installed package registered.
 
-    Raises:
-        Unsupported: no such function; another function is never substituted.
+    Raises `Unsupported`: no such function; another function is never substituted.
     """
     spec = BUILT_IN.get(ALIASES.get(name, name))
     if spec is not None:
@@ -211,8 +210,7 @@ def find_function_name(options: FieldOptions) -> str | None:
 def check_functions_known(schema: TableSchema, options: TableOptions, where: str) -> None:
     """Check that every function that options name exists, even if unused, as Paimon requires.
 
-    Raises:
-        Unsupported: a function that Morrow does not know.
+    Raises `Unsupported`: a function that Morrow does not know.
     """
     named = {find_function_name(FieldOptions(field, options.given)) for field in schema.fields}
     for name in sorted(name for name in named if name is not None):

@@ -275,8 +275,7 @@ def check_field_names(schema: TableSchema, raw: Mapping[str, str], where: str) -
 
     The text after the columns may be the option of a member (``fields.<row>.<member>.distinct``), which Paimon ignores.
 
-    Raises:
-        InvalidArgument: an option of something that is not a column.
+    Raises `InvalidArgument`: an option of something that is not a column.
     """
     for key in sorted(raw):
         if key.startswith(FIELDS) and key != FIELDS_DEFAULT_AGGREGATE_FUNCTION.key:

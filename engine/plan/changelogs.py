@@ -73,8 +73,7 @@ def remove_changelog_hints(metadata: TableMetadata) -> None:
 def find_snapshot_or_changelog(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
     """Return the snapshot, or its changelog if the snapshot has expired.
 
-    Raises:
-        SnapshotExpired, SnapshotNotFound: neither exists.
+    Raises `SnapshotExpired`, `SnapshotNotFound`: neither exists.
     """
     try:
         return metadata.snapshot(snapshot_id)

@@ -176,8 +176,7 @@ def search_indexes(
     Args:
         frame: the live entries of the matching partitions.
 
-    Raises:
-        CorruptFile, FileMissing, Unsupported, StorageError: an index file cannot be read.
+    Raises `CorruptFile`, `FileMissing`, `Unsupported`, `StorageError`: an index file cannot be read.
     """
     columns = find_columns(predicate)
     if not options.global_index_enabled or schema.primary_keys or not any(name in schema.by_name for name in columns):

@@ -56,8 +56,7 @@ class TableOwner:
 
         A repeated call with a committed snapshot returns True. For `Owned.SNAPSHOTS`.
 
-        Raises:
-            UnclearOutcome: the snapshot may have been committed. StorageError: it was not.
+        Raises `UnclearOutcome`: the snapshot may have been committed. `StorageError`: it was not.
         """
         raise self._unsupported("a commit")
 

@@ -328,8 +328,7 @@ class Columns:
     def exact(self, name: str) -> DataField:
         """Return the column with exactly this spelling (Arrow and Polars names are case-sensitive).
 
-        Raises:
-            ColumnNotFound: the column does not exist; the message names the nearest.
+        Raises `ColumnNotFound`: the column does not exist; the message names the nearest.
         """
         if name not in self._exact:
             raise ColumnNotFound(self._unknown(name))

@@ -388,8 +388,7 @@ def load_file_index(
 ) -> FileIndex | None:
     """Return the index of the data file at `path`, embedded in its entry or an extra file; None without an index.
 
-    Raises:
-        CorruptFile, Unsupported, FileMissing, UnsafePath.
+    Raises `CorruptFile`, `Unsupported`, `FileMissing`, `UnsafePath`.
     """
     from morrow.engine.format.file_index import read_file_index  # few tables have an index, and this import takes 15 ms
 

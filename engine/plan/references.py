@@ -73,8 +73,7 @@ def find_metadata_files(roots: Sequence[Root], *, gone: bool = False) -> Referen
     Args:
         gone: the roots are being removed, and some of their files may already be missing.
 
-    Raises:
-        FileMissing: a file of a root does not exist, unless `gone`. CorruptFile: it cannot be read.
+    Raises `FileMissing`: a file of a root does not exist, unless `gone`. `CorruptFile`: it cannot be read.
     """
     lists = {stored for root in roots for stored in (*get_data_lists(root), *get_changelog_lists(root))}
     frames = read_lists(roots, sorted(lists), gone=gone)
@@ -246,8 +245,7 @@ def find_live_names(roots: Sequence[Root], among: pl.DataFrame | None = None) ->
     Args:
         among: the files in question, with the columns `KEY`; others are not considered. None: all files.
 
-    Raises:
-        FileMissing, CorruptFile: a manifest cannot be read.
+    Raises `FileMissing`, `CorruptFile`: a manifest cannot be read.
     """
     keeping = _deduplicate_roots(root for root in roots if root.keeps_data)
     if not keeping:
@@ -361,8 +359,7 @@ class StateWalk:
 
         If the manifests contradict each other, all live files are read.
 
-        Raises:
-            CorruptFile, FileMissing: as `read_live_entries`.
+        Raises `CorruptFile`, `FileMissing`: as `read_live_entries`.
         """
         try:
             manifests = self._of(metadata, snapshot)

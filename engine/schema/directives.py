@@ -39,8 +39,7 @@ BLOB_DIRECTIVES = {
 def apply_directive(column: Column, options: Mapping[str, str], where: str) -> tuple[Column, dict[str, str]]:
     """Return a column as the directive in its comment declares it, and the options of its table.
 
-    Raises:
-        InvalidArgument: the directive has no length, or the column is not an ARRAY.
+    Raises `InvalidArgument`: the directive has no length, or the column is not an ARRAY.
     """
     comment = (column.comment or "").strip()
     if comment.startswith(BLOB_PREFIX):
@@ -82,8 +81,7 @@ def _apply_blob_directive(
 def to_blob_type(kind: t.DataType, where: str) -> t.DataType:
     """Return the type with blobs instead of bytes: of a column, or of the members of an ARRAY or MAP.
 
-    Raises:
-        InvalidArgument: another type.
+    Raises `InvalidArgument`: another type.
     """
     member = get_blob_member(kind)
     if not isinstance(member, (t.BinaryType, t.VarBinaryType, t.BlobType)):
@@ -108,8 +106,7 @@ def apply_blob_options(columns: Sequence[Column], options: Mapping[str, str], wh
 def apply_vector_options(columns: Sequence[Column], options: Mapping[str, str], where: str) -> tuple[Column, ...]:
     """Return the columns of a new table, in which the arrays that ``vector-field`` names are vectors.
 
-    Raises:
-        InvalidArgument: a named column is not an array, or its length is missing.
+    Raises `InvalidArgument`: a named column is not an array, or its length is missing.
     """
     named = Options(options, where).get(VECTOR_FIELD)
     return tuple(_to_vector(column, options, where) if column.name in named else column for column in columns)

@@ -102,8 +102,7 @@ def _create_file(metadata: TableMetadata, path: str, data: bytes) -> bool:
 def create_first_schema(metadata: TableMetadata, schema: TableSchema) -> None:
     """Create the table: `schema` becomes its first schema.
 
-    Raises:
-        AlreadyExists: this location already holds a table.
+    Raises `AlreadyExists`: this location already holds a table.
     """
     _check_branches(metadata, schema)
     if metadata.schema_ids() or not commit_schema(metadata, schema):
@@ -413,8 +412,7 @@ UNAWARE_OR_DYNAMIC = table.BUCKET.default
 def check_set_option(options: Mapping[str, str], key: str, value: str, where: str) -> None:
     """Check the new value of one option; `options` belong to the current schema.
 
-    Raises:
-        InvalidArgument: the change is refused.
+    Raises `InvalidArgument`: the change is refused.
     """
     before = resolve_former_keys(options)
     key = find_present_key(key)
@@ -570,8 +568,7 @@ def _rename_in_names(text: str, old: str, new: str) -> str:
 def check_deletion_vector_switch(metadata: TableMetadata, before: TableSchema, after: TableSchema) -> None:
     """Check a change of the option ``deletion-vectors.enabled`` against the newest snapshot.
 
-    Raises:
-        InvalidArgument: rows would be lost, duplicated, or reappear.
+    Raises `InvalidArgument`: rows would be lost, duplicated, or reappear.
     """
     had, has = (Options(schema.options, metadata.where).get(DELETION_VECTORS_ENABLED) for schema in (before, after))
     if had == has or (snapshot := metadata.latest_snapshot()) is None:

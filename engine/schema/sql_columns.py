@@ -81,8 +81,7 @@ def parse_columns(text: str, *, only: str | None = None) -> Columns:
 
     `only`: the single column that the text must describe, for errors.
 
-    Raises:
-        InvalidArgument: it does not parse. Unsupported: a type that Paimon does not have.
+    Raises `InvalidArgument`: it does not parse. `Unsupported`: a type that Paimon does not have.
     """
     parser = _Parser(text)
     columns: list[Column] = []

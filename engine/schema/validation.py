@@ -492,8 +492,7 @@ def validate_schema(
         options_set: the options being set now; None for all of them. Options that another writer has stored are not
             refused again.
 
-    Raises:
-        InvalidArgument, Unsupported: for the first rule that the schema breaks.
+    Raises `InvalidArgument`, `Unsupported`: for the first rule that the schema breaks.
     """
     given = tuple(schema.options if options_set is None else options_set)
     check_new_options(schema.options, given, where)

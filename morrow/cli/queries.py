@@ -334,8 +334,7 @@ def is_leaving(line: str) -> bool:
 def translate_line(line: str, catalog: morrow.Catalog | None) -> str:
     """Return the SQL statement of a shell command, or the line itself if it is not a shell command.
 
-    Raises:
-        InvalidArgument: an unknown command with a dot or backslash, or a missing argument.
+    Raises `InvalidArgument`: an unknown command with a dot or backslash, or a missing argument.
     """
     name, _, argument = line.strip().rstrip("; ").partition(" ")
     name, argument = ALSO.get(name.lower(), name.lower()), argument.strip()

@@ -130,8 +130,7 @@ def prepare_query(
 
     `literals`: replace parameters with literals, for statements in which DuckDB does not support parameters.
 
-    Raises:
-        InvalidArgument: not a query, a parameter without a value. Others as opening and planning.
+    Raises `InvalidArgument`: not a query, a parameter without a value. Others as opening and planning.
     """
     check_duckdb()
     tree = parse_query(write_paths(query, Dialect))
@@ -429,8 +428,7 @@ MADE_OF_CONSTANTS = ("range", "generate_series", "unnest")
 def put_view(table: Node, name: str, view: View, databases: Sequence[str]) -> list[Node]:
     """Replace a table of a query with the query of the view `name`; return the tables that the view reads.
 
-    Raises:
-        Unsupported: the view's SQL is in an unknown dialect, has parameters, or reads files.
+    Raises `Unsupported`: the view's SQL is in an unknown dialect, has parameters, or reads files.
     """
     if table.args.get("version") is not None or any("OPTIONS" in each for each in table.comments or ()):
         raise Unsupported("an earlier state of a view", where=name, hint="name the tables that it reads")

@@ -591,8 +591,7 @@ def build_path(parts: Sequence[Node]) -> Node:
 def replace_subqueries(context: Context, tree: Node, what: str) -> None:
     """Replace subqueries with their values, which are computed once when the statement begins.
 
-    Raises:
-        DependsOnRows: a subquery is correlated or too large. InvalidArgument: more than one row or column.
+    Raises `DependsOnRows`: a subquery is correlated or too large. `InvalidArgument`: more than one row or column.
     """
     while (node := tree.find(exp.Query)) is not None:
         parent = node.parent

@@ -46,8 +46,7 @@ READING = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 def parse_copy_into(words: Words) -> Statement:
     """Parse the statement behind COPY INTO.
 
-    Raises:
-        InvalidArgument: a syntax error, an unknown format, option or value; or a source that is not a query.
+    Raises `InvalidArgument`: a syntax error, an unknown format, option or value; or a source that is not a query.
     """
     if words.next is not None and words.next.token_type is TokenType.STRING:
         return _parse_location(words)

@@ -334,8 +334,7 @@ Parameters: TypeAlias = "Mapping[str, object] | Sequence[object] | None"
 def bind_parameters(text: str, parameters: Parameters) -> tuple[str, Mapping[str, object]]:
     """Replace question marks with ``$1`` and so on; return the text and the values by name.
 
-    Raises:
-        InvalidArgument: a wrong number of values, an unused value, or no values at all.
+    Raises `InvalidArgument`: a wrong number of values, an unused value, or no values at all.
     """
     text, marks = _number_placeholders(text)
     if parameters is None:

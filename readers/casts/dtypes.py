@@ -71,8 +71,7 @@ def to_arrow_table(
     Columns are taken by name, in the order of `fields`. NOT NULL columns are not checked for nulls. Text and bytes are
     allocated from `pool` (Arrow's default pool if None).
 
-    Raises:
-        InvalidArgument: a column is missing or holds values that are not of the type.
+    Raises `InvalidArgument`: a column is missing or holds values that are not of the type.
     """
     schema = t.to_arrow_schema(tuple(fields))
     missing = [name for name in schema.names if name not in frame.columns]
@@ -171,8 +170,7 @@ def cast_layout(array: pa.Array, type: pa.DataType) -> pa.Array:
     Lists (also of a fixed size), large lists and maps take the layout of `type`. Struct members are taken in order and
     renamed. Offsets narrow to 32 bits. Units and nullability flags follow `type`; finer timestamps are floored.
 
-    Raises:
-        pa.ArrowInvalid, pa.ArrowNotImplementedError: the values do not fit, or the logical types differ.
+    Raises `pa.ArrowInvalid`, `pa.ArrowNotImplementedError`: the values do not fit, or the logical types differ.
     """
     if not len(array) and array.offset:
         # Polars cuts lists without elements out of longer ones; Arrow cannot combine such empty arrays with others.

@@ -76,8 +76,7 @@ class PaimonFragment(pads.Fragment):  # type: ignore[misc]  # pyarrow ships no t
     ) -> pads.Scanner:
         """Return a scanner over the rows; `columns` and `filter` are pushed into the file scans.
 
-        Raises:
-            InvalidArgument: another schema than that of the fragment.
+        Raises `InvalidArgument`: another schema than that of the fragment.
         """
         if schema is not None and schema != self.physical_schema:
             raise InvalidArgument("schema is that of the fragment; cast the rows that you read")

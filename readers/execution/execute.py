@@ -306,8 +306,7 @@ def _has_vectors(section: Section) -> bool:
 def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
     """Read all rows as a Polars DataFrame.
 
-    Raises:
-        CorruptFile, FileMissing, SnapshotExpired, Unsupported: as planning and reading do.
+    Raises `CorruptFile`, `FileMissing`, `SnapshotExpired`, `Unsupported`: as planning and reading do.
     """
     with translate_plan_errors(plan, store), _show_progress(plan) as is_shown:
         frame = _read(plan, store, held=math.inf)
@@ -509,8 +508,7 @@ def read_arrow_table(
         masks: the result of `scan_masks` for each part of the plan and each of its sections.
         counts: count the rows of each file that is read as progress.
 
-    Raises:
-        CorruptFile, FileMissing, Unsupported, StorageError: as decoding the files does.
+    Raises `CorruptFile`, `FileMissing`, `Unsupported`, `StorageError`: as decoding the files does.
     """
     with nullcontext(store) if store.is_local else open_fetched_store(store) as source:
         files = [

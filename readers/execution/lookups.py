@@ -85,8 +85,7 @@ def look_up_rows(
 
     Returns None if more than `most_rows` stored rows have the wanted keys.
 
-    Raises:
-        CorruptFile, FileMissing, SnapshotExpired, StorageError, Unsupported: a file cannot be read.
+    Raises `CorruptFile`, `FileMissing`, `SnapshotExpired`, `StorageError`, `Unsupported`: a file cannot be read.
     """
     fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     with translate_file_errors(plan, [section], fields, store):

@@ -316,8 +316,7 @@ def stitch_columns(
 
     `part`: the first row, and the number of rows, to which the result is limited.
 
-    Raises:
-        Unsupported: the files do not cover the same row ids.
+    Raises `Unsupported`: the files do not cover the same row ids.
     """
     sources = _find_sources(plan, section, fields)
     parts = [_scan_part(plan, section, files, columns, store) for files, columns in sources.items()]
@@ -439,8 +438,7 @@ MAX_PASS_BYTES = 64 << 20
 def _scan_postponed(plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore) -> pl.LazyFrame:
     """Return the rows of a POSTPONED section, columns `fields`; they are merged while the frame is collected.
 
-    Raises:
-        Unsupported: a column that postponed rows do not have.
+    Raises `Unsupported`: a column that postponed rows do not have.
     """
     for field in (*fields, plan.schema.by_name.get(ROWKIND, ROWKIND_FIELD)):
         is_strange = field.name == ROWKIND and field != ROWKIND_FIELD

@@ -327,8 +327,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
     def _check_bounds(self, keys: pl.DataFrame) -> None:
         """Check the first and last row of each file against the key bounds of its section.
 
-        Raises:
-            CorruptFile: a key lies outside.
+        Raises `CorruptFile`: a key lies outside.
         """
         first_key = self.keys.key_fields[:1]
         if not first_key or not isinstance(first_key[0].type, BOUNDED_TYPES):
@@ -566,8 +565,7 @@ READERS: Mapping[Way, Callable[[ScanPlan, Sequence[Section], FileStore], list[pl
 def check_complete(plan: ScanPlan, store: FileStore, rows: int) -> None:
     """Check a full read against the manifests' row counts; masks are cached by now, so this reads nothing.
 
-    Raises:
-        CorruptFile: a data file holds more or fewer rows than its manifest entry says.
+    Raises `CorruptFile`: a data file holds more or fewer rows than its manifest entry says.
     """
     known = all(is_counted(part, section) for part in plan.parts for section in part.sections)
     if is_complete(plan) and known:

@@ -70,8 +70,7 @@ def leave_out_unreadable(plan: ScanPlan, store: FileStore, options: TableOptions
 
     To find damage, every file is decoded whole. Rows whose columns lie in several files need all of these files.
 
-    Raises:
-        SnapshotExpired: files are missing because the snapshot was removed in the meantime. StorageError.
+    Raises `SnapshotExpired`: files are missing because the snapshot was removed in the meantime. `StorageError`.
     """
     with ThreadPoolExecutor(WORKERS) as pool:
         errors = list(pool.map(lambda file: _find_error(file, plan, store, options), plan.files))
@@ -199,8 +198,7 @@ FLOATS = (FloatType, DoubleType)
 def verify_files(metadata: TableMetadata, plan: ScanPlan, files: Sequence[FileFacts]) -> Iterator[VerifiedFile]:
     """Verify each file of one part of a plan.
 
-    Raises:
-        StorageError: the store does not answer; this is not counted as a problem of a file.
+    Raises `StorageError`: the store does not answer; this is not counted as a problem of a file.
     """
     with ThreadPoolExecutor(WORKERS) as pool:
         yield from pool.map(lambda facts: verify_file(metadata, plan, facts), files)
@@ -543,8 +541,7 @@ class IndexCheck:
     def problems(self, batch: pl.DataFrame) -> Iterator[str]:
         """Yield values of the next rows that the index does not find.
 
-        Raises:
-            CorruptFile, Unsupported: the index is damaged, or of an unknown version.
+        Raises `CorruptFile`, `Unsupported`: the index is damaged, or of an unknown version.
         """
         for each in self.fields:
             if each.name in self.index.columns:

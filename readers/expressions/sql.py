@@ -69,8 +69,7 @@ SESSION: dict[str, str | bool | int | float | list[str]] = {
 def quote_identifier(name: str) -> str:
     """Return a column or table name as SQL, always in double quotes.
 
-    Raises:
-        InvalidArgument: DuckDB cannot spell the name (it is empty or holds a NUL character).
+    Raises `InvalidArgument`: DuckDB cannot spell the name (it is empty or holds a NUL character).
     """
     if not name or "\0" in name:
         raise InvalidArgument(
@@ -93,8 +92,7 @@ def quote_path(path: str) -> str:
 def quote_literal(value: Value, kind: t.DataType) -> str:
     """Return a literal with the type of its column: ``DATE '2024-01-01'``, ``CAST('1.50' AS DECIMAL(10, 2))``.
 
-    Raises:
-        Unsupported: literals of this type are not compared (nested types, VARIANT, BLOB).
+    Raises `Unsupported`: literals of this type are not compared (nested types, VARIANT, BLOB).
     """
     write = _LITERALS.get(type(kind))
     if write is None:
@@ -105,8 +103,7 @@ def quote_literal(value: Value, kind: t.DataType) -> str:
 def compile(predicate: Predicate, fields: Sequence[t.DataField]) -> str:
     """Return the body of a WHERE clause, true exactly for the rows that `predicate` keeps.
 
-    Raises:
-        ColumnNotFound: the predicate names a column that `fields` lacks.
+    Raises `ColumnNotFound`: the predicate names a column that `fields` lacks.
     """
     return _compile_predicate(predicate, {field.name: field.type for field in fields})
 
@@ -213,8 +210,7 @@ def evaluate_residual(residual: Residual, rows: pa.Table, height: int) -> npt.ND
 
     `rows` has the columns that the condition reads, which may be none.
 
-    Raises:
-        InvalidArgument: DuckDB cannot compute the condition for one of the rows.
+    Raises `InvalidArgument`: DuckDB cannot compute the condition for one of the rows.
     """
     mask = np.zeros(height, dtype=np.bool_)
     mask[_find_true_rows(residual, rows, height)] = True

@@ -143,8 +143,7 @@ def read_stored_names(source: FileSource) -> frozenset[str]:
 
     Meant for files that were read before: little is checked.
 
-    Raises:
-        CorruptFile, FileMissing, StorageError.
+    Raises `CorruptFile`, `FileMissing`, `StorageError`.
     """
     names = find_file_reader(source.format, source.path).stored_names
     if names is None:
@@ -165,8 +164,7 @@ def verify(source: FileSource, *, rows: bool = False) -> None:
     The size costs one look-up. The row count costs one read of the footer, or of the whole file for Avro; it is not
     checked for text formats.
 
-    Raises:
-        FileMissing, CorruptFile.
+    Raises `FileMissing`, `CorruptFile`.
     """
     size = source.store.size(source.path)
     if size is None:
@@ -183,8 +181,7 @@ def check_place(path: str, roots: Sequence[str]) -> None:
 
     The roots may be links themselves. If no folder below them is a link, this costs one look-up per folder.
 
-    Raises:
-        UnsafePath: a link leads out of the roots.
+    Raises `UnsafePath`: a link leads out of the roots.
     """
     base = next((root for root in roots if path.startswith(f"{root.rstrip('/')}/")), None)
     if base is None or not _has_link(path, base.rstrip("/")):

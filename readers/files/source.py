@@ -88,8 +88,7 @@ def translate_errors(where: str) -> Iterator[None]:
 
     `where` names the file, or the table if a frame reads several files.
 
-    Raises:
-        CorruptFile, Unsupported, FileMissing, StorageError.
+    Raises `CorruptFile`, `Unsupported`, `FileMissing`, `StorageError`.
     """
     check_process()
     try:
@@ -454,8 +453,7 @@ class FetchedStore:
     def read(self, path: str) -> bytes:
         """Return the whole file.
 
-        Raises:
-            CorruptFile: its length differs from the metadata. FileMissing, StorageError: as `FileStore.read`.
+        Raises `CorruptFile`: its length differs from the metadata. `FileMissing`, `StorageError`: as `FileStore.read`.
         """
         with self._turn:
             if path in self._waiting:  # it is read before its turn

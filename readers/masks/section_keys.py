@@ -368,8 +368,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
     def check(self, frames: Sequence[pl.DataFrame]) -> None:
         """Check all rows of each file, with unpacked keys, against the plan.
 
-        Raises:
-            CorruptFile: a file has more or fewer rows, or keys outside of the section's.
+        Raises `CorruptFile`: a file has more or fewer rows, or keys outside of the section's.
         """
         self.checked_heights(frames)
         self._check_bounds(frames)
@@ -385,8 +384,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
     def _check_bounds(self, frames: Sequence[pl.DataFrame]) -> None:
         """Check the first and last row of each file against the key bounds that the plan used for the section.
 
-        Raises:
-            CorruptFile: a key lies outside, so another section may have it as well.
+        Raises `CorruptFile`: a key lies outside, so another section may have it as well.
         """
         low, high = self.section.key_low, self.section.key_high
         if low is None or high is None or not isinstance(self.key_fields[0].type, BOUNDED_TYPES):

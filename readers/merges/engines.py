@@ -544,8 +544,7 @@ def fold(
 
     Returns: a row per key, in no particular order: the columns of `rows`, ``_VALUE_KIND`` +I or -D as the last.
 
-    Raises:
-        Unsupported: a retraction that the engine or a column's function does not support.
+    Raises `Unsupported`: a retraction that the engine or a column's function does not support.
     """
     if spec.rule not in FOLDS:
         raise Unsupported(
@@ -566,8 +565,7 @@ def merge_rows(spec: MergeSpec, fields: Sequence[DataField], rows: pl.DataFrame,
         rows: the key, the sequence fields, ``_VALUE_KIND`` and other columns. If versions have equal
             sequence fields, the older version comes first.
 
-    Raises:
-        Unsupported: a retraction that the engine or a column's function does not support.
+    Raises `Unsupported`: a retraction that the engine or a column's function does not support.
     """
     sequence = rows.select(cols(spec.sequence))
     order, starts = sort_by_key(rows.select(cols(spec.key)), sequence, [spec.descending] * sequence.width)

@@ -61,8 +61,7 @@ class RowTable:
     def fields_of(self, schema: TableSchema, options: TableOptions, where: str) -> Fields:
         """Return the columns for this version of the schema.
 
-        Raises:
-            InvalidArgument: the table has a column with one of these names.
+        Raises `InvalidArgument`: the table has a column with one of these names.
         """
         leading = self.leading(options)
         for field in (*leading, *self.trailing):
@@ -75,8 +74,7 @@ class RowTable:
     def request(self, request: ScanRequest, where: str) -> ScanRequest:
         """Return the scan that reads these rows, given a scan of the table.
 
-        Raises:
-            Unsupported: the table does not support this system table.
+        Raises `Unsupported`: the table does not support this system table.
         """
         extra = (*self.leading(request.options), *self.trailing)
         return replace(self.adapt(request, where), extra=extra)

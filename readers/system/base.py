@@ -51,8 +51,7 @@ class TableState:
     def snapshot(self) -> Snapshot | None:
         """The snapshot that is described; None for a table without snapshots.
 
-        Raises:
-            SnapshotNotFound, SnapshotExpired, TagNotFound: the target of the time travel does not exist.
+        Raises `SnapshotNotFound`, `SnapshotExpired`, `TagNotFound`: the target of the time travel does not exist.
         """
         return self._found[1]
 

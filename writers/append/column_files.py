@@ -210,8 +210,7 @@ def rewrite_groups(
 ) -> Iterator[DataFileMeta]:
     """Yield new files for all groups of these files, durable; move their deletion vectors.
 
-    Raises:
-        CorruptFile, FileMissing: a file cannot be read. StorageError.
+    Raises `CorruptFile`, `FileMissing`: a file cannot be read. `StorageError`.
     """
     for run in split_runs(group_files(files), target.write):
         yield (written := _rewrite_run(target, place, run))
@@ -252,8 +251,7 @@ def materialize_groups(
 
     Returns: the files of the groups, and the new files, durable.
 
-    Raises:
-        Unsupported: such a group has files of BLOBs or vectors. Others: as `rewrite_groups`.
+    Raises `Unsupported`: such a group has files of BLOBs or vectors. Others: as `rewrite_groups`.
     """
     groups = [group for group in group_files(files) if any(file.file_name in vectors for file in group.files)]
     for file in files:

@@ -189,8 +189,7 @@ class RowChanges:
     def replace(self, old: MatchingRows, rows: pl.DataFrame, columns: Collection[str]) -> None:
         """Replace rows by new versions, in their order, in which only these `columns` differ.
 
-        Raises:
-            Unsupported: data evolution, and a row that would move to another partition.
+        Raises `Unsupported`: data evolution, and a row that would move to another partition.
         """
         if not old.rows.height:
             return

@@ -245,8 +245,7 @@ def is_living_version(metadata: TableMetadata, snapshot_id: int, version: str) -
 def guard_compaction(metadata: TableMetadata, base: Snapshot | None) -> Iterator[None]:
     """Turn a file missing from `base` into a conflict, for a block that compacts the files of `base`.
 
-    Raises:
-        CommitConflict: a file is missing because the snapshot has expired.
+    Raises `CommitConflict`: a file is missing because the snapshot has expired.
     """
     with _guard_base(metadata, base, "compacted: others have compacted its files; nothing was changed, compact again"):
         yield
@@ -258,8 +257,7 @@ def guard_read(metadata: TableMetadata, base: Snapshot | None) -> Iterator[None]
 
     A block that commits as well might have committed before the error, and must not be repeated.
 
-    Raises:
-        CommitConflict: a file is missing because the snapshot has expired.
+    Raises `CommitConflict`: a file is missing because the snapshot has expired.
     """
     with _guard_base(metadata, base, "read: others have changed the table; nothing was changed, do it again"):
         yield

@@ -117,8 +117,7 @@ def plan_reassignment(
     Args:
         partitions: the partitions to look at, in stored form; None: all.
 
-    Raises:
-        Unsupported: files without ids, or that hold ids; files of BLOBs or vectors across several ranges of rows.
+    Raises `Unsupported`: files without ids, or that hold ids; files of BLOBs or vectors across several ranges of rows.
     """
     columns = (PARTITION, FIRST, COUNT, "_FILE_NAME", "_WRITE_COLS")
     live = read_live_entries(target.metadata, snapshot, target.schema, columns=columns).frame.select(columns)

@@ -85,8 +85,7 @@ class ValueCopier:
     def open(self, value: bytes) -> Iterator[bytes] | None:
         """Return the parts of a value; None for null.
 
-        Raises:
-            UnsafePath: a descriptor names a file outside of the allowed roots. FileMissing, StorageError.
+        Raises `UnsafePath`: a descriptor names a file outside of the allowed roots. `FileMissing`, `StorageError`.
         """
         if not is_descriptor_value(value):
             return iter((value,))

@@ -98,8 +98,7 @@ class Encoder(Protocol):
     def block(self, frame: pl.DataFrame) -> Block:
         """Encode rows: the columns of the layout, in its order.
 
-        Raises:
-            InvalidArgument: a value that the format cannot hold.
+        Raises `InvalidArgument`: a value that the format cannot hold.
         """
         ...
 
@@ -165,11 +164,7 @@ def _load_built_in(format_: str) -> FileWriter:
 
 
 def make_encoder(format_: str, layout: FileLayout, options: EncoderOptions) -> Encoder:
-    """Return the encoder of a format.
-
-    Raises:
-        Unsupported: Morrow does not write this format, codec or column type.
-    """
+    """Return the encoder of a format. Raises `Unsupported`: Morrow does not write this format, codec or column type."""
     return find_file_writer(format_, options.where).encoder(layout, options)
 
 

@@ -439,8 +439,7 @@ def _make_message(entry: ManifestEntry, tracked: bool) -> CommitMessage:
 def check_new_branch(name: str) -> None:
     """Check the name of a new branch.
 
-    Raises:
-        InvalidArgument: Java refuses the name, or it is not the name of a single folder.
+    Raises `InvalidArgument`: Java refuses the name, or it is not the name of a single folder.
     """
     _check_segment(name)
     if name == MAIN_BRANCH:
@@ -452,8 +451,7 @@ def check_new_branch(name: str) -> None:
 def build_branch_folder(metadata: TableMetadata, name: str) -> str:
     """Return the folder of the branch `name`, whether it exists or not.
 
-    Raises:
-        InvalidArgument: the main branch, or an invalid name of a branch.
+    Raises `InvalidArgument`: the main branch, or an invalid name of a branch.
     """
     _check_segment(name)
     if name == MAIN_BRANCH:
@@ -522,8 +520,7 @@ def publish_replacement(metadata: TableMetadata, branch: TableMetadata) -> Snaps
 
     Returns: the snapshot; None if neither table has had one.
 
-    Raises:
-        CommitConflict: the schema of the table was changed meanwhile; the table is unchanged.
+    Raises `CommitConflict`: the schema of the table was changed meanwhile; the table is unchanged.
     """
     schema, rows, before = branch.latest_schema(), branch.latest_snapshot(), metadata.latest_snapshot()
     conflict = CommitConflict(f"{metadata.where}: its schema was changed while it was replaced; replace it again")

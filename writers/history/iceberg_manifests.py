@@ -338,8 +338,7 @@ class IcebergTable:
 def find_iceberg_folder(metadata: TableMetadata, given: Options) -> str:
     """Return the folder of a table's Iceberg metadata.
 
-    Raises:
-        InvalidArgument: it belongs beside the databases of a warehouse, and the table lies in none.
+    Raises `InvalidArgument`: it belongs beside the databases of a warehouse, and the table lies in none.
     """
     location = given.get(features.METADATA_ICEBERG_STORAGE_LOCATION)
     if location is None:

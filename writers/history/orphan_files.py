@@ -350,8 +350,7 @@ class RootNames:
 def list_all_branches(metadata: TableMetadata) -> dict[str, TableMetadata]:
     """Return the main branch and all others, by name.
 
-    Raises:
-        Unsupported: a branch lacks a schema, so the locations of its files are unknown.
+    Raises `Unsupported`: a branch lacks a schema, so the locations of its files are unknown.
     """
     main = metadata.at_branch(MAIN_BRANCH)
     found = {MAIN_BRANCH: main}
@@ -403,8 +402,7 @@ def _is_root(kind: RootKind, name: str) -> bool:
 def read_root_names(roots: Roots) -> Iterator[RootNames]:
     """Yield the names in these roots, leaving out roots that were removed meanwhile.
 
-    Raises:
-        CorruptFile, Unsupported: a root that cannot be read.
+    Raises `CorruptFile`, `Unsupported`: a root that cannot be read.
     """
     for file in sorted(roots.files, key=lambda file: file.path):
         table = roots.tables[file.branch]

@@ -93,8 +93,7 @@ def rewind_table(metadata: TableMetadata, goal: Snapshot, *, stay: Collection[in
         stay: ids of the snapshots that precede the goal; empty if the goal does not exist.
         tags: names of the tags to remove.
 
-    Raises:
-        StorageError: it was done in part; call again. CommitConflict: another snapshot took the id of the goal.
+    Raises `StorageError`: it was done in part; call again. `CommitConflict`: another snapshot took the id of the goal.
     """
     Record.forget(metadata, goal.id)
     for name in tags:

@@ -134,8 +134,7 @@ def put_tag(
 def make_tag(name: str, snapshot: Snapshot, time_retained: dt.timedelta | None, clock: Clock) -> Tag:
     """Return a tag created now. As in Java, only a tag with a retention has a creation time.
 
-    Raises:
-        InvalidArgument: the tag would expire at once.
+    Raises `InvalidArgument`: the tag would expire at once.
     """
     if time_retained is None:
         return Tag(name, snapshot)
@@ -173,8 +172,7 @@ def find_taggable_snapshot(metadata: TableMetadata, snapshot: Snapshot | int | N
 def find_first_since(metadata: TableMetadata, millis: int) -> Snapshot:
     """Return the first snapshot that was committed at or after a time, alive or kept by a tag.
 
-    Raises:
-        SnapshotNotFound: all snapshots are older.
+    Raises `SnapshotNotFound`: all snapshots are older.
     """
     alive = _search_living_since(metadata, millis)
     tagged = next(
@@ -238,8 +236,7 @@ def make_expired_error(metadata: TableMetadata, snapshot: Snapshot, name: str | 
 def check_single_automatic(metadata: TableMetadata, options: TagOptions, name: str, snapshot: Snapshot) -> None:
     """Check that a snapshot gets at most one automatic tag, as in Java: automatic tags continue after the last one.
 
-    Raises:
-        InvalidArgument: `name` would be the second.
+    Raises `InvalidArgument`: `name` would be the second.
     """
     period = TagPeriod.of(options)
     if options.creation not in BY_PERIOD or not period.is_automatic(name):
@@ -366,8 +363,7 @@ def replace_tag(
 
     Files that only the old snapshot needs are removed.
 
-    Raises:
-        TagNotFound: the tag does not exist. SnapshotNotFound, SnapshotExpired, InvalidArgument: as `create_tag`.
+    Raises `TagNotFound`: the tag does not exist. SnapshotNotFound, SnapshotExpired, InvalidArgument: as `create_tag`.
     """
     metadata.owner.refuse(Owned.TAGS, "the replacement of a tag")
     before = metadata.tag(name)
@@ -414,8 +410,7 @@ def delete_tags(metadata: TableMetadata, names: Iterable[str]) -> list[str]:
     If other snapshots, tags or branches are damaged, it is unknown which files they need. Then the files of the tags
     stay, and a warning is logged; maintenance removes them after the repair.
 
-    Raises:
-        InvalidArgument: an invalid name for a tag. StorageError: as `delete_tag`.
+    Raises `InvalidArgument`: an invalid name for a tag. `StorageError`: as `delete_tag`.
     """
     gone = [name for name in names if _give_up_tag(metadata, name)]
     if gone:
@@ -460,8 +455,7 @@ def list_tag_files(metadata: TableMetadata) -> list[TagFile]:
 
     A file with the same size and time as one read before counts as unchanged: read it again before deleting it.
 
-    Raises:
-        CorruptFile: a tag file is damaged.
+    Raises `CorruptFile`: a tag file is damaged.
     """
     found = (file for file in _read(metadata) if file is not None)
     return sorted(found, key=lambda file: (file.tag.snapshot.id, file.tag.name))
@@ -508,8 +502,7 @@ def build_success_path(metadata: TableMetadata, name: str) -> str:
 def write_success(metadata: TableMetadata, name: str, millis: int) -> None:
     """Write the success file of a tag with the time `millis`; an existing file keeps its creation time.
 
-    Raises:
-        CorruptFile: the existing file is damaged. StorageError: it cannot be written.
+    Raises `CorruptFile`: the existing file is damaged. `StorageError`: it cannot be written.
     """
     write_success_at(metadata, build_success_path(metadata, name), millis)
 

@@ -52,8 +52,7 @@ def retire_file(metadata: TableMetadata, path: str) -> bool:
 
     Returns: False if it was gone already.
 
-    Raises:
-        StorageError: it may still exist. Unsupported: a branch in an object store, where folders cannot be moved.
+    Raises `StorageError`: it may still exist. Unsupported: a branch in an object store, where folders cannot be moved.
     """
     target = make_tombstone_path(path)
     if _parse_retired_kind(target.rpartition("/")[2]) == BRANCH:

@@ -248,8 +248,7 @@ def _register_blobs(kind: t.DataType, value: Any) -> Any:
 def _encode_variants(value: Any, kind: t.DataType) -> Any:
     """Return a Python value with the value and metadata of its variants. Text is JSON; objects may have both already.
 
-    Raises:
-        InvalidArgument: see `variant.encode` and `variant.encode_json`.
+    Raises `InvalidArgument`: see `variant.encode` and `variant.encode_json`.
     """
     if value is None or not t.has_type(kind, t.VariantType):
         return value

@@ -459,8 +459,7 @@ def check_objects(values: Sequence[Any], kind: pa.DataType) -> None:
     Arrow reads numbers as dates and times. It drops the time of a datetime after a date, and the zone of an aware
     datetime after a naive one. NaT after a date becomes a day of the year 1.
 
-    Raises:
-        TypeError: values of several types, or a time of day with a zone, which Paimon types cannot hold.
+    Raises `TypeError`: values of several types, or a time of day with a zone, which Paimon types cannot hold.
     """
     if kinds.is_struct(kind):
         for member in kind:
@@ -587,8 +586,7 @@ class KindColumn:
 def to_kind_codes(kinds: pl.Series) -> pl.Series:
     """Return the codes (Int8) of kinds given as text or codes.
 
-    Raises:
-        InvalidArgument: a null, or a value that is not a kind.
+    Raises `InvalidArgument`: a null, or a value that is not a kind.
     """
     kinds = clear_pattern_name(kinds)
     if kinds.dtype.is_integer():
@@ -622,8 +620,7 @@ def _make_constant(code: int, height: int) -> pl.Series:
 def read_kind_field(rows: pl.DataFrame, field: str, first_row: int) -> pl.Series:
     """Return the codes of the kinds in the table's column ``rowkind.field`` (text).
 
-    Raises:
-        InvalidArgument: a null, or text that is not a kind.
+    Raises `InvalidArgument`: a null, or text that is not a kind.
     """
     try:
         return to_kind_codes(rows[field])

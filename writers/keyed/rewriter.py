@@ -80,8 +80,7 @@ def merge_versions(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool = 
             by ``_SEQUENCE_NUMBER``.
         in_order: of versions of a key with equal sequence fields, the older one comes first; this saves a sort.
 
-    Raises:
-        Unsupported: a retraction that the engine does not support.
+    Raises `Unsupported`: a retraction that the engine does not support.
     """
     return _pick_versions(target, rows, in_order=in_order).all()
 
@@ -312,8 +311,7 @@ def merge_sorted(
         drop_deletes: whether remaining retractions are dropped.
         expiry: drops versions that have expired.
 
-    Raises:
-        CorruptFile, FileMissing: a data file that cannot be read. Unsupported: as `merge_versions`.
+    Raises `CorruptFile`, `FileMissing`: a data file that cannot be read. `Unsupported`: as `merge_versions`.
     """
     # A newer version may expire before an older one.
     merged_below = ALL_LEVELS if expiry is None else 0

@@ -139,11 +139,7 @@ class MergeTreeWriter:
             self._compact(full=False)
 
     def compact(self, full: bool) -> None:
-        """Flush, then compact.
-
-        Raises:
-            InvalidArgument: a full compaction of a table that is ``write-only``.
-        """
+        """Flush, then compact. Raises `InvalidArgument`: a full compaction of a table that is ``write-only``."""
         if full and self._compactor is None:
             raise InvalidArgument(
                 f"{self._target.where}: 'write-only' = 'true' leaves compaction to dedicated jobs; "

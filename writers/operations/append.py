@@ -324,8 +324,7 @@ def upsert_rows(
 ) -> Snapshot | None:
     """Append rows to a keyed table, see `append_rows`; or update or insert them by the columns `key`.
 
-    Raises:
-        InvalidArgument: the table is without a primary key, or has one besides `key`. Others: as `append_rows`.
+    Raises `InvalidArgument`: the table is without a primary key, or has one besides `key`. Others: as `append_rows`.
     """
     if not target.keyed and key is not None:
         return _upsert_by_columns(target, data, kinds, check_texts(key, "upsert: key"), schema_mode)

@@ -451,8 +451,7 @@ def build_new_versions(target: WriteTarget, old: pa.Table, new: pa.Table, column
     Args:
         columns: the columns that are set; the others are the same in both.
 
-    Raises:
-        Unsupported: the table's merge engine would produce other rows.
+    Raises `Unsupported`: the table's merge engine would produce other rows.
     """
     spec = target.merge
     if spec is None or not old.num_rows:

@@ -89,8 +89,7 @@ def find_readable_snapshot(target: WriteTarget) -> Snapshot | None:
     If reads only see compacted files, committed rows may not be visible yet: their writer has not compacted them yet,
     or was killed.
 
-    Raises:
-        CommitConflict: other writers are faster than the compaction.
+    Raises `CommitConflict`: other writers are faster than the compaction.
     """
     for _ in range(MAX_RECOMPACTION_TRIES):
         latest = target.metadata.latest_snapshot()
@@ -130,8 +129,7 @@ def read_rows_where(
 ) -> Iterator[pa.Table]:
     """Yield the rows for which the filter is true, with all columns by default, in bounded memory.
 
-    Raises:
-        CommitConflict: others have changed the table, and the snapshot has expired. Others: as reading does.
+    Raises `CommitConflict`: others have changed the table, and the snapshot has expired. Others: as reading does.
     """
     with guard_read(target.metadata, snapshot):
         for batch in execute.to_batches(plan_where(target, snapshot, filter, columns), target.store):

@@ -287,8 +287,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
     def _find_schema_in(place: TableMetadata, schema: TableSchema) -> TableSchema:
         """Return the schema of the table that lies in a folder already, or `schema` if there is none.
 
-        Raises:
-            InvalidArgument: the columns or keys differ.
+        Raises `InvalidArgument`: the columns or keys differ.
         """
         if not place.schema_ids():
             return schema
@@ -517,8 +516,7 @@ def tell_partitions(
 ) -> None:
     """Add the partitions that a snapshot adds files to, and drop partitions that an overwrite leaves without files.
 
-    Raises:
-        StorageError: the metastore refuses or fails.
+    Raises `StorageError`: the metastore refuses or fails.
     """
     schema = metadata.schema(snapshot.schema_id)
     changed = partition_statistics(metadata, snapshot)

@@ -218,8 +218,7 @@ _PLAIN: dict[str, t.DataType] = {
 def to_hive_type(kind: t.DataType, *, zoned: bool = True) -> str:
     """Return the metastore's name of a type; without `zoned`, timestamps with a time zone become plain timestamps.
 
-    Raises:
-        Unsupported: a type that Hive lacks.
+    Raises `Unsupported`: a type that Hive lacks.
     """
     name = _NAMES.get(type(kind))
     if name is not None:
@@ -233,8 +232,7 @@ def to_hive_type(kind: t.DataType, *, zoned: bool = True) -> str:
 def to_paimon_type(name: str, next_id: Callable[[], int] | None = None) -> t.DataType:
     """Return the type for a metastore type name; members of structs get their ids from `next_id`.
 
-    Raises:
-        Unsupported: a type that Paimon lacks, such as ``uniontype``.
+    Raises `Unsupported`: a type that Paimon lacks, such as ``uniontype``.
     """
     counter = iter(range(1 << 30))
     kind, rest = _parse_type(name, next_id or (lambda: next(counter)), name)

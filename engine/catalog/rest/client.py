@@ -353,8 +353,7 @@ Signer: TypeAlias = Callable[[Request], Mapping[str, str]]
 def make_signer(settings: Settings) -> Signer:
     """Return the function that authorizes the requests of a catalog.
 
-    Raises:
-        InvalidArgument: an option is missing. Unsupported: an unknown ``token.provider``.
+    Raises `InvalidArgument`: an option is missing. `Unsupported`: an unknown ``token.provider``.
     """
     kind = settings.required(TOKEN_PROVIDER).lower()
     if kind == "bear":

@@ -62,8 +62,7 @@ MATCH_NULLS, SKIP_NULLS = 0, 1
 def split_arrow(expression: pc.Expression, columns: Columns) -> list[Part]:
     """Return the conjuncts; if one of them is not a predicate, the whole expression follows as a residual.
 
-    Raises:
-        InvalidArgument, ColumnNotFound: see `parse_filter`.
+    Raises `InvalidArgument`, `ColumnNotFound`: see `parse_filter`.
     """
     try:
         conditions = [
@@ -215,8 +214,7 @@ _COLUMN_CALLS: dict[str, Callable[[t.DataField, dict[str, Any], bool], Predicate
 def _convert_literal(scalar: pa.Scalar, column: t.DataField) -> Any:
     """Return the literal if Arrow compares it with the column without rounding either, otherwise None.
 
-    Raises:
-        InvalidArgument: the literal is not a value of its type, such as text that is not in UTF-8.
+    Raises `InvalidArgument`: the literal is not a value of its type, such as text that is not in UTF-8.
     """
     kind = scalar.type
     nanos = (pa.types.is_timestamp(kind) or pa.types.is_time(kind)) and kind.unit == "ns"

@@ -64,8 +64,7 @@ from morrow.engine.units import NANOS_PER_MICRO
 def split_polars(expression: pl.Expr, columns: Columns) -> list[Part]:
     """Return the conjuncts; those without a predicate are combined as one residual.
 
-    Raises:
-        InvalidArgument, ColumnNotFound: see `parse_filter`.
+    Raises `InvalidArgument`, `ColumnNotFound`: see `parse_filter`.
     """
     expression = replace_selectors(expression, columns.fields)
     for name in expression.meta.root_names():

@@ -100,11 +100,7 @@ STATEMENTS = ("Block", "Command")
 
 
 def split_sql(text: str, columns: Columns) -> list[Part]:
-    """Return the conjuncts.
-
-    Raises:
-        InvalidArgument, ColumnNotFound: see `parse_filter`.
-    """
+    """Return the conjuncts. Raises `InvalidArgument`, `ColumnNotFound`: see `parse_filter`."""
     text = write_paths(text)
     lists = extract_lists(text)
     return run_with_stack(lambda: _split(text, lists, columns), lists.text, "filter")

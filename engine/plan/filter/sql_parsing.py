@@ -71,8 +71,7 @@ _turn = threading.Lock()
 def run_with_stack(work: Callable[[], T], text: str, what: str) -> T:
     """Return the result of `work` on the SQL `text`, run on a stack that is large enough.
 
-    Raises:
-        InvalidArgument: the text is nested too deeply; the message begins with `what`.
+    Raises `InvalidArgument`: the text is nested too deeply; the message begins with `what`.
     """
     refusal = InvalidArgument(
         f"{what}: the SQL is nested too deeply, up to {MAX_NESTING} levels are read; "
@@ -125,8 +124,7 @@ def measure_nesting(tokens: list[Token]) -> int:
 def check_calls(tree: Node, what: str) -> None:
     """Raise for calls nested too deeply for DuckDB, not counting operators: DuckDB supports a thousand of them.
 
-    Raises:
-        InvalidArgument: the message begins with `what`.
+    Raises `InvalidArgument`: the message begins with `what`.
     """
     level = [(tree, 0)]
     while level:
@@ -245,8 +243,7 @@ _MAYBE_NUMBER = re.compile(r"\s*[+-]?(\d|\.\d|inf|nan)[\w.+-]*\s*", re.IGNORECAS
 def from_text(text: str, column: t.DataField) -> Value | None:
     """Return an untyped string as a value of the column; None if DuckDB may interpret it otherwise.
 
-    Raises:
-        InvalidArgument: the string is not a value of the column's type.
+    Raises `InvalidArgument`: the string is not a value of the column's type.
     """
     read = next((read for kinds, read in _READERS if isinstance(column.type, kinds)), None)
     if read is None:
@@ -497,8 +494,7 @@ _CONSTANTS: dict[type, Callable[[Any], Constant | None]] = {
 def convert_constant(literal: Constant, column: t.DataField) -> Value | None:
     """Return the value that DuckDB compares the column with; None if DuckDB casts the column or rounds.
 
-    Raises:
-        InvalidArgument: an untyped string that is not a value of the column's type.
+    Raises `InvalidArgument`: an untyped string that is not a value of the column's type.
     """
     convert = _TYPED.get(literal.family)
     return literal.value if convert is None or literal.value is None else convert(literal.value, column)

@@ -105,8 +105,7 @@ def describe_changes(table: Table, name: str, chosen: Chosen) -> dict[str, objec
 def _choose_state(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     """Return the state that the options of a read choose, and the text that identifies this state.
 
-    Raises:
-        Unsupported: its columns differ from the table's. Others: as `parse_travel` and `parse_change_options`.
+    Raises `Unsupported`: its columns differ from the table's. Others: as `parse_travel` and `parse_change_options`.
     """
     from pyspark.sql.types import StructType
 

@@ -62,8 +62,7 @@ def run_tasks(
 def map_rows(rows: DataFrame, work: Work, shared: object, columns: StructType | str) -> DataFrame:
     """Return a DataFrame with the results, `columns`, of work on the rows of each task.
 
-    Raises:
-        Unsupported: the workers' Python cannot import Morrow.
+    Raises `Unsupported`: the workers' Python cannot import Morrow.
     """
     check_workers(rows.sparkSession)
     return rows.mapInArrow(Tasks.of(work, shared), columns)
@@ -134,8 +133,7 @@ _CHECKED: WeakSet[Any] = WeakSet()
 def check_workers(spark: SparkSession) -> None:
     """Make the workers of a session in local mode run this Python, unless the user has chosen one.
 
-    Raises:
-        Unsupported: they run a Python of another version, or one that cannot import Morrow.
+    Raises `Unsupported`: they run a Python of another version, or one that cannot import Morrow.
     """
     if is_connect(spark) or spark.sparkContext in _CHECKED:
         return

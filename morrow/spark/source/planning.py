@@ -163,8 +163,7 @@ class StreamPlanner:
     def processed(self, end: Offset) -> None:
         """Record the progress of the consumer, if there is one: expiry keeps the snapshots from that point on.
 
-        Raises:
-            StorageError: the record cannot be written.
+        Raises `StorageError`: the record cannot be written.
         """
         following = int(end["snapshot"]) + 1
         if self._asked.consumer_id is not None and following != self._recorded:

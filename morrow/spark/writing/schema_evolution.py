@@ -59,8 +59,7 @@ def extend_schema(metadata: TableMetadata, columns: Sequence[t.DataField], how: 
 def _check_keys(metadata: TableMetadata, changes: Sequence[SetType]) -> None:
     """Check that metadata and buckets of wider key columns stay valid: the bytes of negative integers would change.
 
-    Raises:
-        Unsupported: a key column has a negative integer.
+    Raises `Unsupported`: a key column has a negative integer.
     """
     schema = metadata.latest_schema()
     keys = schema.trimmed_primary_keys if schema.primary_keys else ()

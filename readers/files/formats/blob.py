@@ -71,8 +71,7 @@ def decode_blob(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chu
 def read_records(store: FileStore, path: str, offsets: Numbers, sizes: Numbers) -> pl.Series:
     """Return the contents of records, in any order; a size of 0 is null.
 
-    Raises:
-        CorruptFile: the file is truncated, or a magic number, length or checksum is wrong.
+    Raises `CorruptFile`: the file is truncated, or a magic number, length or checksum is wrong.
     """
     stored = make_series(sizes > 0)
     records, found = read_ranges(store, path, offsets[sizes > 0], sizes[sizes > 0]), make_series(sizes[sizes > 0])
@@ -89,8 +88,7 @@ def _slice_contents(records: pl.Series, sizes: pl.Series) -> pl.Series:
 def read_ranges(store: FileStore, path: str, offsets: Numbers, sizes: Numbers) -> pl.Series:
     """Return the bytes of ranges of a file, in any order; neighbours are read together.
 
-    Raises:
-        CorruptFile: the file is truncated.
+    Raises `CorruptFile`: the file is truncated.
     """
     if not len(offsets):
         return pl.Series(dtype=pl.Binary)
@@ -158,8 +156,7 @@ def describe_values(store: FileStore, path: str, offsets: Numbers, sizes: Number
 def record_lengths(source: FileSource) -> Numbers:
     """Return the length of each record, -1 for null, -2 for a placeholder; checked against the size of the file.
 
-    Raises:
-        CorruptFile, Unsupported (version), FileMissing.
+    Raises `CorruptFile`, `Unsupported` (version), `FileMissing`.
     """
     where, size = source.path, source.size or source.store.size(source.path) or 0
     if size < FOOTER_BYTES:
@@ -265,8 +262,7 @@ def _spread(values: pl.Series, stored: pl.Series) -> pl.Series:
 def _decode_keys(data: bytes, sizes: Numbers, kind: t.DataType, where: str) -> pl.Series:
     """Decode the keys of maps, -1 is null.
 
-    Raises:
-        CorruptFile: a key has another size than its type. Unsupported: keys of this type.
+    Raises `CorruptFile`: a key has another size than its type. `Unsupported`: keys of this type.
     """
     ends = np.cumsum(np.maximum(sizes, 0))
     buffers = [None, pa.py_buffer(np.concatenate([[0], ends]).astype(np.int64)), pa.py_buffer(data)]

@@ -83,8 +83,7 @@ def decode_orc(source: FileSource, fields: Sequence[t.DataField]) -> Iterator[Ch
 def decode_stripes(source: FileSource, fields: Sequence[t.DataField]) -> Iterator[Stripe]:
     """Yield the columns `fields` of a whole file.
 
-    Raises:
-        CorruptFile, Unsupported, OSError, pa.ArrowException: the last two for bytes that Arrow rejects.
+    Raises `CorruptFile`, `Unsupported`, `OSError`, `pa.ArrowException`: the last two for bytes that Arrow rejects.
     """
     with source.store.open(source.path) as stream:
         layout = OrcLayout(stream, source.path, source.given.get(MORROW_ORC_WRITER_TIME_ZONE))
@@ -177,8 +176,7 @@ Leaf = Callable[[pa.Array, t.DataType, tuple[int, ...]], pa.Array]
 def convert_array(array: pa.Array, type_: t.DataType, leaf: Leaf, path: tuple[int, ...]) -> pa.Array:
     """Convert `array`, as Arrow reads it from ORC, to the Arrow type of `type_`; nested types member by member.
 
-    Raises:
-        pa.ArrowInvalid: values that do not fit the type.
+    Raises `pa.ArrowInvalid`: values that do not fit the type.
     """
     members = _list_members(array, type_)
     if not members:
@@ -302,8 +300,7 @@ USUAL = {t.SmallIntType: stored.SHORT, t.IntType: stored.INT, t.TimeType: stored
 def read_as(layout: OrcLayout, fields: Sequence[t.DataField], columns: Sequence[int]) -> dict[int, int]:
     """Return the kind to read each node of the type tree as, if it differs from the file's kind.
 
-    Raises:
-        Unsupported: a column cannot hold the type that the table gives it.
+    Raises `Unsupported`: a column cannot hold the type that the table gives it.
     """
     found: dict[int, int] = {}
     for field, column in zip(fields, columns, strict=True):

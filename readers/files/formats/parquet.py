@@ -231,8 +231,7 @@ def _read_each(sources: Sequence[FileSource], fields: Sequence[t.DataField]) -> 
 def read_row_count(source: FileSource) -> int:
     """Return the row count of the footer.
 
-    Raises:
-        FileMissing, CorruptFile, StorageError: the footer cannot be read.
+    Raises `FileMissing`, `CorruptFile`, `StorageError`: the footer cannot be read.
     """
     import pyarrow.parquet as pq  # imports all file systems of Arrow
 

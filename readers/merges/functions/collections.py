@@ -161,8 +161,7 @@ class NullKeys:
     def handle(self, elements: Elements) -> Elements:
         """Return the elements, without those with a null key if they are ignored.
 
-        Raises:
-            InvalidArgument: the strategy is ``error``, and a key is null.
+        Raises `InvalidArgument`: the strategy is ``error``, and a key is null.
         """
         if self.call.nested_nulls == MERGE_NULLS:
             return elements

@@ -82,8 +82,7 @@ class IntegerProduct(Product):
 def _divide_truncating(pairs: pl.DataFrame) -> pl.Series:
     """Return the integer quotient ``product / factor``, towards zero; the lowest value by -1 wraps to itself.
 
-    Raises:
-        NoResult: a factor is zero.
+    Raises `NoResult`: a factor is zero.
     """
     product, factor = pl.col("product"), pl.col("factor")
     if pairs.select((product.is_not_null() & (factor == 0)).any()).item():
@@ -223,11 +222,7 @@ class DecimalSum(_OfDecimal):
         return pl.Series(wide.name, pl.from_arrow(array.view(self.dtype.arrow())))
 
     def finish(self, value: pl.Expr) -> pl.Expr:
-        """Return the sum itself.
-
-        Raises:
-            NoResult: it has more digits than the column's type.
-        """
+        """Return the sum itself. Raises `NoResult`: it has more digits than the column's type."""
         if self.dtype.precision > COMPACT_DIGITS:
             return value
         return value.map_batches(self._checked, return_dtype=self.column, is_elementwise=True)

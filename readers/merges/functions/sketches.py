@@ -92,8 +92,7 @@ if TYPE_CHECKING:
 def merge_bitmaps32(first: bytes, second: bytes, *, function: str) -> bytes:
     """Unite both bitmaps, as Java's `RoaringBitmap.or`, `runOptimize` and `serialize` write the result.
 
-    Raises:
-        CorruptValue: the bytes are not such a bitmap. Bytes after its end are ignored, as in Java.
+    Raises `CorruptValue`: the bytes are not such a bitmap. Bytes after its end are ignored, as in Java.
     """
     united = read_bitmap32(first, function=function) | read_bitmap32(second, function=function)
     united.run_optimize()
@@ -175,8 +174,7 @@ class Bitmap64:
 def merge_bitmaps64(first: bytes, second: bytes, *, function: str) -> bytes:
     """Unite both bitmaps, as Java's `Roaring64Bitmap.or`, `runOptimize` and `serialize` write the result.
 
-    Raises:
-        CorruptValue: the bytes are not such a bitmap.
+    Raises `CorruptValue`: the bytes are not such a bitmap.
     """
     bitmap = read_bitmap64(first, function=function)
     bitmap.unite(read_bitmap64(second, function=function))
@@ -399,8 +397,7 @@ def _translate_errors(function: str) -> Iterator[None]:
 def merge_hll(first: bytes, second: bytes, *, function: str) -> bytes:
     """Return the union at lg k of `second`, or less, as a compact HLL_4 image.
 
-    Raises:
-        CorruptValue: the bytes are not an HLL sketch.
+    Raises `CorruptValue`: the bytes are not an HLL sketch.
     """
     import datasketches as ds
 
@@ -437,8 +434,7 @@ def _mark_in_order(value: bytes) -> bytes:
 def merge_theta(first: bytes, second: bytes, *, function: str) -> bytes:
     """Return the union with 4096 nominal entries, as a compact, ordered image.
 
-    Raises:
-        CorruptValue: the bytes are not a theta sketch, or the sketch was made with another seed.
+    Raises `CorruptValue`: the bytes are not a theta sketch, or the sketch was made with another seed.
     """
     import datasketches as ds
 

@@ -72,12 +72,12 @@ class JdbcViews:
     rows: CatalogRows
     title: Any
     has_table: Callable[[str], bool]
-    _known: Callable[[str], None]
+    _require_database: Callable[[str], None]
     _lock: Callable[[str, str], AbstractContextManager[object]]
 
     def views(self, database: str) -> list[str]:
         """Return the names of the views of a database, sorted. Raises `DatabaseNotFound`."""
-        self._known(database)
+        self._require_database(database)
         return self.rows.views(database)
 
     def view(self, name: str) -> View:
@@ -96,7 +96,7 @@ class JdbcViews:
         """Create a view. Raises `DatabaseNotFound`, `AlreadyExists`."""
         database, own = table_name(name)
         checked_name("view", own)
-        self._known(database)
+        self._require_database(database)
         text = json.dumps(view_to_json(view), ensure_ascii=False)
         with self._lock(database, own):
             if self.has_table(name) or not self.rows.add_view(database, own, text):
@@ -188,13 +188,13 @@ class JdbcCatalog(JdbcViews):
             raise AlreadyExists(f"{self.title}: there is a database {name!r} already")
 
     def database_properties(self, name: str) -> dict[str, str]:
-        self._known(name)
+        self._require_database(name)
         location = self.files.store.url(self.files.folder_of(name))  # for a database that has only tables
         return {LOCATION: location, **self.rows.database_properties(name)}
 
     def alter_database(self, name: str, properties: Mapping[str, str], removed: Iterable[str]) -> None:
         gone = tuple(removed)
-        self._known(name)
+        self._require_database(name)
         refuse(self.title, (*properties, *gone), RESERVED)
         self.rows.change_database(name, properties, gone)
 
@@ -210,13 +210,13 @@ class JdbcCatalog(JdbcViews):
         self.files.remove_folder(name)
 
     def rename_database(self, name: str, new_name: str) -> None:
-        self._known(name)
+        self._require_database(name)
         refuse_renaming(self, new_name)
 
     # Tables
 
     def tables(self, database: str) -> list[str]:
-        self._known(database)
+        self._require_database(database)
         return self.rows.tables(database)
 
     def has_table(self, name: str) -> bool:
@@ -225,7 +225,7 @@ class JdbcCatalog(JdbcViews):
     def table(self, name: str) -> TableMetadata:
         database, table = table_name(name)
         if not self.rows.has_table(database, table):
-            self._known(database)
+            self._require_database(database)
             tables = self.rows.tables(database)
             known, hint = ", ".join(tables) or "none", suggest_name(table, tables)
             raise TableNotFound(
@@ -269,7 +269,7 @@ class JdbcCatalog(JdbcViews):
         first, second = sorted((old, new))
         with self._lock(*first), self._lock(*second) if first != second else nullcontext():
             source, target = self.table(name), self._place(new_name)
-            self._known(new[0])
+            self._require_database(new[0])
             if self.has_table(new_name) or new[1] in self.rows.views(new[0]) or source.store.is_dir(target.root):
                 raise AlreadyExists(f"{self.title}: there is a table, view or folder of {new_name!r} already")
             self.rows.rename_table(old, new)
@@ -296,7 +296,7 @@ class JdbcCatalog(JdbcViews):
         keys = {PRIMARY_KEY: schema.primary_keys, PARTITION: schema.partition_keys, BUCKET_KEY: buckets}
         return {**schema.options, **{option.key: ",".join(names) for option, names in keys.items() if names}}
 
-    def _known(self, database: str) -> None:
+    def _require_database(self, database: str) -> None:
         if not self.has_database(database):
             databases = self.databases()
             known, hint = ", ".join(databases) or "none", suggest_name(database, databases)
@@ -370,7 +370,7 @@ class Locks:
             StorageError: others hold the lock for longer than ``lock-acquire-timeout``, or the database does not
                 answer.
         """
-        name, held = f"{self._key}.{database}.{table}", self._held()
+        name, held = f"{self._key}.{database}.{table}", self._get_held()
         if name in held:
             yield
             return
@@ -387,14 +387,14 @@ class Locks:
 
     def check(self, database: str, table: str) -> None:
         """Raise `StorageError` if this thread does not have the lock of a table, or may have lost it."""
-        since = self._held().get(f"{self._key}.{database}.{table}")
+        since = self._get_held().get(f"{self._key}.{database}.{table}")
         if since is None or time.monotonic() - since > self._timeout - min(MARGIN_SECONDS, self._timeout / 2):
             raise StorageError(
                 f"{self._database.where}: the lock of {database}.{table} was held for longer than "
                 f"{self._timeout:.0f} s; nothing was committed, raise lock-acquire-timeout"
             )
 
-    def _held(self) -> dict[str, float]:
+    def _get_held(self) -> dict[str, float]:
         if not hasattr(self._own, "held"):
             self._own.held = {}
         found: dict[str, float] = self._own.held

@@ -467,7 +467,7 @@ class Options(msgspec.Struct, frozen=True):
         """
         for key in option.keys:
             if key in self.raw:
-                return self._parsed(option, key)
+                return self._parse(option, key)
         return option.default
 
     def has(self, option: Declared[Any]) -> bool:
@@ -483,7 +483,7 @@ class Options(msgspec.Struct, frozen=True):
         key = next(key for key in option.keys if key in self.raw)
         return make_value_error(self.raw, key, self.where, problem)
 
-    def _parsed(self, option: Declared[T], key: str) -> T:
+    def _parse(self, option: Declared[T], key: str) -> T:
         try:
             return option.kind.parse(self.raw[key])
         except UnknownWord as error:

@@ -126,7 +126,7 @@ class MetadataFiles:
         if schema_id in self.known:
             return self.known[schema_id]
         path = self.paths.schema(schema_id)
-        found = self._parsed(path, parse_schema)
+        found = self._parse(path, parse_schema)
         if found.id != schema_id:
             raise CorruptFile(path, f"it says that it is schema {found.id}")
         return found
@@ -215,7 +215,7 @@ class MetadataFiles:
         """Return the id in the hint LATEST or EARLIEST of the snapshots, None without the hint."""
         return read_hint(self.store, f"{self.paths.snapshot_dir}/{name}")
 
-    def _parsed(self, path: str, parse: Callable[[bytes, str], T]) -> T:
+    def _parse(self, path: str, parse: Callable[[bytes, str], T]) -> T:
         """Parse a small file once. The cache key contains its bytes, in case the table is re-created."""
         data = self.store.read(path)
         key = (self.store.url(path), data)

@@ -397,14 +397,14 @@ class StateWalk:
         missing = [number for number, key in enumerate(keys) if key not in self._manifests]
         if missing:
             for number, entries in zip(missing, read_manifest_entries(metadata, listed[missing], outlines=True)):
-                self._manifests[keys[number]] = self._numbered(entries, metadata.where)
+                self._manifests[keys[number]] = self._number(entries, metadata.where)
         found = [self._manifests[key] for key in keys]
         for each, (_, _, added, deleted) in zip(found, rows):
             if (int(each.adds.sum()), len(each.adds) - int(each.adds.sum())) != (added, deleted):
                 return None
         return found
 
-    def _numbered(self, entries: pl.DataFrame, where: str) -> _Manifest:
+    def _number(self, entries: pl.DataFrame, where: str) -> _Manifest:
         named = [self._names.setdefault(row, len(self._names)) for row in entries.select(*NAME).iter_rows()]
         rest = entries.select(
             "_LEVEL", pl.col("_EXTRA_FILES").list.join("\0"), "_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH"

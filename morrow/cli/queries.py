@@ -430,11 +430,11 @@ class Completer:
     def offers(self, word: str, statement: str) -> list[str]:
         """Return completions of `word`, the word before the cursor, in this statement, best first."""
         with suppress(MorrowError, OSError):
-            known = self._offered(word, statement)
+            known = self._offer(word, statement)
             return [*dict.fromkeys(each for each in known if each.lower().startswith(word.lower()))]
         return []
 
-    def _offered(self, word: str, statement: str) -> Iterable[str]:
+    def _offer(self, word: str, statement: str) -> Iterable[str]:
         if word.startswith("'"):
             return [f"'{tag}'" for table in self._tables_of(statement) for tag in table.tags.names]
         if word.startswith("."):

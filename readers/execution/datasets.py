@@ -167,10 +167,10 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[PaimonFragment]:
         """Yield a fragment for each data file, or each set of files whose rows are merged, that may hold such rows."""
         if self._divide is None:
-            self._refused()
+            self._refuse()
         yield from map(PaimonFragment, self._divide(filter))
 
-    def _refused(self, *_arguments: Any, **_options: Any) -> NoReturn:
+    def _refuse(self, *_arguments: Any, **_options: Any) -> NoReturn:
         raise Unsupported(
             "this method of pyarrow datasets",
             where=repr(self),
@@ -178,8 +178,8 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
         )
 
     # The base class would access a C++ dataset that does not exist, and crash the process.
-    filter = join = join_asof = replace_schema = sort_by = _refused
-    partition_expression = property(_refused)
+    filter = join = join_asof = replace_schema = sort_by = _refuse
+    partition_expression = property(_refuse)
 
     def __repr__(self) -> str:
         return clean_text(f"PaimonDataset({', '.join(self._schema.names)})")

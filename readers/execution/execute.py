@@ -548,9 +548,9 @@ class _MaskedFile(msgspec.Struct, frozen=True):
         """Return the live rows, columns `fields`, one batch per chunk of the decoder."""
         source = make_source(self.file, self.plan, self.store)
         with translate_errors(self.file.path):
-            return list(self._decoded(source))
+            return list(self._decode(source))
 
-    def _decoded(self, source: FileSource) -> Iterator[pa.RecordBatch]:
+    def _decode(self, source: FileSource) -> Iterator[pa.RecordBatch]:
         stripes = find_file_reader(source.format, source.path).stripes
         assert stripes is not None  # of a plan for which `is_arrow_only` holds
         constants = dict(zip(self.plan.schema.partition_keys, self.section.partition))

@@ -331,7 +331,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
     # --- positions of keys ---
 
     def _find_hits(self) -> Iterable[_Hits]:
-        pairs = zip(self.section.files, self._stored_names())
+        pairs = zip(self.section.files, self._list_stored_names())
         if self.store.is_local:
             return map(self._find_in_file, pairs)
         return self._map(self._find_in_file, list(pairs))
@@ -348,7 +348,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         groups = self._list_groups(file, name)
         return self._filter_file(file) if groups is None else self._search_groups(file, groups)
 
-    def _stored_names(self) -> list[str]:
+    def _list_stored_names(self) -> list[str]:
         """Return the name of the first key column in each file."""
         identity = self.key_fields[0].id
         names = {i: next(f.name for f in fields if f.id == identity) for i, fields in self.plan.file_fields.items()}

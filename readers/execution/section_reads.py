@@ -277,7 +277,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
         stored = [field for field in self.wanted if field.name not in partition]
         deciding = (*self.keys.key_fields, *self.keys.other_fields) if self.decides else ()
         rows = self._read(tuple(dict.fromkeys((*deciding, *stored))))
-        live = self._decided(rows) if self.decides else self._known() if self.merges else None
+        live = self._decide(rows) if self.decides else self._find_known() if self.merges else None
         if not self.wanted:
             return rows.select([])
         rows = rows.with_columns(self._constants()).select(cols(field.name for field in self.wanted))
@@ -304,7 +304,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
         order = np.concatenate([np.repeat(alike, [self.heights[number] for number in alike]) for alike in shapes])
         return pl.concat(read)[np.argsort(order, kind="stable")]
 
-    def _decided(self, rows: pl.DataFrame) -> pl.Series:
+    def _decide(self, rows: pl.DataFrame) -> pl.Series:
         """Return the live rows, and cache the masks."""
         keys, heights = self.keys, self.heights
         numbers = np.repeat(np.array([number for _, number, _ in self.members], np.int32), heights)
@@ -347,7 +347,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
             path = self.files[held[at]].path
             raise CorruptFile(path, f"its keys go from {found}, outside of the manifest's {said}")
 
-    def _known(self) -> pl.Series | None:
+    def _find_known(self) -> pl.Series | None:
         masks: dict[int, tuple[Mask, ...]] = {
             number: compute_live_masks(self.plan, section, self.store) for number, section in enumerate(self.sections)
         }

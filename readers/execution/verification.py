@@ -367,7 +367,7 @@ class Contents:
             self._kinds(batch[VALUE_KIND])
         self.parts.append(self._gather(batch))
         if self.keys:
-            self._ordered(batch.select(cols(self.keys)))
+            self._check_order(batch.select(cols(self.keys)))
         self.rows += batch.height
 
     def _problem(self, text: str) -> None:
@@ -397,7 +397,7 @@ class Contents:
                 found.append(column.is_nan().any().alias(f"nan {each.name}"))
         return batch.select(found) if found else pl.DataFrame()
 
-    def _ordered(self, keys: pl.DataFrame) -> None:
+    def _check_order(self, keys: pl.DataFrame) -> None:
         if any(column.null_count() for column in keys.iter_columns()):
             self._problem("a key is null")
             return

@@ -69,7 +69,7 @@ class RowTable:
                 raise InvalidArgument(
                     f"{where}: the table has a column {field.name!r} of its own, which ${self.name} would show twice"
                 )
-        return (*leading, *(self._shown(field) for field in schema.fields), *self.trailing)
+        return (*leading, *(self._pack(field) for field in schema.fields), *self.trailing)
 
     def request(self, request: ScanRequest, where: str) -> ScanRequest:
         """Return the scan that reads these rows, given a scan of the table.
@@ -79,7 +79,7 @@ class RowTable:
         extra = (*self.leading(request.options), *self.trailing)
         return replace(self.adapt(request, where), extra=extra)
 
-    def _shown(self, field: DataField) -> DataField:
+    def _pack(self, field: DataField) -> DataField:
         return pack_field(field) if self.packed else field
 
 

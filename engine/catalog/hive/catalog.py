@@ -123,27 +123,27 @@ class HiveDatabases:
                 raise AlreadyExists(f"{self.title}: there is a database {name!r} already") from None
 
     def database_properties(self, name: str) -> dict[str, str]:
-        return {**self._kept_properties(self._database(name)), databases.LOCATION: self.location_of_database(name)}
+        return {**self._read_properties(self._database(name)), databases.LOCATION: self.location_of_database(name)}
 
     def alter_database(self, name: str, properties: Mapping[str, str], removed: Iterable[str]) -> None:
         gone = frozenset(removed)
         refuse(self.title, (*properties, *gone), {**RESERVED, databases.LOCATION: "make another database there"})
         before, changed = self._database(name), self._database(name)
-        kept = {**self._kept_properties(before), **properties}
+        kept = {**self._read_properties(before), **properties}
         kept = {key: value for key, value in kept.items() if key not in gone}
         hidden = {key: value for key, value in (before.parameters or {}).items() if key in RESERVED}
         changed.description = kept.pop(databases.COMMENT, None)
         changed.ownerName = kept.pop(databases.OWNER, None)
         changed.parameters = {**kept, **hidden}
         self.metastore.call("alter_database", name, changed)
-        there = self._kept_properties(self._database(name))
+        there = self._read_properties(self._database(name))
         for key in (*properties, *gone):
             if (there.get(key) or None) != (properties.get(key) or None):  # Hive 2 metastores keep the first comment
                 self.metastore.call("alter_database", name, before)
                 what = f"changing the property {key!r} of the database {name!r}, which this metastore leaves as it is,"
                 raise Unsupported(what, where=self.title, hint="give it when the database is created")
 
-    def _kept_properties(self, found: Any) -> dict[str, str]:
+    def _read_properties(self, found: Any) -> dict[str, str]:
         told = {key: value for key, value in (found.parameters or {}).items() if key not in RESERVED}
         own = {databases.COMMENT: found.description, databases.OWNER: found.ownerName}
         return {**told, **{key: value for key, value in own.items() if value is not None}}
@@ -245,7 +245,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
 
     def table(self, name: str) -> TableMetadata:
         database, table = table_name(name)
-        return self._place(name, self._known_table(database, table))
+        return self._place(name, self._require_table(database, table))
 
     def where_of(self, name: str) -> str:
         database, table = table_name(name)
@@ -302,7 +302,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
         database, table = table_name(name)
         if ignore_if_not_exists and not self.has_table(name):
             return
-        found = self._known_table(database, table, formats=True)
+        found = self._require_table(database, table, formats=True)
         place = self._place(name, found)
         if not is_external(found):
             self._files_around(place).check_removal(place)
@@ -319,7 +319,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
         old, new = table_name(name), table_name(new_name)
         first, second = sorted((old, new))
         with self.lock_of(*first), self.lock_of(*second) if first != second else nullcontext():
-            found = self._known_table(*old)
+            found = self._require_table(*old)
             self._database(new[0])
             if self.kept_table(*new) is not None:
                 raise AlreadyExists(f"{self.title}: there is a table or view {new_name!r} already")
@@ -329,7 +329,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
                 raise AlreadyExists(f"{target.where}: there is a folder already")
             found.dbName, found.tableName = new
             self.metastore.call("alter_table", *old, found)
-            moved = self._known_table(*new)
+            moved = self._require_table(*new)
             place = self._place(new_name, moved)
             if place.root != source.root and not place.schema_ids() and source.schema_ids():
                 place.store.move_folder(source.root, place.root)  # in case the metastore has not moved the folder
@@ -353,7 +353,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
     def synchronize(self, name: str, before: TableSchema, schema: TableSchema) -> None:
         """Store a new schema of a table in the metastore. Raises the error of the metastore."""
         database, table = table_name(name)
-        found = self._known_table(database, table)
+        found = self._require_table(database, table)
         removed = set(before.options) - set(schema.options)
         found.parameters = {
             key: value
@@ -375,7 +375,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
             if there is None or unescape_location(find_location(there) or "") != unescape_location(location):
                 raise
 
-    def _known_table(self, database: str, table: str, *, formats: bool = False) -> Any:
+    def _require_table(self, database: str, table: str, *, formats: bool = False) -> Any:
         found = self.kept_table(database, table)
         if found is None or found.tableType == VIRTUAL_VIEW:
             raise self.missing(database, table)
@@ -488,17 +488,17 @@ class HiveTable(TableOwner):
 
     def add_partitions(self, partitions: Sequence[Mapping[str, str]]) -> None:
         _send_partitions(
-            self.catalog.metastore, self.catalog.kept, *table_name(self.name), self._listed_schema(), partitions
+            self.catalog.metastore, self.catalog.kept, *table_name(self.name), self._load_listed_schema(), partitions
         )
 
     def report_done(self, partitions: Sequence[Mapping[str, str]]) -> None:
-        self._listed_schema()
+        self._load_listed_schema()
         event = load_thrift_types().PartitionEventType.LOAD_DONE
         for spec in partitions:
             with suppress(ObjectMissing):  # as in Java
                 self.catalog.metastore.call("markPartitionForEvent", *table_name(self.name), dict(spec), event)
 
-    def _listed_schema(self) -> TableSchema:
+    def _load_listed_schema(self) -> TableSchema:
         """Return the newest schema. Raises `Unsupported` if the metastore does not keep the table's partitions."""
         schema = self.place.latest_schema()
         if not has_partitions(schema):

@@ -488,7 +488,7 @@ class HiveViews:
 
     def view(self, name: str) -> View:
         """Return a view. Raises `DatabaseNotFound`, `TableNotFound`."""
-        found = self._known_view(name)
+        found = self._require_view(name)
         numbers = itertools.count()
         fields = tuple(
             t.DataField(next(numbers), each.name, to_paimon_type(each.type, lambda: next(numbers)), each.comment)
@@ -516,13 +516,13 @@ class HiveViews:
 
     def drop_view(self, name: str) -> None:
         """Drop a view. Raises `DatabaseNotFound`, `TableNotFound`."""
-        found = self._known_view(name)
+        found = self._require_view(name)
         try:
             self.metastore.call("drop_table", found.dbName, found.tableName, False)
         except ObjectMissing:
             raise self._without_view(*table_name(name)) from None
 
-    def _known_view(self, name: str) -> Any:
+    def _require_view(self, name: str) -> Any:
         database, view = table_name(name)
         found = self.kept_table(database, view)
         if found is None or found.tableType != VIRTUAL_VIEW:

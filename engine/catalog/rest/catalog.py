@@ -146,7 +146,7 @@ class RestFolders:
     title: Any
     post_table: Callable[[str, TableSchema], None]
     _answer: Callable[[str, str], dict[str, Any]]
-    _stored: Callable[[str, str, str], tuple[FileStore, str]]
+    _resolve_store: Callable[[str, str, str], tuple[FileStore, str]]
 
     def create_folder_table(self, name: str, schema: TableSchema) -> FolderTable:
         """Create a format table with the options of its schema. Raises as `create_table`."""
@@ -171,7 +171,7 @@ class RestFolders:
         fields = tuple(from_json_field(each, where=where) for each in schema.get("fields") or ())
         keys, options = tuple(map(str, schema.get("partitionKeys") or ())), to_texts(schema.get("options"))
         made = TableSchema(0, fields, len(fields), keys, (), options, schema.get("comment"))
-        stored = self._stored(database, table, location)
+        stored = self._resolve_store(database, table, location)
         keeps = bool(keys) and Options(options, where).get(METASTORE_PARTITIONED_TABLE)
         return FolderTable(
             *stored, kind, made, where, False, RestPartitions(self.client, database, table) if keeps else None
@@ -194,11 +194,11 @@ class RestViews:
 
     def views(self, database: str) -> list[str]:
         """Return the names of the views of a database, sorted; empty if the server does not support views."""
-        return self._listed(database, VIEWS, optional=True)
+        return self._list_names(database, VIEWS, optional=True)
 
     def functions(self, database: str) -> list[str]:
         """Return the names of the functions of a database, sorted; empty if the server does not support functions."""
-        return self._listed(database, FUNCTIONS, optional=True)
+        return self._list_names(database, FUNCTIONS, optional=True)
 
     def function(self, name: str) -> Function:
         """Return a function. Raises `DatabaseNotFound`, or `TableNotFound` if the function does not exist."""
@@ -294,7 +294,7 @@ class RestViews:
             f"{self.title}: there is no view '{database}.{view}'; {hint}the views of {database} are: {known}"
         )
 
-    def _listed(self, database: str, what: str, *, optional: bool = False) -> list[str]:
+    def _list_names(self, database: str, what: str, *, optional: bool = False) -> list[str]:
         try:
             return sorted(self.client.pages(what, DATABASES, database, what))
         except Refusal as refusal:
@@ -368,7 +368,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
     # Tables
 
     def tables(self, database: str) -> list[str]:
-        return self._listed(database, TABLES)
+        return self._list_names(database, TABLES)
 
     def has_table(self, name: str) -> bool:
         database, table = table_name(name)
@@ -382,7 +382,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
 
     def table(self, name: str) -> TableMetadata:
         database, table = table_name(name)
-        return self._opened(database, table, self._answer(database, table))
+        return self._open_table(database, table, self._answer(database, table))
 
     def _answer(self, database: str, table: str) -> dict[str, Any]:
         """Return the server's answer about a table of any kind. Raises `DatabaseNotFound`, `TableNotFound`."""
@@ -481,7 +481,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
             raise StorageError(f"{self.title}: the credentials of {database}.{table} have no expiry time")
         return resolve(location, settings.storage_options(location), settings.verify)[0], float(ends)
 
-    def _opened(self, database: str, table: str, answer: Mapping[str, Any]) -> TableMetadata:
+    def _open_table(self, database: str, table: str, answer: Mapping[str, Any]) -> TableMetadata:
         where = f"{self.title}, {database}.{table}"
         schema = read_schema(answer, where)
         location = answer.get("path")
@@ -492,7 +492,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
             hint = "Catalog.format_table and object_table open some; others are not Paimon's"
             raise Unsupported(f"a table of the type {kind!r}", where=where, hint=hint)
         settings = self.client.settings
-        store, root = self._stored(database, table, location)
+        store, root = self._resolve_store(database, table, location)
         found = answer.get("id")
         is_external = answer.get("isExternal") is True
         make_owner = ExternalRestTable if is_external else RestTable
@@ -502,7 +502,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
             commit_schema(metadata, to_first_schema(answer, where))
         return metadata
 
-    def _stored(self, database: str, table: str, location: str) -> tuple[FileStore, str]:
+    def _resolve_store(self, database: str, table: str, location: str) -> tuple[FileStore, str]:
         settings, location = self.client.settings, unescape_location(location)
         if settings.given.get(DATA_TOKEN):
             return make_renewed_store(partial(self.lent, database, table, location)), resolve(location, {})[1]

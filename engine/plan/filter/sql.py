@@ -322,11 +322,9 @@ class Translator:
 
     def _comparison(self, node: Node, want: bool) -> Predicate | None:
         op = COMPARISONS[type(node)] if want else NEGATED[COMPARISONS[type(node)]]
-        return self._compared(node.this, op, node.expression) or self._compared(
-            node.expression, MIRRORED[op], node.this
-        )
+        return self._compare(node.this, op, node.expression) or self._compare(node.expression, MIRRORED[op], node.this)
 
-    def _compared(self, left: Node, op: Op, right: Node) -> Predicate | None:
+    def _compare(self, left: Node, op: Op, right: Node) -> Predicate | None:
         column, literal = self.find_column(left), read_constant(right)
         if column is None or literal is None:
             return None
@@ -340,8 +338,8 @@ class Translator:
             return None
         low, high = node.args["low"], node.args["high"]
         if want:
-            return combine_all([self._compared(node.this, Op.GE, low), self._compared(node.this, Op.LE, high)])
-        return combine_any([self._compared(node.this, Op.LT, low), self._compared(node.this, Op.GT, high)])
+            return combine_all([self._compare(node.this, Op.GE, low), self._compare(node.this, Op.LE, high)])
+        return combine_any([self._compare(node.this, Op.LT, low), self._compare(node.this, Op.GT, high)])
 
     def _in(self, node: Node, want: bool) -> Predicate | None:
         column = self.find_column(node.this)
@@ -388,7 +386,7 @@ class Translator:
                 continue
             if literal is NULL:
                 return build_is_null(column) if equal else build_is_not_null(column)
-            same = self._compared(left, Op.EQ if equal else Op.NE, right)
+            same = self._compare(left, Op.EQ if equal else Op.NE, right)
             return same if equal else combine_any([same, build_is_null(column)])
         return None
 

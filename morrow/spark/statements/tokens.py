@@ -61,12 +61,12 @@ class SparkWords(Words):
                 continue
             names = [token.text]
             self.at += 1
-            while self._dotted():
+            while self._is_dotted():
                 names.append(self.tokens[self.at + 1].text)
                 self.at += 2
             yield first, tuple(names)
 
-    def _dotted(self) -> bool:
+    def _is_dotted(self) -> bool:
         ahead = self.tokens[self.at : self.at + 2]
         return len(ahead) == 2 and ahead[0].token_type is TokenType.DOT and _is_name_like(ahead[1])
 

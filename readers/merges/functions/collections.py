@@ -95,10 +95,10 @@ class NestedUpdate(Aggregator):
 
     def retract(self, state: State, new: pl.Expr) -> State:
         array = state[VALUE]
-        left = fold_elements(array, new, self._left, dtype=self.dtype, identity=self.identity, nulls=False)
+        left = fold_elements(array, new, self._subtract, dtype=self.dtype, identity=self.identity, nulls=False)
         return {VALUE: pl.when(array.is_not_null() & new.is_not_null()).then(left).otherwise(array)}
 
-    def _left(self, elements: Elements) -> pl.DataFrame:
+    def _subtract(self, elements: Elements) -> pl.DataFrame:
         return elements.frame.filter(~IS_NEW & (elements.new_ones() == 0))
 
 
@@ -113,12 +113,12 @@ class NestedUpdateByKey(NestedUpdate):
         self.identity = _identify_row(_get_row_type(kind), key)
 
     def updated(self, rows: pl.Expr, new: pl.Expr) -> pl.Expr:
-        return fold_elements(rows, new, self._upserted, dtype=self.dtype, identity=self.identity, nulls=False)
+        return fold_elements(rows, new, self._upsert, dtype=self.dtype, identity=self.identity, nulls=False)
 
-    def _upserted(self, elements: Elements) -> pl.DataFrame:
+    def _upsert(self, elements: Elements) -> pl.DataFrame:
         return elements.frame.filter(elements.is_last())
 
-    def _left(self, elements: Elements) -> pl.DataFrame:
+    def _subtract(self, elements: Elements) -> pl.DataFrame:
         return elements.frame.filter(elements.is_last() & (elements.new_ones() == 0))
 
 
@@ -138,7 +138,7 @@ class NestedUpdateBySequence(NestedUpdateByKey):
         array = state[VALUE]
         return {VALUE: pl.when(new.is_null()).then(array).otherwise(self.updated(array, new))}
 
-    def _upserted(self, elements: Elements) -> pl.DataFrame:
+    def _upsert(self, elements: Elements) -> pl.DataFrame:
         frame = self.nulls.handle(elements).frame.with_row_index("place")
         if self.sequence:
             frame = frame.sort(self.sequence, nulls_last=False, maintain_order=True)
@@ -147,8 +147,8 @@ class NestedUpdateBySequence(NestedUpdateByKey):
         keys = (~IS_NEW).sum().over("row") + IS_NEW.cum_sum().over("row")
         return of_key.filter(~IS_NEW | (keys <= self.count_limit)).select(ROW, ELEMENT)
 
-    def _left(self, elements: Elements) -> pl.DataFrame:
-        return super()._left(self.nulls.handle(elements))
+    def _subtract(self, elements: Elements) -> pl.DataFrame:
+        return super()._subtract(self.nulls.handle(elements))
 
 
 @dataclass(frozen=True)
@@ -190,10 +190,10 @@ class NestedPartialUpdate(Aggregator):
         self.identity = _identify_row(self.rows, call.nested_key)
 
     def agg(self, state: State, new: pl.Expr) -> State:
-        rows = fold_elements(state[VALUE], new, self._updated, dtype=self.dtype, identity=self.identity, nulls=False)
+        rows = fold_elements(state[VALUE], new, self._update, dtype=self.dtype, identity=self.identity, nulls=False)
         return {VALUE: combine_non_null(state[VALUE], new, rows)}
 
-    def _updated(self, elements: Elements) -> pl.DataFrame:
+    def _update(self, elements: Elements) -> pl.DataFrame:
         elements = self.nulls.handle(elements)
         names = [field.name for field in self.rows.fields]
         newest = [get_member(ELEMENT, name, names).drop_nulls().last().alias(f"newest {name}") for name in names]
@@ -322,10 +322,10 @@ class Collect(Aggregator):
 
     def retract(self, state: State, new: pl.Expr) -> State:
         array = state[VALUE]
-        left = fold_elements(array, new, self._left, dtype=self.dtype, identity=self.identity)
+        left = fold_elements(array, new, self._subtract, dtype=self.dtype, identity=self.identity)
         return {VALUE: pl.when(array.is_not_null() & new.is_not_null()).then(left).otherwise(array)}
 
-    def _left(self, elements: Elements) -> pl.DataFrame:
+    def _subtract(self, elements: Elements) -> pl.DataFrame:
         return elements.frame.filter(~IS_NEW & (elements.occurrence() >= elements.new_ones()))
 
 
@@ -362,17 +362,17 @@ class MergeMap(Aggregator):
         self.identity = identify_boxed(KEY, kind.key)
 
     def agg(self, state: State, new: pl.Expr) -> State:
-        entries = fold_elements(state[VALUE], new, self._merged, dtype=self.dtype, identity=self.identity)
+        entries = fold_elements(state[VALUE], new, self._merge, dtype=self.dtype, identity=self.identity)
         return {VALUE: combine_non_null(state[VALUE], new, entries)}
 
-    def _merged(self, elements: Elements) -> pl.DataFrame:
+    def _merge(self, elements: Elements) -> pl.DataFrame:
         return elements.frame.filter(elements.is_last())
 
     def retract(self, state: State, new: pl.Expr) -> State | None:
-        left = fold_elements(state[VALUE], new, self._left, dtype=self.dtype, identity=self.identity)
+        left = fold_elements(state[VALUE], new, self._subtract, dtype=self.dtype, identity=self.identity)
         return {VALUE: pl.when(state[VALUE].is_not_null() & new.is_not_null()).then(left).otherwise(state[VALUE])}
 
-    def _left(self, elements: Elements) -> pl.DataFrame:
+    def _subtract(self, elements: Elements) -> pl.DataFrame:
         return elements.frame.filter(elements.is_last() & (elements.new_ones() == 0))
 
 
@@ -392,7 +392,7 @@ class MergeMapWithKeyTime(MergeMap):
     def retract(self, state: State, new: pl.Expr) -> State | None:  # noqa: ARG002
         return None
 
-    def _merged(self, elements: Elements) -> pl.DataFrame:
+    def _merge(self, elements: Elements) -> pl.DataFrame:
         time = get_member(ENTRY_VALUE, self.time, self.members).str.replace_all(AFTER_SURROGATES, HIGHEST)
         old, new = ~IS_NEW, IS_NEW
         keys = elements.frame.group_by(elements.same, maintain_order=True).agg(

@@ -351,10 +351,10 @@ class BytesUnion(Aggregator):
     def agg(self, state: State, new: pl.Expr) -> State:
         accumulator = state[VALUE]
         pairs = pl.struct(accumulator.alias("accumulator"), new.alias("new"))
-        united = pairs.map_batches(self._united, return_dtype=pl.Binary(), is_elementwise=True)
+        united = pairs.map_batches(self._unite, return_dtype=pl.Binary(), is_elementwise=True)
         return {VALUE: combine_non_null(accumulator, new, united)}
 
-    def _united(self, pairs: pl.Series) -> pl.Series:
+    def _unite(self, pairs: pl.Series) -> pl.Series:
         firsts, seconds = pairs.struct.field("accumulator"), pairs.struct.field("new")
         values = [
             None if first is None or second is None else self.union(first, second, function=self.function)

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 
 from morrow.engine.arguments import check_text
 from morrow.engine.catalog.databases import LOCATION, check_empty
-from morrow.engine.catalog.names import checked_name, table_name
+from morrow.engine.catalog.names import checked_name, make_missing_error, table_name
 from morrow.engine.catalog.settings import LOCK_ENABLED, WAREHOUSE, Settings
 from morrow.engine.errors import (
     AlreadyExists,
     DatabaseNotFound,
     InvalidArgument,
-    TableNotFound,
     UnsafePath,
     Unsupported,
 )
@@ -99,12 +98,7 @@ class FilesystemCatalog:
         self._database(database)
         found = self.found(name)
         if not self._is_table(found):
-            tables = self.tables(database)
-            known = ", ".join(tables) or "none"
-            hint = suggest_name(table, tables)
-            raise TableNotFound(
-                f"{self.store.url(self.root)}: there is no table {name!r}; {hint}the tables of {database} are: {known}"
-            )
+            raise make_missing_error(self.store.url(self.root), "table", database, table, self.tables(database))
         return found
 
     def has_database(self, name: str) -> bool:

@@ -34,7 +34,14 @@ from morrow.engine.catalog.jdbc_database import (
     check_properties,
     open_database,
 )
-from morrow.engine.catalog.names import BRANCH_PREFIX, MARK, checked_name, table_name
+from morrow.engine.catalog.names import (
+    BRANCH_PREFIX,
+    MARK,
+    checked_name,
+    make_missing_error,
+    make_no_database_error,
+    table_name,
+)
 from morrow.engine.catalog.protocol import View, view_from_json, view_to_json
 from morrow.engine.catalog.settings import (
     LOCK_ACQUIRE_TIMEOUT,
@@ -47,7 +54,6 @@ from morrow.engine.catalog.settings import (
 )
 from morrow.engine.errors import (
     AlreadyExists,
-    DatabaseNotFound,
     InvalidArgument,
     MorrowError,
     StorageError,
@@ -61,7 +67,6 @@ from morrow.engine.options.declarations import INT, TEXT, Options, declare_honou
 from morrow.engine.options.declared.table import BUCKET_KEY, PARTITION, PRIMARY_KEY
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import TableOwner
-from morrow.engine.redaction import suggest_name
 from morrow.engine.schema.evolution import create_first_schema
 from morrow.engine.structs import replace
 
@@ -109,11 +114,7 @@ class JdbcViews:
             raise self._without_view(database, view)
 
     def _without_view(self, database: str, view: str) -> TableNotFound:
-        views = self.views(database)
-        known, hint = ", ".join(views) or "none", suggest_name(view, views)
-        return TableNotFound(
-            f"{self.title}: there is no view '{database}.{view}'; {hint}the views of {database} are: {known}"
-        )
+        return make_missing_error(self.title, "view", database, view, self.views(database))
 
 
 METASTORE = "jdbc"
@@ -226,11 +227,7 @@ class JdbcCatalog(JdbcViews):
         database, table = table_name(name)
         if not self.rows.has_table(database, table):
             self._require_database(database)
-            tables = self.rows.tables(database)
-            known, hint = ", ".join(tables) or "none", suggest_name(table, tables)
-            raise TableNotFound(
-                f"{self.title}: there is no table {name!r}; {hint}the tables of {database} are: {known}"
-            )
+            raise make_missing_error(self.title, "table", database, table, self.rows.tables(database))
         return self._place(name)
 
     def where_of(self, name: str) -> str:
@@ -298,9 +295,7 @@ class JdbcCatalog(JdbcViews):
 
     def _require_database(self, database: str) -> None:
         if not self.has_database(database):
-            databases = self.databases()
-            known, hint = ", ".join(databases) or "none", suggest_name(database, databases)
-            raise DatabaseNotFound(f"{self.title}: there is no database {database!r}; {hint}the databases are: {known}")
+            raise make_no_database_error(self.title, database, self.databases())
 
     def _place(self, name: str) -> TableMetadata:
         database, table = table_name(name)

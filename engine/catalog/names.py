@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 
 import msgspec
 
 from morrow.engine.arguments import check_text
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound
+from morrow.engine.redaction import suggest_name
 
 MARK = "$"
 SYSTEM_DATABASE = "sys"
@@ -95,3 +96,17 @@ def parse_object_name(text: str) -> ObjectName:
             f"{text!r} is not a name: write table, table$snapshots, table$branch_dev or table$branch_dev$snapshots"
         )
     return ObjectName(folders + slash + table, branch, system)
+
+
+def make_missing_error(title: str, what: str, database: str, name: str, names: Sequence[str]) -> TableNotFound:
+    """Return the error for a missing table, view or function (`what`) of a database, which has these `names`."""
+    known, hint = ", ".join(names) or "none", suggest_name(name, names)
+    return TableNotFound(
+        f"{title}: there is no {what} '{database}.{name}'; {hint}the {what}s of {database} are: {known}"
+    )
+
+
+def make_no_database_error(title: str, name: str, databases: Sequence[str]) -> DatabaseNotFound:
+    """Return the error for a missing database of a catalog, which has these `databases`."""
+    known, hint = ", ".join(databases) or "none", suggest_name(name, databases)
+    return DatabaseNotFound(f"{title}: there is no database {name!r}; {hint}the databases are: {known}")

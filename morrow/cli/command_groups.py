@@ -1,6 +1,6 @@
 """Declarations of commands that `morrow.cli.app` registers: their arguments, options and help.
 
-The implementation of a command is imported when it runs (`morrow.cli.__getattr__`).
+The implementation of a command is imported when it runs (`morrow.cli.actions`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Annotated
 
 import typer
 
-from morrow import cli
-from morrow.cli import arguments
+from morrow.cli import actions, arguments
 from morrow.cli import arguments as arg
 from morrow.cli.arguments import Format, add_travel_options, parse_column_names, parse_pairs
 
@@ -38,7 +37,7 @@ def schema(
     path: arg.TablePath, branch: arg.Branch = None, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None
 ) -> None:
     """List the columns: ids, names, types, keys, defaults, comments."""
-    cli.metadata.write_schema(path, branch, form, output)
+    actions.metadata.write_schema(path, branch, form, output)
 
 
 @add_travel_options
@@ -51,7 +50,7 @@ def partitions(
     output: arg.Output = None,
 ) -> None:
     """List the partitions, with their rows, files and sizes."""
-    cli.metadata.write_system_table(path, "partitions", at, None, where, limit, form, output)
+    actions.metadata.write_system_table(path, "partitions", at, None, where, limit, form, output)
 
 
 @add_travel_options
@@ -65,7 +64,7 @@ def head(
     output: arg.Output = None,
 ) -> None:
     """Show any rows of a table: 10 unless --limit says otherwise."""
-    cli.queries.read(path, at, parse_column_names(columns), where, limit, form, output)
+    actions.queries.read(path, at, parse_column_names(columns), where, limit, form, output)
 
 
 @add_travel_options
@@ -77,7 +76,7 @@ def count(
     output: arg.Output = None,
 ) -> None:
     """Count the rows of a table, merged; in the format table the number alone."""
-    cli.queries.count(path, at, where, form, output)
+    actions.queries.count(path, at, where, form, output)
 
 
 def diff(
@@ -91,7 +90,7 @@ def diff(
     output: arg.Output = None,
 ) -> None:
     """Compare two states of a table: rows with their kinds, and on standard error how many changed, by column."""
-    cli.differences.write_differences(path, old, new, parse_column_names(columns), where, limit, form, output)
+    actions.differences.write_differences(path, old, new, parse_column_names(columns), where, limit, form, output)
 
 
 def tail(
@@ -105,7 +104,7 @@ def tail(
     form: TailFormat = Format.TABLE,
 ) -> None:
     """Show the changes of the newest snapshots, the last 10 rows unless --limit says otherwise, and follow them."""
-    cli.differences.write_tail(path, branch, parse_column_names(columns), where, limit, follow, form, raw=raw)
+    actions.differences.write_tail(path, branch, parse_column_names(columns), where, limit, follow, form, raw=raw)
 
 
 def history(
@@ -116,7 +115,7 @@ def history(
     output: arg.Output = None,
 ) -> None:
     """List the commits with their times (UTC), rows, files and users, newest first."""
-    cli.metadata.write_history(path, branch, limit, form, output)
+    actions.metadata.write_history(path, branch, limit, form, output)
 
 
 def du(
@@ -126,7 +125,7 @@ def du(
     output: arg.Output = None,
 ) -> None:
     """Show the bytes of a table by what keeps them: the newest snapshot, branches, tags, history, changelogs."""
-    cli.metadata.write_storage(path, branch, form, output)
+    actions.metadata.write_storage(path, branch, form, output)
 
 
 def doctor(
@@ -141,7 +140,7 @@ def doctor(
     output: arg.Output = None,
 ) -> None:
     """Examine a table: files, sizes, keys, vectors, hints, orphans, costs. Exit code 1: an error or a warning."""
-    cli.maintenance.write_report(path, branch, data, fix, compact, yes, dry_run, form, output)
+    actions.maintenance.write_report(path, branch, data, fix, compact, yes, dry_run, form, output)
 
 
 def inspect(
@@ -154,7 +153,7 @@ def inspect(
     ] = None,
 ) -> None:
     """Draw a table on one HTML page: history, merge trees, partitions, costs, what a filter prunes, findings."""
-    cli.maintenance.inspect(path, branch, where, output)
+    actions.maintenance.inspect(path, branch, where, output)
 
 
 READ_COMMANDS: tuple[Callable[..., None], ...] = (
@@ -175,7 +174,7 @@ def tags(
     path: arg.TablePath, branch: arg.Branch = None, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None
 ) -> None:
     """List the tags, by the ids of their snapshots."""
-    cli.maintenance.write_tags(path, branch, form, output)
+    actions.maintenance.write_tags(path, branch, form, output)
 
 
 def tag(
@@ -191,14 +190,14 @@ def tag(
     dry_run: arg.DryRun = False,
 ) -> None:
     """Name a snapshot, the newest if none is given, so that it stays when others expire; or rename or delete a tag."""
-    cli.maintenance.change_tag(
+    actions.maintenance.change_tag(
         path, name, snapshot, timestamp, branch, time_retained, rename, delete, yes=yes, dry_run=dry_run
     )
 
 
 def branches(path: arg.TablePath, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None) -> None:
     """List the branches besides main, with the newest snapshot of each."""
-    cli.maintenance.write_branches(path, form, output)
+    actions.maintenance.write_branches(path, form, output)
 
 
 def branch(
@@ -214,7 +213,7 @@ def branch(
     dry_run: arg.DryRun = False,
 ) -> None:
     """Create a branch of main, empty or from a snapshot or tag; rename, delete or merge it, or fast-forward main."""
-    cli.maintenance.change_branch(
+    actions.maintenance.change_branch(
         path, name, snapshot, tag, rename, fast_forward, merge, delete, yes=yes, dry_run=dry_run
     )
 
@@ -229,7 +228,7 @@ def rollback(
     dry_run: arg.DryRun = False,
 ) -> None:
     """Make an earlier state the newest one. Later snapshots and tags are removed, with the files only they need."""
-    cli.maintenance.rollback(path, snapshot, tag, timestamp, branch, yes=yes, dry_run=dry_run)
+    actions.maintenance.rollback(path, snapshot, tag, timestamp, branch, yes=yes, dry_run=dry_run)
 
 
 def expire(
@@ -243,7 +242,7 @@ def expire(
     dry_run: arg.DryRun = False,
 ) -> None:
     """Remove old snapshots, with the files that only they need. Missing limits come from the table's options."""
-    cli.maintenance.expire(path, retain_max, retain_min, older_than, max_deletes, branch, yes=yes, dry_run=dry_run)
+    actions.maintenance.expire(path, retain_max, retain_min, older_than, max_deletes, branch, yes=yes, dry_run=dry_run)
 
 
 def orphans(
@@ -256,19 +255,19 @@ def orphans(
     output: arg.Output = None,
 ) -> None:
     """List the files that no snapshot, changelog, tag or branch names, by default those older than a day."""
-    cli.maintenance.write_orphans(path, older_than, delete, yes, dry_run, form, output)
+    actions.maintenance.write_orphans(path, older_than, delete, yes, dry_run, form, output)
 
 
 def repair(path: arg.TablePath, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None) -> None:
     """Write the hints LATEST and EARLIEST again if they are wrong, in all branches, and show what was changed."""
-    cli.maintenance.repair(path, form, output)
+    actions.maintenance.repair(path, form, output)
 
 
 def purge(
     path: arg.TablePath, older_than: arg.OlderThan = None, yes: arg.Yes = False, dry_run: arg.DryRun = False
 ) -> None:
     """Empty a table for good: its rows, branches, tags and snapshots, with their files."""
-    cli.maintenance.purge(path, older_than, yes=yes, dry_run=dry_run)
+    actions.maintenance.purge(path, older_than, yes=yes, dry_run=dry_run)
 
 
 def erase(
@@ -286,7 +285,7 @@ def erase(
     output: arg.Output = None,
 ) -> None:
     """Erase rows from all files of a table, in every branch; exit code 1: something still holds them."""
-    cli.maintenance.erase(path, where, history, older_than, yes=yes, dry_run=dry_run, form=form, output=output)
+    actions.maintenance.erase(path, where, history, older_than, yes=yes, dry_run=dry_run, form=form, output=output)
 
 
 def cache(
@@ -295,7 +294,7 @@ def cache(
     output: arg.Output = None,
 ) -> None:
     """Show the contents of the cache folder for reads on this machine, or empty it."""
-    cli.maintenance.show_cache(clear, form, output)
+    actions.maintenance.show_cache(clear, form, output)
 
 
 MAINTENANCE_COMMANDS: tuple[Callable[..., None], ...] = (
@@ -327,12 +326,12 @@ def upsert(
     options: arg.FileOptions, path: arg.TablePath, files: arg.RowFiles, schema_mode: arg.SchemaMode = None
 ) -> None:
     """Put the rows of files into a table with a primary key; they replace rows with the same key, or are added."""
-    cli.writing.upsert(path, files, options, schema_mode)
+    actions.writing.upsert(path, files, options, schema_mode)
 
 
 def update(path: arg.TablePath, set_: Set, where: arg.Where = None, dry_run: arg.DryRun = False) -> None:
     """Change columns of the rows for which a condition is true (all without one), in one commit."""
-    cli.writing.update(path, parse_pairs("--set", set_), where, dry_run)
+    actions.writing.update(path, parse_pairs("--set", set_), where, dry_run)
 
 
 @add_travel_options
@@ -348,7 +347,7 @@ def export(
     """Write the rows of a table to a file."""
     if (file is None) == (output is None):
         raise typer.BadParameter("name one file, after the table or by --output")
-    cli.writing.export(path, file or output or Path(), at, parse_column_names(columns), where, limit)
+    actions.writing.export(path, file or output or Path(), at, parse_column_names(columns), where, limit)
 
 
 Texts = list[str] | None
@@ -402,7 +401,7 @@ def import_(
 
     After an interruption, the same command imports the remaining files.
     """
-    cli.writing.import_(
+    actions.writing.import_(
         path,
         sources,
         files,
@@ -424,7 +423,7 @@ def ls(
     what: Which = None, long: Long = False, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None
 ) -> None:
     """List the tables of a warehouse, or of one database."""
-    cli.warehouse.write_listing(what, long, form, output)
+    actions.warehouse.write_listing(what, long, form, output)
 
 
 def create(
@@ -438,7 +437,7 @@ def create(
 ) -> None:
     """Create a table, or a database if only its name is given."""
     keys, partitions = parse_column_names(primary_key) or [], parse_column_names(partition_by) or []
-    cli.warehouse.create(name, columns, keys, partitions, parse_pairs("--set", options), comment, if_not_exists)
+    actions.warehouse.create(name, columns, keys, partitions, parse_pairs("--set", options), comment, if_not_exists)
 
 
 def alter(
@@ -456,7 +455,7 @@ def alter(
     dry_run: arg.DryRun = False,
 ) -> None:
     """Change columns and options of a table, all in one new schema; or the properties of a database."""
-    cli.warehouse.alter(
+    actions.warehouse.alter(
         path,
         branch,
         add=parse_pairs("--add", add, last=True),
@@ -480,12 +479,12 @@ def drop(
     dry_run: arg.DryRun = False,
 ) -> None:
     """Drop a table, or a database, with all its files."""
-    cli.warehouse.drop(name, if_exists, cascade, yes=yes, dry_run=dry_run)
+    actions.warehouse.drop(name, if_exists, cascade, yes=yes, dry_run=dry_run)
 
 
 def rename(name: Database, new: Annotated[str, typer.Argument(metavar="NEW", show_default=False)]) -> None:
     """Rename a table (db.new, also into another database), or a database."""
-    cli.warehouse.rename(name, new)
+    actions.warehouse.rename(name, new)
 
 
 def demo(
@@ -494,7 +493,7 @@ def demo(
     ] = Path("demo"),
 ) -> None:
     """Create a small warehouse to try Morrow on, and print commands to try."""
-    cli.warehouse.create_demo(folder)
+    actions.warehouse.create_demo(folder)
 
 
 WAREHOUSE_COMMANDS: tuple[Callable[..., None], ...] = (ls, create, alter, drop, rename, demo)
@@ -527,7 +526,7 @@ def spark_sql(
     form: arg.ResultFormat = Format.TABLE,
 ) -> None:
     """Run statements in Spark, from an option, a file or standard input, with a warehouse as catalog."""
-    cli.warehouse.run_sql(folder, name, query, file, parse_pairs("--conf", conf), form)
+    actions.warehouse.run_sql(folder, name, query, file, parse_pairs("--conf", conf), form)
 
 
 def thrift_server(
@@ -538,7 +537,7 @@ def thrift_server(
     conf: Conf = None,
 ) -> None:
     """Start Spark's Thrift server with a warehouse as catalog: for beeline, BI tools and dbt, without a password."""
-    cli.warehouse.serve(folder, name, host, port, parse_pairs("--conf", conf))
+    actions.warehouse.serve(folder, name, host, port, parse_pairs("--conf", conf))
 
 
 SPARK_COMMANDS: tuple[Callable[..., None], ...] = (spark_sql, thrift_server)

@@ -93,8 +93,10 @@ class FileReader(msgspec.Struct, frozen=True):
     """Returns the rows that may fulfil a condition on parts of variants, and whether all of these rows do."""
 
 
-BUILT_IN = ("parquet", "orc", "avro", "json", "csv", "text", "blob", "lance", "vortex", "mosaic", "row")
-"""Formats with a module of their name in `formats`, imported with the first file of the format."""
+WHEELS = ("lance", "vortex", "mosaic")
+"""Formats of libraries, all in the module `formats.wheel_files`."""
+BUILT_IN = ("parquet", "orc", "avro", "json", "csv", "text", "blob", *WHEELS, "row")
+"""Formats with a module in `formats`, imported with the first file of the format."""
 
 
 def find_file_reader(format_: str, where: str) -> FileReader:
@@ -154,7 +156,8 @@ def read_stored_names(source: FileSource) -> frozenset[str]:
 
 @cache
 def _load_built_in(format_: str) -> FileReader:
-    found: FileReader = import_module(f"{__package__}.formats.{format_}").READER
+    module = import_module(f"{__package__}.formats.{'wheel_files' if format_ in WHEELS else format_}")
+    found: FileReader = module.READERS[format_] if format_ in WHEELS else module.READER
     return found
 
 

@@ -144,8 +144,10 @@ class FileWriter:
     block_size: Declared[int | None] | None = None
 
 
-BUILT_IN = ("parquet", "orc", "avro", "lance", "vortex", "mosaic", "row")
-"""Formats with a module in `formats` of the same name, which has a `FileWriter` as its `WRITER`."""
+WHEELS = ("lance", "vortex", "mosaic")
+"""Formats of libraries, all in the module `formats.wheel_files`."""
+BUILT_IN = ("parquet", "orc", "avro", *WHEELS, "row")
+"""Formats with a module in `formats`, which has a `FileWriter` as its `WRITER`."""
 
 
 def find_file_writer(format_: str, where: str) -> FileWriter:
@@ -159,7 +161,8 @@ def find_file_writer(format_: str, where: str) -> FileWriter:
 
 @cache
 def _load_built_in(format_: str) -> FileWriter:
-    found: FileWriter = import_module(f"{__package__}.formats.{format_}").WRITER
+    module = import_module(f"{__package__}.formats.{'wheel_files' if format_ in WHEELS else format_}")
+    found: FileWriter = module.WRITERS[format_] if format_ in WHEELS else module.WRITER
     return found
 
 

@@ -41,7 +41,7 @@ from morrow.engine.options.declared.files import FILE_INDEX_IN_MANIFEST_THRESHOL
 from morrow.engine.plan.data_files import list_file_columns, resolve_external_path
 from morrow.engine.plan.entries import read_live_entries as entries_live_entries
 from morrow.engine.plan.filter import Filter, FilterLike
-from morrow.engine.plan.manifests import guard_planning
+from morrow.engine.plan.manifests import guard_planning, is_living
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.structs import replace
@@ -51,7 +51,7 @@ from morrow.writers.buckets.routers import restore_buckets
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
-from morrow.writers.commit.premise import guard_compaction, guard_read, is_living
+from morrow.writers.commit.premise import guard_compaction, guard_read
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, build_file_path

@@ -22,7 +22,7 @@ from morrow.engine.format.schema import SEQUENCE_NUMBER
 from morrow.engine.format.snapshot import COMPACT, Snapshot
 from morrow.engine.plan.branch_plans import check_main_alone
 from morrow.engine.plan.filter import Filter
-from morrow.engine.plan.manifests import is_same_commit
+from morrow.engine.plan.manifests import is_living, is_same_commit
 from morrow.engine.plan.planner import make_plan
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.redaction import get_logger
@@ -34,7 +34,7 @@ from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.conflicts import AlreadyCommitted
 from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
-from morrow.writers.commit.premise import Misplaced, Premise, guard_compaction, guard_read, is_living, make_request
+from morrow.writers.commit.premise import Misplaced, Premise, guard_compaction, guard_read, make_request
 from morrow.writers.commit.snapshot_metadata import restore_written_schema
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.bucket_reader import StoredFiles

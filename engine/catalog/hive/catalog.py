@@ -43,12 +43,18 @@ from morrow.engine.catalog.hive.tables import (
     is_external,
     is_paimon,
 )
-from morrow.engine.catalog.names import BRANCH_PREFIX, MARK, checked_name, table_name
+from morrow.engine.catalog.names import (
+    BRANCH_PREFIX,
+    MARK,
+    checked_name,
+    make_missing_error,
+    make_no_database_error,
+    table_name,
+)
 from morrow.engine.catalog.partition_statistics import partition_specs, partition_statistics
 from morrow.engine.catalog.settings import Settings
 from morrow.engine.errors import (
     AlreadyExists,
-    DatabaseNotFound,
     InvalidArgument,
     MorrowError,
     StorageError,
@@ -67,7 +73,7 @@ from morrow.engine.options.declared.table import DATA_FILE_PATH_DIRECTORY, PATH
 from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned, TableOwner
-from morrow.engine.redaction import get_logger, suggest_name
+from morrow.engine.redaction import get_logger
 from morrow.engine.schema.evolution import create_first_schema
 from morrow.engine.structs import replace
 
@@ -179,10 +185,7 @@ class HiveDatabases:
         try:
             return self.metastore.call("get_database", name)
         except ObjectMissing:
-            names = self.databases()
-            known, hint = ", ".join(names) or "none", suggest_name(name, names)
-            text = f"{self.title}: there is no database {name!r}; {hint}the databases are: {known}"
-            raise DatabaseNotFound(text) from None
+            raise make_no_database_error(self.title, name, self.databases()) from None
 
 
 BATCH = 300
@@ -385,11 +388,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
         return found
 
     def missing(self, database: str, table: str) -> TableNotFound:
-        tables = self.tables(database)
-        known, hint = ", ".join(tables) or "none", suggest_name(table, tables)
-        return TableNotFound(
-            f"{self.title}: there is no table '{database}.{table}'; {hint}the tables of {database} are: {known}"
-        )
+        return make_missing_error(self.title, "table", database, table, self.tables(database))
 
     def _place(self, name: str, found: Any) -> TableMetadata:
         location = self.location_of_table(name, found)

@@ -17,7 +17,7 @@ from typing import Any
 
 from morrow.engine.catalog.hive.client import Metastore, ObjectExists, ObjectMissing, find_user, load_thrift_types
 from morrow.engine.catalog.hive.options import HiveOptions, to_hadoop_location
-from morrow.engine.catalog.names import table_name
+from morrow.engine.catalog.names import make_missing_error, table_name
 from morrow.engine.catalog.protocol import View
 from morrow.engine.errors import AlreadyExists, InvalidArgument, StorageError, TableNotFound, Unsupported
 from morrow.engine.format import types as t
@@ -36,7 +36,6 @@ from morrow.engine.options.declared.table import (
     TYPE,
 )
 from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderTable
-from morrow.engine.redaction import suggest_name
 from morrow.engine.structs import replace
 
 INPUT_FORMAT = "org.apache.paimon.hive.mapred.PaimonInputFormat"
@@ -530,11 +529,7 @@ class HiveViews:
         return found
 
     def _without_view(self, database: str, view: str) -> TableNotFound:
-        views = self.views(database)
-        known, hint = ", ".join(views) or "none", suggest_name(view, views)
-        return TableNotFound(
-            f"{self.title}: there is no view '{database}.{view}'; {hint}the views of {database} are: {known}"
-        )
+        return make_missing_error(self.title, "view", database, view, self.views(database))
 
 
 def _build_view(database: str, name: str, view: View) -> Any:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from morrow.engine.catalog.databases import LOCATION, OWNER, check_empty, refuse_renaming
-from morrow.engine.catalog.names import checked_name, table_name
+from morrow.engine.catalog.names import checked_name, make_missing_error, make_no_database_error, table_name
 from morrow.engine.catalog.protocol import (
     Function,
     View,
@@ -51,7 +51,7 @@ from morrow.engine.options.declarations import BOOL, TEXT, Options, declare_hono
 from morrow.engine.options.declared.connectors import METASTORE_PARTITIONED_TABLE
 from morrow.engine.plan.folder_table import FORMAT_TABLE, OBJECT_TABLE, FolderTable
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.redaction import register_secrets, suggest_name
+from morrow.engine.redaction import register_secrets
 from morrow.engine.schema.evolution import commit_schema
 from morrow.engine.schema.schema_changes import SchemaChange
 
@@ -214,15 +214,8 @@ class RestViews:
         database, own = table_name(name)
         if not FUNCTION_NAME.fullmatch(own):
             raise InvalidArgument(f"{own!r} is not a function name: give letters, digits and . _ -, not digits alone")
-        try:
-            self.client.post(DATABASES, database, FUNCTIONS, body={"name": own, **function_to_json(function)})
-        except Refusal as refusal:
-            if refusal.code == 404:
-                raise self._no_database(database) from None
-            if refusal.code != 409:
-                raise to_error(self.client, refusal) from None
-            if not (refusal.unclear and self.function(name) == function):
-                raise AlreadyExists(f"{self.title}: there is a function {name!r} already") from None
+        body = {"name": own, **function_to_json(function)}
+        self._create(database, FUNCTIONS, body, f"function {name!r}", lambda: self.function(name) == function)
 
     def alter_function(self, name: str, changes: Sequence[Mapping[str, Any]]) -> None:
         """Apply changes. Raises `DatabaseNotFound`, `TableNotFound`, `AlreadyExists`."""
@@ -244,10 +237,7 @@ class RestViews:
     def _without_function(self, database: str, function: str, refusal: Refusal) -> Exception:
         if refusal.code != 404 or refusal.kind == "DEFINITION":
             return to_error(self.client, refusal)
-        functions = self.functions(database)
-        known, hint = ", ".join(functions) or "none", suggest_name(function, functions)
-        what = f"no function '{database}.{function}'"
-        return TableNotFound(f"{self.title}: there is {what}; {hint}the functions of {database} are: {known}")
+        return make_missing_error(self.title, "function", database, function, self.functions(database))
 
     def view(self, name: str) -> View:
         """Return a view. Raises `DatabaseNotFound`, `TableNotFound`."""
@@ -264,15 +254,7 @@ class RestViews:
         body = {"identifier": to_identifier(database, checked_name("view", own)), "schema": view_to_json(view)}
         if self.has_table(name):
             raise AlreadyExists(f"{self.title}: there is a table {name!r} already")
-        try:
-            self.client.post(DATABASES, database, VIEWS, body=body)
-        except Refusal as refusal:
-            if refusal.code == 404:
-                raise self._no_database(database) from None
-            if refusal.code != 409:
-                raise to_error(self.client, refusal) from None
-            if not (refusal.unclear and self.view(name) == view):
-                raise AlreadyExists(f"{self.title}: there is a view {name!r} already") from None
+        self._create(database, VIEWS, body, f"view {name!r}", lambda: self.view(name) == view)
 
     def drop_view(self, name: str) -> None:
         """Drop a view. Raises `DatabaseNotFound`, `TableNotFound`."""
@@ -288,11 +270,20 @@ class RestViews:
             return to_error(self.client, refusal)
         if refusal.kind == DATABASE or not self.has_database(database):
             return self._no_database(database)
-        views = self.views(database)
-        known, hint = ", ".join(views) or "none", suggest_name(view, views)
-        return TableNotFound(
-            f"{self.title}: there is no view '{database}.{view}'; {hint}the views of {database} are: {known}"
-        )
+        return make_missing_error(self.title, "view", database, view, self.views(database))
+
+    def _create(
+        self, database: str, what: str, body: Mapping[str, Any], named: str, is_same: Callable[[], bool]
+    ) -> None:
+        try:
+            self.client.post(DATABASES, database, what, body=body)
+        except Refusal as refusal:
+            if refusal.code == 404:
+                raise self._no_database(database) from None
+            if refusal.code != 409:
+                raise to_error(self.client, refusal) from None
+            if not (refusal.unclear and is_same()):
+                raise AlreadyExists(f"{self.title}: there is a {named} already") from None
 
     def _list_names(self, database: str, what: str, *, optional: bool = False) -> list[str]:
         try:
@@ -305,9 +296,7 @@ class RestViews:
             raise to_error(self.client, refusal) from None
 
     def _no_database(self, name: str) -> DatabaseNotFound:
-        databases = self.databases()
-        known, hint = ", ".join(databases) or "none", suggest_name(name, databases)
-        return DatabaseNotFound(f"{self.title}: there is no database {name!r}; {hint}the databases are: {known}")
+        return make_no_database_error(self.title, name, self.databases())
 
 
 PREFIX = declare_honoured("prefix", TEXT, "", "Beginning of the paths of the server, which it tells itself")
@@ -520,11 +509,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
     def _missing(self, database: str, table: str, refusal: Refusal) -> DatabaseNotFound | TableNotFound:
         if refusal.kind == DATABASE or not self.has_database(database):
             return self._no_database(database)
-        tables = self.tables(database)
-        known, hint = ", ".join(tables) or "none", suggest_name(table, tables)
-        return TableNotFound(
-            f"{self.title}: there is no table '{database}.{table}'; {hint}the tables of {database} are: {known}"
-        )
+        return make_missing_error(self.title, "table", database, table, self.tables(database))
 
     def _not_renamed(self, old: tuple[str, str], new: tuple[str, str], refusal: Refusal) -> Exception:
         if refusal.code == 409:

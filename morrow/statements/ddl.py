@@ -16,23 +16,8 @@ from morrow.engine.options.declarations import parse_names
 from morrow.engine.options.declared.files import FILE_FORMAT
 from morrow.engine.options.declared.table import PATH, TYPE
 from morrow.engine.plan.folder_table import FORMAT_TABLE
+from morrow.engine.schema import schema_changes as sc
 from morrow.engine.schema.defaults import check_default
-from morrow.engine.schema.schema_changes import (
-    AddColumn,
-    DropColumn,
-    MoveColumn,
-    Place,
-    Position,
-    RemoveOption,
-    RenameColumn,
-    SchemaChange,
-    SetComment,
-    SetDefault,
-    SetNullable,
-    SetOption,
-    SetTableComment,
-    SetType,
-)
 from morrow.engine.schema.sql_columns import Column, parse_columns, parse_type
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count
@@ -466,15 +451,15 @@ def _resolve_path(path: st.Name, schema: TableSchema) -> st.Name:
     return (find_column(path[0], schema).name, *path[1:])
 
 
-def _add_column(told: st.AlterChange, schema: TableSchema) -> list[SchemaChange]:
+def _add_column(told: st.AlterChange, schema: TableSchema) -> list[sc.SchemaChange]:
     assert told.new is not None  # ADD COLUMN has a new column
     column = _parse_definition(told.new.definition, told.path)
     path = told.path if len(told.path) == 1 else _resolve_path(told.path, schema)
-    added: list[SchemaChange] = [AddColumn(path, column.type, column.comment, _parse_position(told.new.after))]
+    added: list[sc.SchemaChange] = [sc.AddColumn(path, column.type, column.comment, _parse_position(told.new.after))]
     if column.default is not None:
         if len(path) > 1:
             raise Unsupported(f"a default value of {st.format_name(path)}, which is a member of a column,")
-        added.append(SetDefault(path, check_default(column.type, column.default, path[0])))
+        added.append(sc.SetDefault(path, check_default(column.type, column.default, path[0])))
     return added
 
 
@@ -486,53 +471,53 @@ def _parse_definition(text: str, path: st.Name) -> Column:
     return found.columns[0]
 
 
-def _parse_position(after: str | None) -> Position | None:
+def _parse_position(after: str | None) -> sc.Position | None:
     if after is None:
         return None
-    return Position(Place.AFTER, after) if after else Position(Place.FIRST)
+    return sc.Position(sc.Place.AFTER, after) if after else sc.Position(sc.Place.FIRST)
 
 
-def _move_column(told: st.AlterChange, schema: TableSchema) -> list[SchemaChange]:
+def _move_column(told: st.AlterChange, schema: TableSchema) -> list[sc.SchemaChange]:
     position = _parse_position(told.value)
     assert position is not None  # FIRST or AFTER
-    return [MoveColumn(_resolve_path(told.path, schema), position)]
+    return [sc.MoveColumn(_resolve_path(told.path, schema), position)]
 
 
-def _change_type(told: st.AlterChange, schema: TableSchema) -> list[SchemaChange]:
+def _change_type(told: st.AlterChange, schema: TableSchema) -> list[sc.SchemaChange]:
     kind = parse_type(told.value or "", st.format_name(told.path))
-    return [SetType(_resolve_path(told.path, schema), kind, keep_nullability=kind.nullable)]
+    return [sc.SetType(_resolve_path(told.path, schema), kind, keep_nullability=kind.nullable)]
 
 
-def _change_default(told: st.AlterChange, schema: TableSchema) -> list[SchemaChange]:
+def _change_default(told: st.AlterChange, schema: TableSchema) -> list[sc.SchemaChange]:
     path = _resolve_path(told.path, schema)
     if len(path) > 1:
         raise Unsupported(f"a default value of {st.format_name(path)}, which is a member of a column,")
     if told.value is None:
-        return [SetDefault(path, None)]
+        return [sc.SetDefault(path, None)]
     text = _parse_definition(f"STRING DEFAULT {told.value}", path).default
     if text is None:
-        return [SetDefault(path, None)]
-    return [SetDefault(path, check_default(schema.column(path[0]).type, text, path[0]))]
+        return [sc.SetDefault(path, None)]
+    return [sc.SetDefault(path, check_default(schema.column(path[0]).type, text, path[0]))]
 
 
-def _set_option(told: st.AlterChange, _schema: TableSchema) -> list[SchemaChange]:
+def _set_option(told: st.AlterChange, _schema: TableSchema) -> list[sc.SchemaChange]:
     if told.value is None:
         raise InvalidArgument(f"the option {told.path[0]!r} needs a value")
-    return [SetOption(told.path[0], told.value)]
+    return [sc.SetOption(told.path[0], told.value)]
 
 
-_CHANGES: Mapping[str, Callable[[st.AlterChange, TableSchema], list[SchemaChange]]] = {
+_CHANGES: Mapping[str, Callable[[st.AlterChange, TableSchema], list[sc.SchemaChange]]] = {
     "set option": _set_option,
-    "unset option": lambda told, _: [RemoveOption(told.path[0])],
-    "set table comment": lambda told, _: [SetTableComment(told.value)],
+    "unset option": lambda told, _: [sc.RemoveOption(told.path[0])],
+    "set table comment": lambda told, _: [sc.SetTableComment(told.value)],
     "add column": _add_column,
-    "drop column": lambda told, schema: [DropColumn(_resolve_path(told.path, schema))],
-    "rename column": lambda told, schema: [RenameColumn(_resolve_path(told.path, schema), told.value or "")],
+    "drop column": lambda told, schema: [sc.DropColumn(_resolve_path(told.path, schema))],
+    "rename column": lambda told, schema: [sc.RenameColumn(_resolve_path(told.path, schema), told.value or "")],
     "set type": _change_type,
-    "set comment": lambda told, schema: [SetComment(_resolve_path(told.path, schema), told.value)],
+    "set comment": lambda told, schema: [sc.SetComment(_resolve_path(told.path, schema), told.value)],
     "set default": _change_default,
-    "set not null": lambda told, schema: [SetNullable(_resolve_path(told.path, schema), False)],
-    "drop not null": lambda told, schema: [SetNullable(_resolve_path(told.path, schema), True)],
+    "set not null": lambda told, schema: [sc.SetNullable(_resolve_path(told.path, schema), False)],
+    "drop not null": lambda told, schema: [sc.SetNullable(_resolve_path(told.path, schema), True)],
     "move column": _move_column,
 }
 """Verb of a change -> the function that builds its schema changes."""

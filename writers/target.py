@@ -199,7 +199,6 @@ WRITE_OPTION_KEYS = frozenset(
 )
 """Options that a single write may override: how files are written, compacted and committed, not what rows mean."""
 
-
 READ_OPTION_KEYS = frozenset(
     (
         *(option.key for option in list_options(scans) if not option.idle),

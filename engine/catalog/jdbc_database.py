@@ -52,7 +52,6 @@ DRIVER_NAMES = {
 }
 """Supported properties of PostgreSQL's JDBC driver -> parameters of libpq."""
 
-
 MYSQL_NAMES = {
     "user": "user",
     "password": "password",

@@ -347,7 +347,6 @@ def _drop_nullability(kind: DataType) -> DataType:
 
 SIZED_TYPES: dict[str, type[_SizedType]] = {t.keyword: t for t in (CharType, VarCharType, BinaryType, VarBinaryType)}
 
-
 PLAIN_TYPES: dict[str, type[DataType]] = {
     **{t.keyword: t for t in (BooleanType, TinyIntType, SmallIntType, IntType, BigIntType, FloatType, DoubleType)},
     **{t.keyword: t for t in (DateType, VariantType, BlobType)},

@@ -58,7 +58,6 @@ CUT, CUT_TRIES = "body error", 2
 DELETED_AT_ONCE = 1000
 """Objects removed by one request: S3's maximum."""
 
-
 NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 """Texts of errors of S3, OSS, Azure and GCS for a missing bucket or container."""
 INSTANCE_METADATA = "://169.254.169.254/"

@@ -70,7 +70,6 @@ def describe_deduplicate(schema: TableSchema, options: TableOptions, where: str)
 
 CHANGELOG_PRODUCERS = (ChangelogProducer.NONE, ChangelogProducer.LOOKUP)
 
-
 OVERWRITE_ADVICE = (
     "overwrite the table with the rows that stay: table.overwrite(table.scan(filter='NOT (...)'), dynamic=False)"
 )

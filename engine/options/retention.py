@@ -156,9 +156,7 @@ DAY = dt.timedelta(days=1)
 MIN_PERIOD = dt.timedelta(milliseconds=1)
 """The shortest period: Java counts periods in milliseconds."""
 
-
 BY_PERIOD = (TagCreation.PROCESS_TIME, TagCreation.WATERMARK)
-
 
 LENGTHS: Mapping[Period, dt.timedelta] = {
     Period.DAILY: DAY,

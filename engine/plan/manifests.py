@@ -128,10 +128,8 @@ def is_same_commit(one: Snapshot, other: Snapshot) -> bool:
 MANIFEST_READERS = 4
 """The number of manifests read at once: decoding is native code that releases the interpreter lock."""
 
-
 REMOTE_READERS = 16
 """The number of manifests read at once from a remote store, where most of the time is spent waiting."""
-
 
 MIN_THREADED_BYTES = 1 << 20
 """The size in bytes below which manifests are decoded together, without threads.
@@ -139,10 +137,8 @@ MIN_THREADED_BYTES = 1 << 20
 On a local disk, starting threads for fewer bytes costs more than it saves, as does decoding each manifest separately.
 """
 
-
 Stored: TypeAlias = tuple[str, int | None]
 """Path and size of a metadata file; the size is null if it was not recorded."""
-
 
 Decode: TypeAlias = Callable[[Sequence[tuple[bytes, str]]], Sequence[pl.DataFrame]]
 """Decodes files, given as data and path, into frames."""

@@ -111,7 +111,6 @@ MAX_OBJECT_FILES = 1 << 17
 Packed files take a third of the memory, but each iteration over them costs time.
 """
 
-
 Outlines: TypeAlias = Callable[[TableMetadata, ScanRequest, pl.DataFrame], Decoded | None]
 """Decodes manifests of a list in other processes, as `decode_outlined`; returns None if this process has to do it."""
 

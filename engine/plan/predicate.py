@@ -249,7 +249,6 @@ MAX_LEVELS = 64
 MAX_SHOWN_LENGTH = 500
 """The limit of characters of a filter that a message shows."""
 
-
 VARIANT_PREFIX = "morrow_variant_"
 VARIANT_PARSE, VARIANT_TRY_PARSE, VARIANT_PART, VARIANT_TEXT, VARIANT_IS_NULL = (
     VARIANT_PREFIX + name for name in ("parse", "try_parse", "part", "text", "is_null")

@@ -633,13 +633,10 @@ _EXCLUDED: dict[Op, Callable[[_Bounds, tuple[Value, ...]], Mask]] = {
     Op.NOT_STARTS_WITH: _exclude_other_prefix,
 }
 
-
 ORC = r"(?i)\.orc$"
-
 
 FIRST_MODERN = date(1583, 1, 1)
 """Some weeks after the switch of calendars: writers may have recorded bounds in either calendar, or in a time zone."""
-
 
 ORC_ROW = "_ROW"
 

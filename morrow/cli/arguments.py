@@ -468,7 +468,6 @@ TRAVEL = {
 }
 """The time travel options of commands that read a table: members of `TravelArguments`."""
 
-
 Vertical = Annotated[
     bool,
     typer.Option("--vertical", help="A line for each column: --format vertical.", rich_help_panel="Result"),
@@ -481,7 +480,6 @@ NoPager = Annotated[
         rich_help_panel="Result",
     ),
 ]
-
 
 ResultFormat = Annotated[
     Format,

@@ -498,7 +498,6 @@ def demo(
 
 WAREHOUSE_COMMANDS: tuple[Callable[..., None], ...] = (ls, create, alter, drop, rename, demo)
 
-
 Lake = Annotated[
     str | None,
     typer.Argument(metavar="[WAREHOUSE]", help="Folder or URL of a warehouse; without one, the catalog of names."),

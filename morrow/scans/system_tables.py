@@ -343,7 +343,6 @@ class StreamedScan(SystemScan):
         return self.lazy().collect()
 
     def lazy(self) -> pl.LazyFrame:
-
         from morrow.engine.library_versions import register_source
         from morrow.readers.casts.dtypes import to_frame, to_polars_schema
 

@@ -148,7 +148,6 @@ VALUES: Mapping[type[DataType], tuple[type, ...]] = {
 }
 """Python types of literals by column type. Spark evaluates filters on other types (instants: their zone is missing)."""
 
-
 BuildPredicate = Callable[[DataField, Any], Predicate | None]
 
 

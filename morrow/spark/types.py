@@ -273,7 +273,6 @@ _TRAVEL: Mapping[type[t.DataType], Callable[[Any], pa.DataType]] = {
 COMMENT = "comment"
 """The key of a comment in the metadata of a Spark column."""
 
-
 BINARY = "UTF8_BINARY"
 """The name of the default collation."""
 

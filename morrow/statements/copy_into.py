@@ -274,7 +274,6 @@ WRITTEN = pa.schema(
 """The columns of COPY INTO a location."""
 LOCAL = "file:"
 
-
 Report = tuple[str, str, int, int, int, str | None]
 """A row of `REPORT`."""
 Write = Callable[[Sequence[SourceFile], Mapping[str, str], Premise], Snapshot | None]

@@ -96,7 +96,6 @@ DATABASE_PARSERS: Sequence[tuple[tuple[str, ...], Parse]] = tuple(
 
 COMMENT_OPTION = "comment"
 
-
 UNITS: Mapping[str, dt.timedelta] = {
     "DAYS": dt.timedelta(days=1),
     "HOURS": dt.timedelta(hours=1),

@@ -25,7 +25,6 @@ PlanFunction = Callable[[Sequence[str] | None, pc.Expression | None], tuple[Scan
 NarrowFunction = Callable[["Sequence[str] | None", "FilterLike | None"], "PaimonDataset"]
 """Returns the dataset of these columns (None: all), and of the rows for which a filter is true."""
 
-
 SummarizeFunction = Callable[[Sequence[tuple[str, str | None]]], "pa.Table | None"]
 """Returns aggregates of all rows, as (``count``, ``min`` or ``max``, column or None for rows), from metadata and masks.
 

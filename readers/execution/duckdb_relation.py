@@ -176,7 +176,6 @@ HANDOFF_VIEW = "scan"
 MAX_HANDOFFS = 32
 """Maximum hand-off databases per connection; older ones are detached (a query binds its view immediately)."""
 
-
 MAX_STATEMENT_BYTES = 1 << 20
 """Maximum size of the statements of DuckDB's own scans kept per connection: a query is bound more than once."""
 

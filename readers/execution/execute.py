@@ -99,7 +99,6 @@ MAX_GROUP_ROWS = 1 << 24
 MAX_GROUP_SECTIONS = 64
 """Maximum sections that a stream reads as one query (the number of stored rows is limited too)."""
 
-
 MAX_SEARCHED_FILES = 256
 """Maximum files that are searched one by one for parts of variants, unless they are large."""
 MAX_STREAM_BYTES = 160 << 20

@@ -68,7 +68,6 @@ from morrow.readers.masks.ordering import hash_keys, to_comparable
 MAX_POSITIONED_ROWS = 1 << 28
 """Approximate maximum of rows numbered by one scan: their mask takes 32 MB, and Polars positions have 32 bits."""
 
-
 MIN_SEARCHED_ROWS = 1 << 17
 """Minimum rows of a group whose filter is evaluated before its other columns are read. Row groups are not smaller."""
 

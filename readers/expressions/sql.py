@@ -296,7 +296,6 @@ _PARAMETRIC: dict[type[t.DataType], Callable[[Any], str]] = {
     t.RowType: _name_row,
 }
 
-
 REALS = (t.FloatType, t.DoubleType)
 
 

@@ -311,7 +311,6 @@ MAX_QUEUED_CHUNKS = 2
 PATIENCE_SECONDS = 0.02
 """Time that a decoder waits for room in the queue before it checks whether its chunks are still wanted."""
 
-
 EXIT_SECONDS = 10.0
 """Time that the interpreter waits at exit for a decoder to finish its chunk."""
 

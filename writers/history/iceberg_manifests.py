@@ -38,7 +38,6 @@ from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata, estimate_
 
 Document: TypeAlias = dict[str, Any]
 
-
 IDENTITY = "paimon-commit-identity"
 """The member of a snapshot's summary that names its commit: ids are used again after a rollback."""
 

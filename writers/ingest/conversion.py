@@ -59,7 +59,6 @@ from morrow.writers.target import WriteTarget
 
 MAX_DECIMAL_DIGITS = 38
 
-
 PARSERS: dict[type[t.DataType], str] = {
     t.DateType: "str.to_date()",
     t.TimeType: "str.to_time()",

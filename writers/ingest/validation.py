@@ -529,9 +529,7 @@ def _shorten(text: str) -> str:
 Kinds: TypeAlias = "str | int | pl.Series | np.ndarray[tuple[int], np.dtype[np.generic]] | Iterable[str | int] | None"
 """One kind for all rows (``"-D"`` or its code), the name of a column of the data, or a kind per row."""
 
-
 CODES = {"+I": INSERT, "-U": UPDATE_BEFORE, "+U": UPDATE_AFTER, "-D": DELETE}
-
 
 SPELLINGS = "+I, -U, +U, -D or their codes 0 to 3"
 

@@ -126,7 +126,6 @@ class DeadRows(Protocol):
     """The part of a bucket's deletion vectors that picks need."""
 
     def __contains__(self, data_file: object) -> bool: ...
-
     def dead_rows(self, data_file: str) -> int: ...
 
 

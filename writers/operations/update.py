@@ -243,7 +243,6 @@ def _replace_rows(target: WriteTarget, expressions: Mapping[str, Expression], pr
     tracked = [field for field in list_tracked_fields(target.schema, target.options) if field.name in named]
 
     def assign(rows: pl.DataFrame) -> pl.DataFrame:
-
         tally.count(updated=rows.height)
         new = assign_values(target, expressions, to_arrow_table(rows, (*target.schema.fields, *tracked)))
         return check_rows(target, new.drop_columns([field.name for field in tracked]))
@@ -358,7 +357,6 @@ REPLACING = ("last_value", "last_non_null_value")
 """Aggregate functions that replace the old value by the new one."""
 KEEPS_NULL = "last_value"
 """The function that treats null as a value."""
-
 
 OVERWRITE = "overwrite the table with the rows that are wanted"
 """Advice for changes that a new version of a row cannot express."""

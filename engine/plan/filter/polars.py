@@ -438,7 +438,6 @@ def _deserialize_expression(form: Any) -> pl.Expr:
 
 MICROS = {"Milliseconds": 1000, "Microseconds": 1}
 
-
 UNIT_OF_COLUMN = {"s": "Milliseconds", "ms": "Milliseconds", "us": "Microseconds", "ns": "Nanoseconds"}
 """The unit of literals by the unit of the column. Polars lacks seconds."""
 

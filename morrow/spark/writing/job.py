@@ -69,7 +69,6 @@ Replaced: TypeAlias = 'PartitionSpec | Filter | Literal["dynamic"]'
 """The target of an overwrite: partitions with these values (none: the table), partitions that match a condition, or the
 partitions of the rows."""
 
-
 DELETED = "-D"
 
 

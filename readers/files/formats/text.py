@@ -109,7 +109,6 @@ BOOLEANS = {"true": True, "false": False}
 
 TEXT_TYPES = (t.CharType, t.VarCharType)
 
-
 MARK, MARK_IN_JSON = "\x01number ", r"\u0001number "
 """Marker before the text of a number that a JSON document has instead of a text."""
 

@@ -25,7 +25,6 @@ VALUE = "value"
 
 NO_STATE: Mapping[str, tuple[pl.DataType, Any]] = MappingProxyType({})
 
-
 POLARS_CONTEXT = "\n\nThis error occurred"
 
 

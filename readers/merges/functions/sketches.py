@@ -118,7 +118,6 @@ BODY_BYTES = {NODE4: 4, NODE16: 16, NODE48: 256, NODE256: 32}
 NO_SLOT = 255
 NOT_TRIMMED = (-2).to_bytes(1, "little", signed=True)
 
-
 HEAD_OF_RUNS = COOKIE_RUNS.to_bytes(4, "little") + b"\x01" + bytes(2)
 """Header of a portable bitmap with a single run container, up to its cardinality."""
 HEAD = COOKIE_NO_RUNS.to_bytes(4, "little") + (1).to_bytes(4, "little") + bytes(2)

@@ -225,5 +225,4 @@ _PHYSICAL: Mapping[type[t.DataType], Callable[[pa.Array, Any], pa.Array]] = {
     t.RowType: _to_struct,
 }
 
-
 WRITER = FileWriter(AvroEncoder)

@@ -257,7 +257,6 @@ CODECS: Mapping[str, str] = {
     "uncompressed": "none",
 }
 
-
 Uses: TypeAlias = dict[str, list[SharedUse]]
 """The keys of maps in shared columns, by column."""
 

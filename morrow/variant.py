@@ -46,8 +46,7 @@ def from_python(values: Sequence[object]) -> pa.Array:
 def parse_json(texts: Column | Sequence[str | None], *, errors: bool = True) -> pa.Array:
     """Return JSON texts as a column of variants; null stays null.
 
-    Args:
-        errors: raise for text that is not JSON; if False, it becomes null.
+    `errors`: raise for text that is not JSON; if False, it becomes null.
 
     Raises `InvalidArgument`: a text is not JSON, or an object has a member twice; the message names the row.
     """

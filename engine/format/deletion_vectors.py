@@ -304,8 +304,7 @@ def write_index_file(
 ) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
     """Return an index file with the vector of each data file, and the ranges to store in the index manifest.
 
-    Args:
-        vectors: the vectors by name of the data file; written in this order.
+    `vectors`: the vectors by name of the data file; written in this order.
 
     Raises `InvalidArgument`: see `encode_vector`.
     """

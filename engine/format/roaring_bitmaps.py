@@ -51,8 +51,7 @@ MAX_POSITIONS = 1 << 18
 def read_bitmap32(data: U8, *, where: str, max_end: int) -> Blocks:
     """Decode a 32-bit bitmap that fills `data`.
 
-    Args:
-        max_end: limit of positions; a position beyond is refused before memory is allocated for it.
+    `max_end`: limit of positions; a position beyond is refused before memory is allocated for it.
 
     Raises `CorruptFile`: the bytes are not a roaring bitmap, or contradict its cardinalities.
     """

@@ -491,8 +491,7 @@ class StreamOptions(msgspec.Struct, frozen=True):
 def parse_stream_options(options: Options, *, begins: bool) -> StreamOptions:
     """Parse the options.
 
-    Args:
-        begins: whether the options determine the start of the stream; False if the caller does.
+    `begins`: whether the options determine the start of the stream; False if the caller does.
 
     Raises:
         InvalidArgument: a value that does not parse, or a mode without the option that it needs.

@@ -107,8 +107,7 @@ def find_oldest_change(metadata: TableMetadata, *, changelogs: bool) -> int | No
 def find_id_at(metadata: TableMetadata, millis: int, *, changelogs: bool = False) -> int | None:
     """Return the id of the newest snapshot committed at or before a time (epoch milliseconds); None if all are younger.
 
-    Args:
-        changelogs: include snapshots that have become changelogs.
+    `changelogs`: include snapshots that have become changelogs.
     """
     found = find_last_until(metadata, millis)
     if found is not None or not changelogs:
@@ -123,8 +122,7 @@ def find_id_at(metadata: TableMetadata, millis: int, *, changelogs: bool = False
 def list_snapshots_between(metadata: TableMetadata, start: int, end: int, *, changelogs: bool = True) -> list[Snapshot]:
     """Return the snapshots after `start`, up to and including `end`.
 
-    Args:
-        changelogs: include snapshots that have become changelogs.
+    `changelogs`: include snapshots that have become changelogs.
 
     Raises:
         InvalidArgument: `end` is before `start`.

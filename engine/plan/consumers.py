@@ -91,8 +91,7 @@ class Consumers:
     def record(self, name: str, next_snapshot: int, read: ReadCommit | None = None) -> None:
         """Record that this consumer has read everything before `next_snapshot`.
 
-        Args:
-            read: the commit of the snapshot before, by which a stream that resumes notices a rollback; None: unknown.
+        `read`: the commit of the snapshot before, by which a stream that resumes notices a rollback; None: unknown.
 
         Raises `InvalidArgument`: not a valid consumer name, or not an id. `StorageError`: it cannot be written.
         """

@@ -169,8 +169,7 @@ def plan_changes(
 ) -> FileChanges | FullRows | None:
     """Return the files with the changes of one snapshot, or its new rows; None if it has none of that kind.
 
-    Args:
-        mode: DELTA or CHANGELOG.
+    `mode`: DELTA or CHANGELOG.
 
     Raises:
         CorruptFile, FileMissing, UnsafePath, Unsupported: metadata that cannot be trusted or read.

@@ -70,8 +70,7 @@ class ReferencedMetadata:
 def find_metadata_files(roots: Sequence[Root], *, gone: bool = False) -> ReferencedMetadata:
     """Return the files besides data files that roots need.
 
-    Args:
-        gone: the roots are being removed, and some of their files may already be missing.
+    `gone`: the roots are being removed, and some of their files may already be missing.
 
     Raises `FileMissing`: a file of a root does not exist, unless `gone`. `CorruptFile`: it cannot be read.
     """

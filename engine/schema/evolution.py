@@ -118,8 +118,7 @@ def commit_changes(
 
     Concurrent changes of the schema go first: `changes` are then applied again to the newer schema.
 
-    Args:
-        check: raises unless the schema before may be replaced by the schema after.
+    `check`: raises unless the schema before may be replaced by the schema after.
 
     Returns: the newest schema; a new version only if the changes have an effect.
 
@@ -162,8 +161,7 @@ def apply_changes(
 ) -> TableSchema:
     """Return the next version of the schema after all `changes`, checked; the same object if nothing changes.
 
-    Args:
-        has_snapshots: whether the table may have rows, which some changes would corrupt.
+    `has_snapshots`: whether the table may have rows, which some changes would corrupt.
 
     Raises:
         ColumnNotFound, AlreadyExists, InvalidArgument: changes that are impossible, or that Paimon refuses.

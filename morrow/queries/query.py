@@ -502,8 +502,7 @@ MAX_CALLS = 200
 def put_functions(tree: Node, known: Callable[[str], Function | None]) -> bool:
     """Replace calls of catalog functions with their definitions; return whether any was found.
 
-    Args:
-        known: returns the catalog's function ``database.name``, None if it does not exist.
+    `known`: returns the catalog's function ``database.name``, None if it does not exist.
 
     Raises:
         InvalidArgument: a wrong number of arguments, or recursive functions.

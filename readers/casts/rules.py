@@ -107,8 +107,7 @@ def cast_expression(
 ) -> pl.Expr:
     """Return the cast as a lazy expression, native or through Arrow for this one column; see `cast_array`.
 
-    Args:
-        change: the change of the column's type, for errors of values.
+    `change`: the change of the column's type, for errors of values.
 
     Raises `Unsupported`: Java does not support the cast. Values that cannot be cast fail when the query runs.
     """

@@ -99,8 +99,7 @@ def scan_references(
 ) -> pl.LazyFrame:
     """Return the references of `rows` consecutive row ids from `first` as a lazy frame of one column.
 
-    Args:
-        files: the blob files of the column, with any of these row ids.
+    `files`: the blob files of the column, with any of these row ids.
     """
 
     def generate(

@@ -137,8 +137,7 @@ def find_nearest(
     Rows whose vector is null are left out. Rows with NaN in their vector come last. Among equal scores, the rows that
     come first in `batches` win.
 
-    Args:
-        schema: the columns of the batches, among them `field`.
+    `schema`: the columns of the batches, among them `field`.
 
     Raises `InvalidArgument`: an ARRAY has another length than the query.
     """

@@ -324,8 +324,7 @@ def list_inputs(plan: ScanPlan, file: DataFile, fields: Sequence[t.DataField]) -
 def make(plan: ScanPlan, file: DataFile, field: t.DataField, position: pl.Expr) -> pl.Expr:
     """Compute the column from the columns of `list_inputs`; null if the file lacks row ids.
 
-    Args:
-        position: the row's 0-based number in the file.
+    `position`: the row's 0-based number in the file.
     """
     if field == ROWKIND_FIELD:
         return build_rowkind() if plan.schema.primary_keys else pl.lit(NAMES[INSERT]).alias(field.name)

@@ -101,8 +101,7 @@ Numbers: TypeAlias = npt.NDArray[np.integer]
 def choose_versions(spec: MergeSpec, rows: pl.DataFrame, order: Numbers, starts: Numbers, where: str) -> Numbers:
     """Return one version of every key: the first for first-row, the newest for other engines.
 
-    Args:
-        order: the rows by key and age, oldest first; `starts` has each key's start among them.
+    `order`: the rows by key and age, oldest first; `starts` has each key's start among them.
 
     Raises `Unsupported`: a retraction that the engine does not support.
     """

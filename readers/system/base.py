@@ -101,8 +101,7 @@ class MetadataTable:
     def rows(self, state: TableState, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the rows, in Java's order if any; dtypes as in `to_polars_schema(fields)`.
 
-        Args:
-            columns: output columns in order, None for all. Other columns are not computed.
+        `columns`: output columns in order, None for all. Other columns are not computed.
 
         Raises:
             ColumnNotFound: no such column.

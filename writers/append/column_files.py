@@ -185,8 +185,7 @@ def pick_group_packs(
     Groups of several files are joined, and small groups beside each other. Without `full`, a rewrite has
     ``compaction.min.file-num`` files, or as many bytes as the target size.
 
-    Args:
-        small: the size in bytes below which a file is small.
+    `small`: the size in bytes below which a file is small.
     """
     options = target.write
     everything = full and options.force_rewrite_all

@@ -268,8 +268,7 @@ def check_columns(
 ) -> None:
     """Check that no other commit wrote the same columns of the same rows after snapshot `planned_on`, as Java does.
 
-    Args:
-        added: partitions with files of columns of older rows.
+    `added`: partitions with files of columns of older rows.
 
     Raises `CommitConflict`: another commit has, or snapshots in between have expired.
     """
@@ -318,8 +317,7 @@ def find_stale_indexes(
 ) -> list[IndexEntry]:
     """Return the global indexes of `snapshot` on columns that files of columns change in their partition.
 
-    Args:
-        changed: partitions with files of columns of older rows.
+    `changed`: partitions with files of columns of older rows.
 
     Raises `Unsupported`: there are any, unless ``global-index.column-update-action`` says otherwise.
     """

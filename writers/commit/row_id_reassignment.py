@@ -114,8 +114,7 @@ def plan_reassignment(
 ) -> Reassignment | None:
     """Return the new ids of the partitions whose ids are scattered; None if there are none.
 
-    Args:
-        partitions: the partitions to look at, in stored form; None: all.
+    `partitions`: the partitions to look at, in stored form; None: all.
 
     Raises `Unsupported`: files without ids, or that hold ids; files of BLOBs or vectors across several ranges of rows.
     """

@@ -392,8 +392,7 @@ def write_blob_update(
 ) -> list[DataFileMeta]:
     """Write new values of rows of a group to blob files, with placeholders for the rows between them.
 
-    Args:
-        parts: positions in the group and their new values; later parts take precedence.
+    `parts`: positions in the group and their new values; later parts take precedence.
     """
     positions = np.concatenate([each for each, _ in parts])
     values = pl.concat([each for _, each in parts])

@@ -73,8 +73,7 @@ def create_due_tag(metadata: TableMetadata, *, now: dt.datetime | None = None) -
     to carry its tag, as in Java's streaming jobs. Each missing tag to complete gets an empty snapshot too. If tags are
     created by watermark or batch, a table without commits gets no tags.
 
-    Args:
-        now: the current time; None to read the clock.
+    `now`: the current time; None to read the clock.
 
     Raises `InvalidArgument`, `Unsupported`: the options about tags are wrong. `StorageError`: call again.
     """

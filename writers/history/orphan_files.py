@@ -274,8 +274,7 @@ def purge_table(metadata: TableMetadata, *, older_than_millis: int | None = None
 
     Schemas and options stay. The next call completes an interrupted one. The rows cannot be restored.
 
-    Args:
-        older_than_millis: orphan files older than this are removed too, as in `remove_orphan_files`; None: a day ago.
+    `older_than_millis`: orphan files older than this are removed too, as in `remove_orphan_files`; None: a day ago.
 
     Raises:
         InvalidArgument: `metadata` is not of the main branch, an option of the table names one of its branches or has a

@@ -93,8 +93,7 @@ def expire_partitions(
     Other arguments that are not given are taken from the options of the table: ``partition.expiration-time``,
     ``-strategy`` and ``-batch-size``, ``partition.timestamp-formatter`` and ``-pattern``.
 
-    Args:
-        now: the time at which ages are computed, local unless it has a zone; None is now.
+    `now`: the time at which ages are computed, local unless it has a zone; None is now.
 
     Returns: the values of each dropped partition by column, None for null; how many partitions are left, and why.
 

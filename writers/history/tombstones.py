@@ -76,8 +76,7 @@ def finish_removals(metadata: TableMetadata, *, abandoned_before_millis: int | N
 
     Call it after retiring something, and at the start of any maintenance, to complete killed runs.
 
-    Args:
-        abandoned_before_millis: unfinished branches begun before this moment are abandoned; None: a day ago.
+    `abandoned_before_millis`: unfinished branches begun before this moment are abandoned; None: a day ago.
 
     Raises:
         CorruptFile, FileMissing: metadata that cannot be read; retired files stay retired.

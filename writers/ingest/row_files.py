@@ -198,8 +198,7 @@ def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
 def read_text(file: Place, form: str, schema: pa.Schema, csv: CsvOptions, names: Sequence[str] = ()) -> Source:
     """Return the rows of a text file, in the types of `schema`.
 
-    Args:
-        names: the columns of CSV files without a header.
+    `names`: the columns of CSV files without a header.
 
     Raises `InvalidArgument`: the file cannot be read, or a value is not of its column's type.
     """

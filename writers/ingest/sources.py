@@ -420,8 +420,7 @@ def from_pandas(frame: Any, types: Mapping[str, t.DataType]) -> pa.Table:
     nulls is float64 in pandas). Timestamps without zone become dates for DATE columns if all are midnight. Other
     columns keep the type that Arrow gives them.
 
-    Args:
-        types: the columns of the table to write, by name.
+    `types`: the columns of the table to write, by name.
     """
     for name, kind in types.items():
         if isinstance(kind, t.VariantType) and name in frame.columns and frame[name].dtype == object:

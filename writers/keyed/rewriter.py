@@ -90,8 +90,7 @@ def merge_slices(
 ) -> Iterator[pl.DataFrame]:
     """Yield the result of `merge_versions`, `step` rows at a time.
 
-    Args:
-        first_number: the ``_SEQUENCE_NUMBER`` of the first row, if the numbers of all rows are consecutive.
+    `first_number`: the ``_SEQUENCE_NUMBER`` of the first row, if the numbers of all rows are consecutive.
     """
     yield from _pick_versions(target, rows, in_order=in_order, first_number=first_number).slices(step)
 
@@ -248,8 +247,7 @@ class Rewriter:
     def rewrite(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
         """Merge the files of `sections` into new files at `output_level`.
 
-        Args:
-            drop_deletes: whether retractions are dropped, because no older file can hold their keys.
+        `drop_deletes`: whether retractions are dropped, because no older file can hold their keys.
         """
         before = list_files(sections)
         frames = merge_sorted(

@@ -151,8 +151,7 @@ class MergeTreeWriter:
     def prepare_commit(self, *, wait_compaction: bool = True) -> CommitMessage:
         """Flush, compact as the options say, and return all changes since the last call.
 
-        Args:
-            wait_compaction: False postpones compaction, unless there are too many sorted runs.
+        `wait_compaction`: False postpones compaction, unless there are too many sorted runs.
         """
         if self._packs is not None:
             self._packs.finish()

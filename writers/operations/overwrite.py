@@ -124,8 +124,7 @@ def replace_matching(
 ) -> Snapshot | None:
     """Replace the partitions for which a condition is true by written files.
 
-    Args:
-        commit: function that commits the messages; it takes ``partitions`` and a ``premise``.
+    `commit`: function that commits the messages; it takes ``partitions`` and a ``premise``.
 
     Raises:
         InvalidArgument: rows of a partition for which the condition is not true.

@@ -37,8 +37,7 @@ AnyOf: TypeAlias = "Mapping[str, object] | Sequence[Mapping[str, object]] | None
 def build_partition_filter(target: WriteTarget, partition: AnyOf, where: FilterLike, what: str) -> Filter:
     """Return the filter for partitions with the values of `partition` for which `where` is true.
 
-    Args:
-        what: the operation, for messages.
+    `what`: the operation, for messages.
 
     Raises `InvalidArgument`: a column is not a partition column, or a value or condition does not fit.
     """

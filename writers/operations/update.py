@@ -93,8 +93,7 @@ def _delete_rows(target: WriteTarget, premise: Premise) -> Snapshot | None:
 def delete_keys(target: WriteTarget, keys: object) -> Snapshot | None:
     """Delete the rows with these primary keys; keys that are not in the table are ignored.
 
-    Args:
-        keys: rows with all columns of the primary key, as for `append`; their other columns are ignored.
+    `keys`: rows with all columns of the primary key, as for `append`; their other columns are ignored.
 
     Raises:
         InvalidArgument: an append table, or incomplete keys.
@@ -446,8 +445,7 @@ def make_partition_error(target: WriteTarget, column: str, operation: str) -> Un
 def build_new_versions(target: WriteTarget, old: pa.Table, new: pa.Table, columns: Collection[str]) -> pa.Table:
     """Return the versions to write so that the rows `old` become `new`.
 
-    Args:
-        columns: the columns that are set; the others are the same in both.
+    `columns`: the columns that are set; the others are the same in both.
 
     Raises `Unsupported`: the table's merge engine would produce other rows.
     """

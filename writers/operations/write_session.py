@@ -174,8 +174,7 @@ def commit_once(
 ) -> Snapshot | None:
     """Commit messages, unless this commit user has committed this identifier already.
 
-    Args:
-        check_new: check whether files of the messages are in the table already; not needed for the caller's own writer.
+    `check_new`: check whether files of the messages are in the table already; not needed for the caller's own writer.
 
         Returns: the last snapshot created; None if there was nothing to commit, or it was committed before.
 

@@ -101,8 +101,7 @@ def find_requested_indexes(options: Mapping[str, str], fields: Sequence[DataFiel
 def build_container(frame: pl.DataFrame, wanted: Sequence[RequestedIndex]) -> bytes:
     """Return the container with the indexes of a data file, in the order in which Java writes them.
 
-    Args:
-        frame: all rows of the file in file order, with at least the indexed columns.
+    `frame`: all rows of the file in file order, with at least the indexed columns.
 
     Raises `InvalidArgument`, `Unsupported`: see `build_index`.
     """

@@ -127,8 +127,7 @@ def replace_parts(text: str, parts: Mapping[tuple[int, int], str]) -> str:
 def rewrite_qualifiers(text: str, prefix: Callable[[tuple[str, ...]], tuple[int, str] | None]) -> str:
     """Replace the qualifiers in an expression.
 
-    Args:
-        prefix: a function of a name; returns how many of its parts are a qualifier, and their replacement with its dot.
+    `prefix`: a function of a name; returns how many of its parts are a qualifier, and their replacement with its dot.
     """
     words = SparkWords(text)
     parts = {}

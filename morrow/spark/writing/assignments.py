@@ -73,8 +73,7 @@ def default_of(field: DataField) -> Column:
 def assign_columns(rows: DataFrame, fields: Mapping[str, DataField], kept: Iterable[str]) -> DataFrame:
     """Return the columns `kept`, and the values cast to the types of their columns as in assignments of Spark's SQL.
 
-    Args:
-        fields: the target columns, by the names of the values in `rows`.
+    `fields`: the target columns, by the names of the values in `rows`.
 
     Raises `InvalidArgument`: a value of a type that cannot be assigned to its column.
     """

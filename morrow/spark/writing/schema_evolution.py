@@ -37,8 +37,7 @@ def extend_schema(metadata: TableMetadata, columns: Sequence[t.DataField], how: 
 
     Other types stay unchanged: written values are cast to them, or refused.
 
-    Args:
-        columns: the columns of the data, under the table's names if the table has them.
+    `columns`: the columns of the data, under the table's names if the table has them.
 
     Raises:
         Unsupported: a type that cannot be changed to the data's. InvalidArgument: a type that would lose stored

@@ -432,8 +432,7 @@ def _find_shredding_types(layout: FileLayout, options: EncoderOptions) -> dict[s
 def _number_members(type_: pa.DataType, number: int = 0) -> pa.DataType:
     """Return the type of a shredded column with field ids: members of a group are counted, as in Java.
 
-    Args:
-        number: the id of the field of this type.
+    `number`: the id of the field of this type.
     """
     if pa.types.is_struct(type_):
         return pa.struct([_number_field(member, i, i) for i, member in enumerate(type_)])

@@ -199,7 +199,6 @@ WRITE_OPTION_KEYS = frozenset(
 )
 """Options that a single write may override: how files are written, compacted and committed, not what rows mean."""
 
-
 READ_OPTION_KEYS = frozenset(
     (
         *(option.key for option in list_options(scans) if not option.idle),
@@ -225,8 +224,7 @@ def check_write_options(options: Iterable[str], allowed: Container[str] = WRITE_
 def with_dynamic_options(metadata: TableMetadata, options: Mapping[str, object]) -> TableMetadata:
     """Return the table with other options for its reads and writes; see `Table.with_options`.
 
-    Raises:
-        InvalidArgument: an option or value that is not valid. Unsupported: an option that belongs to the table.
+    Raises `InvalidArgument`: an option or value that is not valid. `Unsupported`: an option that belongs to the table.
     """
     given = format_options(check_mapping(options, "options"), metadata.where)
     check_write_options(given, READ_OPTION_KEYS | WRITE_OPTION_KEYS)

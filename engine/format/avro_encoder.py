@@ -99,8 +99,7 @@ def encode_head(schema: bytes, codec: str, sync: bytes, attributes: Mapping[str,
 def encode_blocks(table: pa.Table, record: Mapping[str, Any], codec: str, sync: bytes, zstd_level: int) -> bytes:
     """Encode the rows of `table` as blocks of a container whose head has this schema (parsed), codec and sync marker.
 
-    Raises:
-        InvalidArgument, Unsupported: as `encode_container`.
+    Raises `InvalidArgument`, `Unsupported`: as `encode_container`.
     """
     columns = {column: _combine_chunks(table[column]) for column in table.column_names}
     out: list[bytes] = []

@@ -95,8 +95,7 @@ def find_shared_widths(options: Mapping[str, str], fields: Iterable[DataField]) 
 def parse_shared_columns(metadata: Mapping[bytes, bytes] | None, where: str) -> SharedColumns | None:
     """Return how a file stores a map, from the metadata of its Arrow field; None for a plain map.
 
-    Raises:
-        CorruptFile: a part is missing or damaged. Unsupported: another version or codec.
+    Raises `CorruptFile`: a part is missing or damaged. `Unsupported`: another version or codec.
     """
     given = metadata or {}
     if given.get(LAYOUT_KEY) != LAYOUT:
@@ -135,8 +134,7 @@ def _decompress(data: bytes, codec: str, size: int, where: str) -> bytes:
 def rebuild_maps(array: pa.Array, shared: SharedColumns, where: str) -> pa.Array:
     """Return the maps of a struct that `SharedColumns.physical` describes.
 
-    Raises:
-        CorruptFile: a row without a number for each column, or an unknown key.
+    Raises `CorruptFile`: a row without a number for each column, or an unknown key.
     """
     valid = read_validity(array)
     rows = np.flatnonzero(valid)
@@ -199,8 +197,7 @@ class SharedKeys:
     def shred(self, array: pa.Array) -> tuple[pa.Array, SharedUse]:
         """Return maps as a struct of `build_physical_type`, and the keys in it. Keys take columns in their order.
 
-        Raises:
-            InvalidArgument: a key is null.
+        Raises `InvalidArgument`: a key is null.
         """
         valid, count, rows = read_validity(array), self.count, len(array)
         edges = _read_offsets(array)

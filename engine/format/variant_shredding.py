@@ -563,8 +563,7 @@ def _finalize(observed: Any, least: float, budget: _Budget) -> t.DataType:
 def parse_shredding_types(text: str, where: str) -> dict[str, t.DataType]:
     """Return the shredding types of columns from the JSON of ``variant.shreddingSchema``. Ids of fields have no effect.
 
-    Raises:
-        InvalidArgument: it is not the JSON of a ROW. Unsupported: an unknown type.
+    Raises `InvalidArgument`: it is not the JSON of a ROW. `Unsupported`: an unknown type.
     """
     try:
         node = json.loads(text, object_hook=lambda member: {"id": 0, **member})  # pypaimon writes no ids

@@ -104,14 +104,6 @@ ALWAYS = And(())
 NEVER = Or(())
 
 
-def negate(predicate: Predicate) -> Predicate:
-    """Return the predicate that is true exactly when this one is false (unknown stays unknown)."""
-    if isinstance(predicate, Leaf):
-        return Leaf(predicate.column, NEGATED[predicate.op], predicate.literals)
-    flipped = tuple(negate(child) for child in predicate.children)
-    return Or(flipped) if isinstance(predicate, And) else And(flipped)
-
-
 def combine_predicates(*predicates: Predicate) -> Predicate:
     """Return the AND of all predicates, flattened: nested ANDs become one."""
     parts = tuple(part for predicate in predicates for part in split_conjuncts(predicate))
@@ -257,7 +249,6 @@ MAX_LEVELS = 64
 MAX_SHOWN_LENGTH = 500
 """The limit of characters of a filter that a message shows."""
 
-
 VARIANT_PREFIX = "morrow_variant_"
 VARIANT_PARSE, VARIANT_TRY_PARSE, VARIANT_PART, VARIANT_TEXT, VARIANT_IS_NULL = (
     VARIANT_PREFIX + name for name in ("parse", "try_parse", "part", "text", "is_null")
@@ -336,8 +327,7 @@ class Columns:
     def exact(self, name: str) -> DataField:
         """Return the column with exactly this spelling (Arrow and Polars names are case-sensitive).
 
-        Raises:
-            ColumnNotFound: the column does not exist; the message names the nearest.
+        Raises `ColumnNotFound`: the column does not exist; the message names the nearest.
         """
         if name not in self._exact:
             raise ColumnNotFound(self._unknown(name))

@@ -149,8 +149,7 @@ def make_request(
 ) -> ChangesRequest:
     """Check columns and filter against the newest schema, in which changes are read; `raw` as in `ChangesRequest`.
 
-    Raises:
-        ColumnNotFound, InvalidArgument: the call is wrong, or a column has the name of the row kind.
+    Raises `ColumnNotFound`, `InvalidArgument`: the call is wrong, or a column has the name of the row kind.
     """
     schema = metadata.latest_schema()
     refuse_unreadable(schema, metadata.where)

@@ -40,8 +40,7 @@ Where = Callable[[str], "Column"]
 def compile_predicate(predicate: Predicate, fields: Sequence[t.DataField], where: Where) -> Column:
     """Return a boolean column that is true for the rows that `predicate` keeps, and false or null for all others.
 
-    Raises:
-        ColumnNotFound: the predicate names a column that `fields` lacks.
+    Raises `ColumnNotFound`: the predicate names a column that `fields` lacks.
     """
     return _compile_tree(predicate, {field.name: field.type for field in fields}, where)
 
@@ -49,8 +48,7 @@ def compile_predicate(predicate: Predicate, fields: Sequence[t.DataField], where
 def make_literal(value: object, kind: t.DataType, name: str) -> Column:
     """Return a literal of the Spark type of `kind`; `value` is None or Morrow's value of that type.
 
-    Raises:
-        Unsupported: a type that Spark does not have; the message names `name`.
+    Raises `Unsupported`: a type that Spark does not have; the message names `name`.
     """
     from pyspark.sql.functions import lit
 
@@ -149,7 +147,6 @@ VALUES: Mapping[type[DataType], tuple[type, ...]] = {
     t.TimestampType: (dt.datetime,),
 }
 """Python types of literals by column type. Spark evaluates filters on other types (instants: their zone is missing)."""
-
 
 BuildPredicate = Callable[[DataField, Any], Predicate | None]
 

@@ -82,7 +82,7 @@ def session(app_name: str = "morrow", master: str | None = None, **conf: object)
     if master is not None:
         builder = builder.master(master)
     for name, value in settings.items():
-        builder = builder.config(name, _format_setting(value))
+        builder = builder.config(name, str(value).lower() if isinstance(value, bool) else str(value))
     return builder.getOrCreate()
 
 
@@ -118,10 +118,6 @@ def use_session(spark: SparkSession) -> Iterator[None]:
 def is_connect(face: Any) -> bool:
     """Return whether a session, or another PySpark object, belongs to Spark Connect."""
     return ".connect." in type(face).__module__
-
-
-def _format_setting(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 PROFILE = Path(__file__).with_name("log4j2.properties")

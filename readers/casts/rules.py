@@ -107,11 +107,9 @@ def cast_expression(
 ) -> pl.Expr:
     """Return the cast as a lazy expression, native or through Arrow for this one column; see `cast_array`.
 
-    Args:
-        change: the change of the column's type, for errors of values.
+    `change`: the change of the column's type, for errors of values.
 
-    Raises:
-        Unsupported: Java does not support the cast. Values that cannot be cast fail when the query runs.
+    Raises `Unsupported`: Java does not support the cast. Values that cannot be cast fail when the query runs.
     """
     require_allowed(source, target, where=where)
     native = polars_cast(expr, source, target)
@@ -557,11 +555,7 @@ def is_allowed(source: t.DataType, target: t.DataType) -> bool:
 
 
 def require_allowed(source: t.DataType, target: t.DataType, *, where: str | None = None) -> None:
-    """Raise unless the cast is allowed.
-
-    Raises:
-        Unsupported: Java does not support the cast.
-    """
+    """Raise unless the cast is allowed. Raises `Unsupported`: Java does not support the cast."""
     if not is_allowed(source, target):
         raise make_cast_error(source, target, where)
 

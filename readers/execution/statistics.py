@@ -90,8 +90,7 @@ def summarize(
 
     Returns: a row for each group, columns `list_result_fields`.
 
-    Raises:
-        CorruptFile, FileMissing, SnapshotExpired, UnsafePath, Unsupported: as planning does.
+    Raises `CorruptFile`, `FileMissing`, `SnapshotExpired`, `UnsafePath`, `Unsupported`: as planning does.
     """
     schema = request.schema
     if not is_of_partitions(request.filter, schema) or request.limit is not None:
@@ -329,8 +328,7 @@ def measure_columns(
 ) -> tuple[int, dict[str, ColumnFacts]]:
     """Measure columns of the rows of a plan: the number of rows, and statistics by name.
 
-    Raises:
-        CorruptFile, FileMissing, SnapshotExpired, Unsupported: as reading does.
+    Raises `CorruptFile`, `FileMissing`, `SnapshotExpired`, `Unsupported`: as reading does.
     """
     if not fields:
         return execute.count(plan, store), {}

@@ -550,8 +550,7 @@ STRING = VarCharType()
 def partition_rows(stored: pl.Series, schema: TableSchema, *, where: str) -> pl.Series:
     """Format partitions, stored as in manifests (Binary), as ``{a, null}``: values without names, cast to STRING.
 
-    Raises:
-        CorruptFile: the bytes are not a partition of the table.
+    Raises `CorruptFile`: the bytes are not a partition of the table.
     """
 
     def show(distinct: pl.Series) -> pl.Series:

@@ -59,7 +59,6 @@ from morrow.writers.target import WriteTarget
 
 MAX_DECIMAL_DIGITS = 38
 
-
 PARSERS: dict[type[t.DataType], str] = {
     t.DateType: "str.to_date()",
     t.TimeType: "str.to_time()",
@@ -86,8 +85,7 @@ def cast_lossless(
         first_row: the number of the first row, for messages.
         stored: the values come from a table and stay unchanged: other writers store years beyond 9999.
 
-    Raises:
-        InvalidArgument: the type is incompatible, or a value does not fit.
+    Raises `InvalidArgument`: the type is incompatible, or a value does not fit.
     """
     given, row_of_chunk = array.type, first_row
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
@@ -440,8 +438,7 @@ def convert_rows(
 def convert_columns(data: object, fields: Sequence[t.DataField], where: str) -> pl.DataFrame:
     """Return these columns of the data, which may contain nulls; other columns are ignored.
 
-    Raises:
-        InvalidArgument: a column is missing, or a value does not fit its type. Other errors as `open_source`.
+    Raises `InvalidArgument`: a column is missing, or a value does not fit its type. Other errors as `open_source`.
     """
     source = open_source(data, fields)
     absent = [field.name for field in fields if field.name not in source.names]
@@ -617,8 +614,7 @@ def _build_default(field: t.DataField, where: str) -> pl.Series:
 def drop_ignored_rows(target: WriteTarget, rows: pl.DataFrame, kinds: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
     """Return the rows that the table accepts: ``ignore-delete`` drops retractions.
 
-    Raises:
-        InvalidArgument: a retraction that the table's merge engine refuses.
+    Raises `InvalidArgument`: a retraction that the table's merge engine refuses.
     """
     if kinds.max() in (None, INSERT):
         return rows, kinds

@@ -254,12 +254,8 @@ def _find_orc_obstacle(file: DataFile, fields: Sequence[DataField], written: Seq
         is_modern = isinstance(field.type, t.DateType) and (name is None or name in file.modern_dates)
         for kind in NOT_OF_ORC:
             if not is_modern and _has_type(field.type, (kind,)):
-                return _describe_orc_obstacle(field, kind)
+                return f"the type {field.type} of {field.name} in an ORC file, {NOT_OF_ORC[kind]}"
     return None
-
-
-def _describe_orc_obstacle(field: DataField, kind: type[DataType]) -> str:
-    return f"the type {field.type} of {field.name} in an ORC file, {NOT_OF_ORC[kind]}"
 
 
 def _list_members(kind: DataType) -> Iterator[str]:

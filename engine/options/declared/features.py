@@ -238,32 +238,35 @@ BITMAP_INDEX_DICTIONARY_BLOCK_SIZE = declare_honoured(
 BITMAP_INDEX_COMPRESSION = declare_honoured(
     "bitmap-index.compression", TEXT, "none", "Compression of bitmap indexes; Morrow builds none but uncompressed ones"
 )
+FAST = "fast"
+"""The search mode that leaves out rows without an index."""
+SEARCH_MODES = make_choice(FAST, "full", "detail")
 GLOBAL_INDEX_SEARCH_MODE = declare_idle(
     READS_ALL_ROWS,
     "global-index.search-mode",
-    make_choice("fast", "full", "detail"),
+    SEARCH_MODES,
     None,
     "How global indexes are searched",
 )
 SCALAR_INDEX_SEARCH_MODE = declare_idle(
     READS_ALL_ROWS,
     "scalar-index.search-mode",
-    make_choice("fast", "full", "detail"),
-    "fast",
+    SEARCH_MODES,
+    FAST,
     "How scalar indexes are searched",
 )
 VECTOR_INDEX_SEARCH_MODE = declare_idle(
     READS_ALL_ROWS,
     "vector-index.search-mode",
-    make_choice("fast", "full", "detail"),
-    "fast",
+    SEARCH_MODES,
+    FAST,
     "How vector indexes are searched",
 )
 FULL_TEXT_INDEX_SEARCH_MODE = declare_idle(
     READS_ALL_ROWS,
     "full-text-index.search-mode",
-    make_choice("fast", "full", "detail"),
-    "fast",
+    SEARCH_MODES,
+    FAST,
     "How full-text indexes are searched",
 )
 GLOBAL_INDEX_ROW_COUNT_PER_SHARD = declare_honoured(

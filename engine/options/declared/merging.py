@@ -227,10 +227,10 @@ LOOKUP_BLOB_AS_DESCRIPTOR = declare_idle(
 )
 NOT_INDEXED = "Morrow does not build these indexes; it writes tables that have them, and Paimon builds them again"
 PK_VECTOR_INDEX_COLUMNS = declare_refused(
-    refuse_unless(NOT_WRITTEN, (), Stage.WRITING),
+    refuse_unless(NOT_INDEXED),
     "pk-vector.index.columns",
-    TEXT,
-    None,
+    NAMES,
+    (),
     "Columns of the primary-key table with a vector index",
 )
 PK_BTREE_INDEX_COLUMNS = declare_refused(

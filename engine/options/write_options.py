@@ -68,6 +68,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     delete_rows_for_changelog: bool = bind_option(merging.DELETE_FORCE_PRODUCE_CHANGELOG)
     # Blobs
     blob_target_file_size: int | None = bind_option(features.BLOB_TARGET_FILE_SIZE)
+    blob_compaction: bool = bind_option(features.BLOB_COMPACTION_ENABLED)
     descriptor_blobs: tuple[str, ...] = bind_option(features.BLOB_DESCRIPTOR_FIELD)
     view_blobs: tuple[str, ...] = bind_option(features.BLOB_VIEW_FIELD)
     null_on_missing_blob: bool = bind_option(features.BLOB_WRITE_NULL_ON_MISSING_FILE)
@@ -201,7 +202,7 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
 
 def _check_vector_search(options: Options, where: str) -> None:
     """Raise `Unsupported` if Paimon's vector searches would leave out new rows, which have no index yet."""
-    mode = features.VECTOR_INDEX_SEARCH_MODE
+    mode: Declared[Any] = features.VECTOR_INDEX_SEARCH_MODE
     if mode.key not in options.raw and features.GLOBAL_INDEX_SEARCH_MODE.key in options.raw:
         mode = features.GLOBAL_INDEX_SEARCH_MODE
     if options.get(mode) == features.FAST:

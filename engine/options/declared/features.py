@@ -11,7 +11,6 @@ from morrow.engine.options.declarations import (
     LONG,
     MEMORY,
     NAMES,
-    NO_BLOBS,
     NOT_WRITTEN,
     ONE_BUILDER,
     ONE_INFERENCE,
@@ -75,7 +74,7 @@ BLOB_SPLIT_BY_FILE_SIZE = declare_idle(
 BLOB_COPY_BUFFER_SIZE = declare_idle(
     TUNING, "blob.copy-buffer-size", MEMORY, 4 << 10, "Memory in which blobs are copied"
 )
-BLOB_COMPACTION_ENABLED = declare_idle(NO_BLOBS, "blob-compaction.enabled", BOOL, False, "Compacts blob files")
+BLOB_COMPACTION_ENABLED = declare_honoured("blob-compaction.enabled", BOOL, False, "Compacts blob files")
 BLOB_WRITE_NULL_ON_MISSING_FILE = declare_honoured(
     "blob-write-null-on-missing-file", BOOL, False, "Writes null if a blob is missing"
 )

@@ -334,6 +334,22 @@ def test_a_compaction_joins_columns_and_neighbours(tmp_path: Path) -> None:
     assert table.compact(full=True) is None
 
 
+def test_a_compaction_joins_files_of_blobs(tmp_path: Path) -> None:
+    options = {**EVOLUTION, "blob-compaction.enabled": "true"}
+    table = morrow.Catalog(tmp_path).create_table("db.t", "id INT, b BLOB, c ARRAY<BLOB>", options=options)
+    for start in (0, 3, 6):
+        table.append(
+            [{"id": i, "b": b"b%d" % i, "c": None if i % 2 else [b"c", None]} for i in range(start, start + 3)]
+        )
+    table.update({"b": "CAST('new' AS BLOB)"}, "id IN (1, 4)")
+    before = table.to_polars().sort("id")
+
+    table.compact(full=True)
+    assert table.system("files").to_polars()["record_count"].to_list() == [9, 9, 9]
+    assert table.to_polars().sort("id").equals(before)
+    assert table.compact(full=True) is None
+
+
 def test_a_compaction_keeps_apart_what_is_apart(tmp_path: Path) -> None:
     """Row ids of a partition with a gap, and columns that no file holds, do not become one file's."""
     table = tracked(tmp_path, EVOLUTION, ["p"])

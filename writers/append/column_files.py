@@ -5,8 +5,9 @@ deleted ones too, puts the new values in their places, and writes one file. Its 
 source of these columns.
 
 A compaction joins the files of a group, and groups whose row ids follow each other, to one file with the same row ids.
-Deleted rows stay, since positions are row ids; their deletion vector moves to the new file. Files of vectors stay as
-well, and files of BLOBs without ``blob-compaction.enabled``.
+Deleted rows stay, since positions are row ids; their deletion vector moves to the new file. Files of vectors are
+joined, too, since pypaimon reads only one of them beside a data file. Files of BLOBs stay without
+``blob-compaction.enabled``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import polars as pl
 
 from morrow.engine.errors import CorruptFile
 from morrow.engine.format.deletion_vectors import INDEX_TYPE, DeletionVector
-from morrow.engine.format.file_formats import is_dedicated_file
+from morrow.engine.format.file_formats import VECTOR_INFIX, is_dedicated_file
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource, IndexFileMeta
 from morrow.engine.format.types import DataField
 from morrow.engine.names import get_series
@@ -191,14 +192,26 @@ def pick_group_packs(
     options = target.write
     everything = full and options.force_rewrite_all
     groups = group_files(files)
-    wanted = [g for g in groups if everything or len(g.files) > 1 or g.size < small or _pick_blobs(target, [g])]
+    wanted = [g for g in groups if everything or g.size < small or len(_list_joinable(target, [g])) > 1]
     packs: list[tuple[DataFileMeta, ...]] = []
     for run in split_runs(wanted, options):
-        found = (*(file for group in run for file in group.files), *_pick_blobs(target, run))
-        enough = len(found) >= options.append_min_files or sum(g.size for g in run) >= options.target_file_size
-        if everything or (len(found) > 1 and (full or enough)):
-            packs.append(found)
+        joined = _list_joinable(target, run)
+        enough = len(joined) >= options.append_min_files or sum(g.size for g in run) >= options.target_file_size
+        if everything or (len(joined) > 1 and (full or enough)):
+            packs.append(tuple(dict.fromkeys((*joined, *list_vectors(run)))))
     return _join_by_index_file(packs, index_files)
+
+
+def _list_joinable(target: WriteTarget, run: Sequence[FileGroup]) -> list[DataFileMeta]:
+    """Return the files of groups that are worth a rewrite if there are several."""
+    vectors = list_vectors(run)
+    files = [file for group in run for file in group.files]
+    return [*files, *(vectors if len(vectors) > len(run) else ()), *_pick_blobs(target, run)]
+
+
+def list_vectors(run: Sequence[FileGroup]) -> list[DataFileMeta]:
+    """Return the files of vectors beside groups."""
+    return [file for group in run for file in group.beside if VECTOR_INFIX in file.file_name]
 
 
 def _pick_blobs(target: WriteTarget, run: Sequence[FileGroup]) -> list[DataFileMeta]:
@@ -248,6 +261,7 @@ def rewrite_groups(
     """
     for run in split_runs(group_files(files), target.write):
         yield (written := _rewrite_run(target, place, run))
+        yield from _rewrite_vectors(target, place, run)
         yield from _rewrite_blobs(target, place, run)
         for group in run if vectors is not None else ():
             assert vectors is not None
@@ -261,10 +275,12 @@ def rewrite_groups(
 
 def _rewrite_run(target: WriteTarget, place: Placement, run: Sequence[FileGroup]) -> DataFileMeta:
     files = tuple(file for group in run for file in group.files)
+    vectors = GroupedFiles(target, place, tuple(list_vectors(run))).fields
     stored = GroupedFiles(target, place, files)
+    fields = tuple(each for each in stored.fields if each not in vectors)
     rows = sum(group.end - group.first for group in run)
     sequences = min(file.min_sequence_number for file in files), max(file.max_sequence_number for file in files)
-    frames = (rows for group in run for rows in stored.frames(group))
+    frames = (rows for group in run for rows in stored.frames(group.files, fields))
     (written,) = write_files(
         write_whole(target),
         place,
@@ -272,11 +288,34 @@ def _rewrite_run(target: WriteTarget, place: Placement, run: Sequence[FileGroup]
         level=0,
         source=FileSource.COMPACT,
         sequences=sequences,
-        columns=stored.fields,
+        columns=fields,
     )
     if written.row_count != rows:
         raise CorruptFile(target.where, f"{written.row_count} rows in {files[0].file_name} and others, not {rows}")
     return msgspec.structs.replace(written, first_row_id=run[0].first)
+
+
+def _rewrite_vectors(target: WriteTarget, place: Placement, run: Sequence[FileGroup]) -> list[DataFileMeta]:
+    """Return one new file of the VECTOR columns that have files beside groups; its rows are those of the groups."""
+    vectors = list_vectors(run)
+    if not vectors:
+        return []
+    fields = GroupedFiles(target, place, tuple(vectors)).fields
+    stored = GroupedFiles(target, place, tuple(file for group in run for file in (*group.files, *group.beside)))
+    frames = (rows for group in run for rows in stored.frames((*group.files, *group.beside), fields))
+    (written,) = write_vectors(target, place, frames, fields, WHOLE_FILE)
+    return [_continue_rows(written, run[0].first, vectors)]
+
+
+def _continue_rows(file: DataFileMeta, first_row_id: int, before: Sequence[DataFileMeta]) -> DataFileMeta:
+    """Return a file as the one that replaces the files `before`."""
+    return msgspec.structs.replace(
+        file,
+        first_row_id=first_row_id,
+        file_source=FileSource.COMPACT,
+        min_sequence_number=min(each.min_sequence_number for each in before),
+        max_sequence_number=max(each.max_sequence_number for each in before),
+    )
 
 
 def _rewrite_blobs(target: WriteTarget, place: Placement, run: Sequence[FileGroup]) -> Iterator[DataFileMeta]:
@@ -284,11 +323,9 @@ def _rewrite_blobs(target: WriteTarget, place: Placement, run: Sequence[FileGrou
     files = tuple(file for group in run for file in (*group.files, *group.beside))
     stored = GroupedFiles(keep_failing_blobs(target), place, files)
     for blob, own in _split_by_column(target, run).items():
-        low, high = min(file.min_sequence_number for file in own), max(file.max_sequence_number for file in own)
         values = (rows[blob.name] for group in run for rows in stored.described(group, (blob,)))
         for file in write_blob_column(stored.target, place, blob, values, run[0].first):
-            sequences = {"min_sequence_number": low, "max_sequence_number": high}
-            yield msgspec.structs.replace(file, file_source=FileSource.COMPACT, **sequences)
+            yield _continue_rows(file, file.first_row_id or 0, own)
 
 
 def keep_failing_blobs(target: WriteTarget) -> WriteTarget:
@@ -342,9 +379,9 @@ class GroupedFiles(StoredFiles):
         held = {each.id for file in self._by_name.values() for each in list_written_fields(self.plan, file)}
         return tuple(field for field in self.target.schema.fields if field.id in held)
 
-    def frames(self, group: FileGroup) -> Iterator[pl.DataFrame]:
-        """Yield the rows of a group without the files beside it, one batch in memory at a time."""
-        yield from self._read(self.stitch(group.files, self.fields))
+    def frames(self, files: Sequence[DataFileMeta], fields: tuple[DataField, ...]) -> Iterator[pl.DataFrame]:
+        """Yield the rows of these files of a group, one batch in memory at a time."""
+        yield from self._read(self.stitch(files, fields))
 
     def stitch(
         self, files: Sequence[DataFileMeta], fields: tuple[DataField, ...], masks: Sequence[Mask] = ()

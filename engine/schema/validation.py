@@ -52,6 +52,7 @@ from morrow.engine.options.declared.merging import (
     PK_BITMAP_INDEX_COLUMNS,
     PK_BTREE_INDEX_COLUMNS,
     PK_MULTIVALUE_INDEX_COLUMNS,
+    PK_VECTOR_INDEX_COLUMNS,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
     SEQUENCE_SNAPSHOT_ORDERING,
@@ -452,7 +453,8 @@ def check_row_kind(proposal: Proposal) -> None:
 
 def check_key_indexes(proposal: Proposal) -> None:
     """Check that the columns of indexes, which Paimon builds, are columns of the table."""
-    for option in (PK_BTREE_INDEX_COLUMNS, PK_BITMAP_INDEX_COLUMNS, PK_MULTIVALUE_INDEX_COLUMNS):
+    scalar = (PK_BTREE_INDEX_COLUMNS, PK_BITMAP_INDEX_COLUMNS, PK_MULTIVALUE_INDEX_COLUMNS)
+    for option in (*scalar, PK_VECTOR_INDEX_COLUMNS):
         proposal.require_columns(proposal.given.get(option), f"column of {option}")
 
 

@@ -22,6 +22,7 @@ from morrow.engine.library_versions import import_array
 from morrow.engine.names import POSITION
 from morrow.engine.plan.filter import NO_FILTER, Filter, parse_filter
 from morrow.engine.plan.scan_plan import list_tracked_fields
+from morrow.engine.plan.time_travel import parse_travel_options, resolve_travel
 from morrow.engine.plugins import require_extra
 from morrow.engine.redaction import suggest_name
 from morrow.engine.structs import replace
@@ -29,13 +30,15 @@ from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution.execute import DEFAULT_BATCH_ROWS
 from morrow.tables.writer import CommitMessage, Committer, Writer
 from morrow.writers.append.row_level import RowChanges, delete_where
+from morrow.writers.buckets.routers import restore_partitions
+from morrow.writers.commit.conflicts import list_global_indexes
 from morrow.writers.files.blob_files import select_filed_vectors
 from morrow.writers.operations.append import make_upsert
 from morrow.writers.operations.merge import compile_merge, prepare_merge
 from morrow.writers.operations.overwrite import commit_overwrite
-from morrow.writers.operations.partition_filters import parse_partition_spec
+from morrow.writers.operations.partition_filters import find_matching_partitions, parse_partition_spec
 from morrow.writers.operations.table_writer import TableWriter
-from morrow.writers.operations.update import build_row_filter, read_row_values, set_row_values
+from morrow.writers.operations.update import build_row_filter, is_of_partitions, read_row_values, set_row_values
 from morrow.writers.operations.write_session import check_rows
 from morrow.writers.target import WriteTarget
 
@@ -127,15 +130,17 @@ class TableWrite:
         for name in write_cols:
             if name not in self._table.schema.names:
                 raise InvalidArgument(f"Column {name} is not in table schema.")
-        if len(write_cols) == len(self._table.schema.names):
-            return self
         target = WriteTarget.of(self._table._metadata, self._commit_user)
         chosen = {*write_cols, *target.schema.partition_keys}
         fields = tuple(field for field in target.schema.fields if field.name in chosen)
+        if len(write_cols) == len(target.schema.fields) and (self._overwrites or not target.options.data_evolution):
+            return self
         self._columns = [field.name for field in fields]
         if not target.options.data_evolution:
             return self
         dedicated = {field.name for field in (*target.filed_blobs, *select_filed_vectors(target, fields))}
+        if dedicated and fields == target.schema.fields:
+            return self
         if self._overwrites or not dedicated.isdisjoint(self._columns):
             raise Unsupported(
                 f"a write of the columns {', '.join(write_cols)} alone",
@@ -431,6 +436,7 @@ class TableUpdate:
         computed = any(map(callable, assignments.values()))
         if computed and any(isinstance(value, (pa.Array, pa.ChunkedArray)) for value in assignments.values()):
             raise InvalidArgument("Callable assignments cannot be combined with Arrow array assignments.")
+        snapshot = resolve_travel(target.metadata, parse_travel_options(target.options.travel)) or snapshot
         if computed != bool(read_columns):
             raise InvalidArgument("Callable assignments require read_columns, and read_columns a callable assignment.")
         for name in (*assignments, *(read_columns or ())):
@@ -456,10 +462,13 @@ class TableUpdate:
             return _plan(changes.messages(), snapshot)
 
     def delete_by_predicate(self, predicate: Predicate | None, commit_identifier: int = 0) -> list[CommitMessage]:  # noqa: ARG002
-        """Delete the rows for which the predicate is true (None: all)."""
+        """Delete the rows for which the predicate is true (None: all). One on partition columns drops partitions."""
         target, snapshot = self._open()
         self._check_evolving(target, "delete")
-        return _plan(delete_where(target, snapshot, _to_filter(target, predicate)), snapshot)
+        filter = _to_filter(target, predicate)
+        if snapshot is not None and is_of_partitions(target, filter):
+            return _plan(_drop_partitions(target, snapshot, filter), snapshot)
+        return _plan(delete_where(target, snapshot, filter), snapshot)
 
     def delete_by_row_id(self, row_ids: Sequence[int], commit_identifier: int = 0) -> list[CommitMessage]:  # noqa: ARG002
         """Delete rows by ``_ROW_ID``."""
@@ -581,6 +590,22 @@ def _name_values(row: Any, names: Sequence[str]) -> dict[str, Any]:
 def _plan(messages: Sequence[CommitMessage], snapshot: Snapshot | None) -> list[CommitMessage]:
     """Return the messages as planned on a snapshot, so that their commit detects conflicting later commits."""
     return [replace(message, planned_on=None if snapshot is None else snapshot.id) for message in messages]
+
+
+def _drop_partitions(target: WriteTarget, snapshot: Snapshot, filter: Filter) -> list[CommitMessage]:
+    """Return messages that remove all files of the partitions for which a filter on partition columns is true."""
+    states = restore_partitions(target, snapshot, find_matching_partitions(target, snapshot, filter))
+    return [
+        CommitMessage(
+            partition=place.partition,
+            bucket=place.bucket,
+            total_buckets=state.total_buckets or target.options.bucket,
+            deleted_files=state.files,
+            deleted_index_files=(*state.index_files, *list_global_indexes(target, snapshot, place.partition)),
+        )
+        for place, state in states.items()
+        if state.files
+    ]
 
 
 def _to_filter(target: WriteTarget, predicate: Predicate | None) -> Filter:

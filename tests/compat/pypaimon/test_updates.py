@@ -12,7 +12,7 @@ import morrow.compat.pypaimon as pypaimon
 from morrow.compat.pypaimon import PredicateBuilder
 from morrow.compat.pypaimon.merges import WhenMatched, WhenNotMatched, lit, source_col
 from morrow.engine.errors import ColumnNotFound, CommitConflict, InvalidArgument
-from tests.compat.pypaimon.tables import COLUMNS, DATA, make, read
+from tests.compat.pypaimon.tables import COLUMNS, DATA, make, read, write
 
 EVOLUTION = {
     "row-tracking.enabled": "true",
@@ -97,14 +97,32 @@ def test_updates(catalog: pypaimon.Catalog, what: str) -> None:
     assert {row["id"]: row["name"] for row in read(table)} == expected
 
 
+def test_a_condition_on_partitions_drops_them(catalog: pypaimon.Catalog) -> None:
+    """This needs no deletion vectors."""
+    tracked = {key: value for key, value in EVOLUTION.items() if key != "deletion-vectors.enabled"}
+    table = make(catalog, partition_keys=["dt"], options=tracked)
+    builder = table.new_batch_write_builder()
+    condition = table.new_read_builder().new_predicate_builder().equal("dt", "a")
+    builder.new_commit().commit(builder.new_update().delete_by_predicate(condition))
+    assert [row["id"] for row in read(table)] == [3]
+
+
+def test_updates_find_rows_as_of_a_snapshot(catalog: pypaimon.Catalog) -> None:
+    table = make(catalog, options=EVOLUTION)
+    write(table, DATA)
+    earlier = table.copy({"scan.snapshot-id": "1"}).new_batch_write_builder()
+    earlier.new_commit().commit(earlier.new_update().update_by_predicate(None, {"name": "l"}))
+    assert sorted(str(row["name"]) for row in read(table)) == ["None", "a%b", "apple", "l", "l", "l"]
+
+
 def test_few_rows_of_a_shard_are_one_batch(catalog: pypaimon.Catalog) -> None:
     """Programs take the first batch for all rows, since pypaimon gives one."""
     table = make(catalog, options=EVOLUTION)
     for _ in range(3):
         builder = table.new_batch_write_builder()
-        write = builder.new_write()
-        write.write_arrow(DATA)
-        builder.new_commit().commit(write.prepare_commit())
+        writer = builder.new_write()
+        writer.write_arrow(DATA)
+        builder.new_commit().commit(writer.prepare_commit())
     update = table.new_batch_write_builder().new_update().with_update_type(["name"])
     reader = update.with_read_projection(["id", "_ROW_ID"]).new_shard_updator(0, 1).arrow_reader()
     sizes = [batch.num_rows for batch in reader]

@@ -52,7 +52,7 @@ Piece: TypeAlias = "pa.Array | bytes"
 """Bytes of every row: a large binary column, or constant bytes for all rows."""
 
 
-def encode_container(table: pa.Table, schema: bytes, codec: str, *, zstd_level: int = ZSTD_LEVEL) -> bytes:
+def encode_container(table: pa.Table, schema: bytes, codec: str) -> bytes:
     """Encode the rows of `table` as one container file.
 
     Args:
@@ -66,7 +66,7 @@ def encode_container(table: pa.Table, schema: bytes, codec: str, *, zstd_level: 
     """
     name = find_codec(codec)
     sync = uuid.uuid4().bytes
-    return encode_head(schema, name, sync) + encode_blocks(table, json.loads(schema), name, sync, zstd_level)
+    return encode_head(schema, name, sync) + encode_blocks(table, json.loads(schema), name, sync, ZSTD_LEVEL)
 
 
 def wrap_block(schema: bytes, codec: str, rows: int, payload: bytes) -> bytes:

@@ -33,7 +33,6 @@ import pyarrow as pa
 from morrow.engine.errors import CorruptFile, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import read_fixed_values, read_validity
-from morrow.engine.format.types import DataField, DataType
 
 LAYOUT_KEY, LAYOUT = b"paimon.map.storage-layout", b"shared-shredding"
 PREFIX = b"paimon.map.shared-shredding."
@@ -63,19 +62,19 @@ class SharedColumns(msgspec.Struct, frozen=True):
 
 def build_physical_type(kind: t.MapType, count: int) -> t.RowType:
     """Return the type of the struct with `count` columns that stores a map."""
-    members: list[tuple[str, DataType]] = [(MAPPING, t.ArrayType(element=t.IntType()))]
+    members: list[tuple[str, t.DataType]] = [(MAPPING, t.ArrayType(element=t.IntType()))]
     members += [(f"{COLUMN}{number}", kind.value) for number in range(count)]
     members.append((OVERFLOW, t.MapType(key=t.IntType(), value=kind.value)))
-    fields = (DataField(number, name, each) for number, (name, each) in enumerate(members))
+    fields = (t.DataField(number, name, each) for number, (name, each) in enumerate(members))
     return t.RowType(kind.nullable, tuple(fields))
 
 
-def is_shareable(kind: DataType) -> bool:
+def is_shareable(kind: t.DataType) -> bool:
     """Return whether files may store columns of a type in shared columns."""
     return isinstance(kind, t.MapType) and isinstance(kind.key, t.VarCharType)
 
 
-def has_shared_maps(options: Mapping[str, str], fields: Iterable[DataField]) -> bool:
+def has_shared_maps(options: Mapping[str, str], fields: Iterable[t.DataField]) -> bool:
     """Return whether files of a table with these options may store one of the columns in shared columns."""
     shares = any(
         key.endswith(LAYOUT_SUFFIX) and value.strip().lower() == LAYOUT.decode() for key, value in options.items()
@@ -83,7 +82,7 @@ def has_shared_maps(options: Mapping[str, str], fields: Iterable[DataField]) -> 
     return shares and any(is_shareable(field.type) for field in fields)
 
 
-def find_shared_widths(options: Mapping[str, str], fields: Iterable[DataField]) -> dict[str, int]:
+def find_shared_widths(options: Mapping[str, str], fields: Iterable[t.DataField]) -> dict[str, int]:
     """Return the columns to write in shared columns, and the maximum number of columns of each."""
     found = {}
     for field in fields:

@@ -129,7 +129,8 @@ def resolve_mode(request: ChangesRequest, mode: ChangesMode, *, tags: bool) -> C
     Tags are compared with each other. Otherwise changelog files are read if the table has a changelog producer, and
     delta files if it does not.
 
-    Raises `Unsupported`: the table lacks a producer, and the written rows are only parts of the table's rows.
+    Raises:
+        Unsupported: the table lacks a producer, and the written rows are only parts of the table's rows.
     """
     if mode is ChangesMode.RAW:
         return ChangesMode.DELTA
@@ -169,7 +170,8 @@ def plan_changes(
 ) -> FileChanges | FullRows | None:
     """Return the files with the changes of one snapshot, or its new rows; None if it has none of that kind.
 
-    `mode`: DELTA or CHANGELOG.
+    Args:
+        mode: DELTA or CHANGELOG.
 
     Raises:
         CorruptFile, FileMissing, UnsafePath, Unsupported: metadata that cannot be trusted or read.
@@ -192,7 +194,8 @@ def plan_stream_changes(metadata: TableMetadata, request: ChangesRequest, snapsh
     snapshot, and all rows of the first snapshot are insertions. With ``streaming-read-append-overwrite``, an overwrite
     of an append table is read as the rows it added.
 
-    Raises `Unsupported`: a column's type has changed. `SnapshotExpired`: the snapshot before an overwrite.
+    Raises:
+        Unsupported: a column's type has changed. SnapshotExpired: the snapshot before an overwrite.
     """
     _check_types(metadata, request, snapshot)
     keyed = bool(request.schema.primary_keys)
@@ -300,7 +303,8 @@ def _plan_new_rows(
 ) -> FullRows:
     """Return the rows of files with row ids, whose columns may lie in several files.
 
-    Raises `Unsupported`: some of the rows existed before, and which of them were changed is not recorded.
+    Raises:
+        Unsupported: some of the rows existed before, and which of them were changed is not recorded.
     """
     if (entries["_FIRST_ROW_ID"].fill_null(0) < _find_first_new_row(metadata, snapshot)).any():
         raise Unsupported(
@@ -346,7 +350,10 @@ def plan_difference(
 ) -> Difference:
     """Return plans of two snapshots, without the files and sections that both share (`drop_shared`).
 
-    `before`: None if the table had no rows. Raises `InvalidArgument`: `after` is the older one.
+    `before`: None if the table had no rows.
+
+    Raises:
+        InvalidArgument: `after` is the older one.
     """
     if before is not None:
         check_snapshot_order(metadata, before.id, after.id)

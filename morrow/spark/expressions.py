@@ -20,7 +20,6 @@ import numpy as np
 
 from morrow.engine.errors import ColumnNotFound
 from morrow.engine.format import types as t
-from morrow.engine.format.types import DataField, DataType
 from morrow.engine.plan.filter.literals import build_comparison, build_is_not_null, build_is_null, build_membership
 from morrow.engine.plan.predicate import NEVER, And, Leaf, Op, Or, Predicate
 from morrow.spark.types import to_spark_type
@@ -132,7 +131,7 @@ TEXTS = (t.CharType, t.VarCharType)
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 """Java's text has this character for bytes that are not UTF-8, so the literal may have been other bytes."""
 
-VALUES: Mapping[type[DataType], tuple[type, ...]] = {
+VALUES: Mapping[type[t.DataType], tuple[type, ...]] = {
     t.BooleanType: (bool,),
     t.TinyIntType: NUMBERS,
     t.SmallIntType: NUMBERS,
@@ -148,10 +147,10 @@ VALUES: Mapping[type[DataType], tuple[type, ...]] = {
 }
 """Python types of literals by column type. Spark evaluates filters on other types (instants: their zone is missing)."""
 
-BuildPredicate = Callable[[DataField, Any], Predicate | None]
+BuildPredicate = Callable[[t.DataField, Any], Predicate | None]
 
 
-def translate_filter(filter: Filter, fields: Mapping[str, DataField]) -> Predicate | None:
+def translate_filter(filter: Filter, fields: Mapping[str, t.DataField]) -> Predicate | None:
     """Translate a filter to the predicate that keeps the same rows; None if there is none."""
     plain: Any = filter
     name, negated = type(plain).__name__, False
@@ -163,7 +162,7 @@ def translate_filter(filter: Filter, fields: Mapping[str, DataField]) -> Predica
 
 
 def build_predicate(
-    name: str, path: tuple[str, ...], value: object, fields: Mapping[str, DataField], *, negated: bool = False
+    name: str, path: tuple[str, ...], value: object, fields: Mapping[str, t.DataField], *, negated: bool = False
 ) -> Predicate | None:
     """Translate a filter given by the name of its class, as `translate_filter`: Spark 4.0 lacks these classes."""
     build = (_NEGATED if negated else _PLAIN).get(name)
@@ -172,7 +171,7 @@ def build_predicate(
     return build(fields[path[0]], value)
 
 
-def _is_comparable(field: DataField, value: object) -> bool:
+def _is_comparable(field: t.DataField, value: object) -> bool:
     kinds = VALUES.get(type(field.type), ())
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         return False
@@ -189,24 +188,24 @@ def _build_comparison(op: Op) -> BuildPredicate:
     return lambda field, value: build_comparison(field, op, value) if _is_comparable(field, value) else None
 
 
-def _build_in(field: DataField, values: tuple[Any, ...]) -> Predicate | None:
+def _build_in(field: t.DataField, values: tuple[Any, ...]) -> Predicate | None:
     known = [value for value in values if value is not None]  # no value equals null
     return build_membership(field, known) if all(_is_comparable(field, value) for value in known) else None
 
 
-def _build_not_in(field: DataField, values: tuple[Any, ...]) -> Predicate | None:
+def _build_not_in(field: t.DataField, values: tuple[Any, ...]) -> Predicate | None:
     if any(value is None for value in values):
         return NEVER  # comparing with null gives unknown
     return build_membership(field, values, negated=True) if all(_is_comparable(field, v) for v in values) else None
 
 
-def _build_same(field: DataField, value: object) -> Predicate | None:
+def _build_same(field: t.DataField, value: object) -> Predicate | None:
     if value is None:
         return build_is_null(field)
     return _build_comparison(Op.EQ)(field, value)
 
 
-def _build_not_same(field: DataField, value: object) -> Predicate | None:
+def _build_not_same(field: t.DataField, value: object) -> Predicate | None:
     if value is None:
         return build_is_not_null(field)
     other = _build_comparison(Op.NE)(field, value)
@@ -214,7 +213,7 @@ def _build_not_same(field: DataField, value: object) -> Predicate | None:
 
 
 def _build_text_match(op: Op) -> BuildPredicate:
-    def build(field: DataField, value: object) -> Predicate | None:
+    def build(field: t.DataField, value: object) -> Predicate | None:
         if not isinstance(field.type, TEXTS) or not isinstance(value, str) or not _is_comparable(field, value):
             return None
         return Leaf(field.name, op, (value,))
@@ -271,7 +270,7 @@ PARSERS: Mapping[str, Callable[[str], Any]] = {
 """Parsers by the kind of a value in `Values.java`. Spark evaluates filters on instants, as said for `VALUES`."""
 
 
-def parse_predicates(told: Iterable[Sequence[Any]], fields: Mapping[str, DataField]) -> list[Predicate]:
+def parse_predicates(told: Iterable[Sequence[Any]], fields: Mapping[str, t.DataField]) -> list[Predicate]:
     """Return predicates for the filters that Morrow can test as Spark does."""
     found = []
     for filter in told:
@@ -284,7 +283,7 @@ def parse_predicates(told: Iterable[Sequence[Any]], fields: Mapping[str, DataFie
     return found
 
 
-def _parse_predicate(told: Sequence[Any], fields: Mapping[str, DataField]) -> Predicate | None:
+def _parse_predicate(told: Sequence[Any], fields: Mapping[str, t.DataField]) -> Predicate | None:
     negated = told[0] == "Not"
     name, column, *values = told[1] if negated else told
     value: Any = None

@@ -223,15 +223,11 @@ def use_java() -> Java:
 @cache
 def _prepare_home(home: Path) -> Path:
     """Return a home whose ``java`` is started without the module, which causes a warning and is used by MLlib only."""
-    if sys.platform == "win32" or _is_made(home):
+    if sys.platform == "win32":
         return home
-    return _make_home(home)
-
-
-def _is_made(home: Path) -> bool:
-    """Return whether `_make_home` made this home."""
     with _locate_program(home).open("rb") as program:
-        return program.read(len(OPENING)) == OPENING.encode()
+        is_made = program.read(len(OPENING)) == OPENING.encode()
+    return home if is_made else _make_home(home)
 
 
 def _find_programs() -> Iterator[tuple[str, Path, Path | None]]:

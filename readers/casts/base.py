@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.types import has_same_values
 from morrow.engine.schema.schema_changes import Path, format_path
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import cast_layout
@@ -100,7 +99,7 @@ def apply(array: pa.Array, cast: Cast) -> pa.Array:
 
     Raises `Unsupported`: no rule, or a value that cannot be cast.
     """
-    if has_same_values(cast.source, cast.target):
+    if t.has_same_values(cast.source, cast.target):
         return cast_layout(array, cast.target.arrow())
     rule = resolve(cast.source, cast.target)
     if rule is None:

@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 
 from morrow.engine.format import types as t
 from morrow.engine.format.java_floats import format_double, format_float
-from morrow.engine.format.types import has_same_values
 from morrow.engine.schema.schema_changes import ELEMENT, VALUE
 from morrow.engine.structs import replace
 from morrow.engine.units import MILLIS_PER_DAY
@@ -63,7 +62,7 @@ def polars_cast(expr: pl.Expr, source: t.DataType, target: t.DataType) -> pl.Exp
     Native casts are widening of integers, FLOAT, DECIMAL, lengths and timestamp precisions (up to microseconds, since
     nanoseconds overflow), and integers to FLOAT, DOUBLE, wide enough DECIMAL, BOOLEAN and STRING.
     """
-    if has_same_values(source, target):
+    if t.has_same_values(source, target):
         return expr
     if _is_renaming(source, target):
         return expr
@@ -547,7 +546,7 @@ RULES.update({(source, target): rule for sources, targets, rule in TABLE for sou
 
 def is_allowed(source: t.DataType, target: t.DataType) -> bool:
     """Return whether a column written as `source` can be read as `target`, as in Java; nested types by members."""
-    if has_same_values(source, target):
+    if t.has_same_values(source, target):
         return True
     if resolve(source, target) is None:
         return False

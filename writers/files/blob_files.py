@@ -37,7 +37,6 @@ from morrow.engine.format.file_formats import VECTOR_INFIX, is_dedicated_file
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
-from morrow.engine.format.types import DataField, VectorType
 from morrow.engine.io.store import translate_system_errors
 from morrow.engine.names import cols
 from morrow.engine.options.declared.features import VECTOR_FILE_FORMAT, VECTOR_TARGET_FILE_SIZE
@@ -55,7 +54,7 @@ from morrow.writers.files.data_files import (
 from morrow.writers.files.encoders import MAX_BLOCK_ROWS, MIN_BLOCK_ROWS, cut_blocks, encode_in_threads
 from morrow.writers.target import WriteTarget
 
-Fields = tuple[DataField, ...]
+Fields = tuple[t.DataField, ...]
 BLOB_SUFFIX = ".blob"
 MAX_PIECE_ROWS = 1 << 14
 """Maximum rows whose blobs are written before the other columns of these rows are encoded."""
@@ -249,7 +248,7 @@ class PackWriter:
             columns.append(map_members(column, field.type, partial(self._write, field)).alias(field.name))
         return rows.with_columns(columns)
 
-    def _write(self, field: DataField, values: pl.Series) -> pl.Series:
+    def _write(self, field: t.DataField, values: pl.Series) -> pl.Series:
         records = self._open.setdefault(field.name, self._roll())
         # One call for each value: a value is large, and may lie in another file.
         found = [None if value is None else self._describe(records, value) for value in values]
@@ -283,7 +282,7 @@ class PackWriter:
 class ColumnWriter:
     """Writer of the blob files of one column."""
 
-    def __init__(self, target: WriteTarget, place: Placement, field: DataField, names: Callable[[], str]) -> None:
+    def __init__(self, target: WriteTarget, place: Placement, field: t.DataField, names: Callable[[], str]) -> None:
         self._target, self._field = target, field
         self._records = RollingRecords(target, place, names)
 
@@ -386,7 +385,7 @@ def write_with_blobs(
 def write_blob_update(
     target: WriteTarget,
     place: Placement,
-    field: DataField,
+    field: t.DataField,
     parts: Sequence[tuple[npt.NDArray[np.int64], pl.Series]],
     first_row_id: int,
 ) -> list[DataFileMeta]:
@@ -456,8 +455,8 @@ class _Pieces:
 def _write_blobs(
     rows: _Pieces,
     writers: Sequence[ColumnWriter],
-    blobs: Sequence[DataField],
-    others: Sequence[DataField],
+    blobs: Sequence[t.DataField],
+    others: Sequence[t.DataField],
     kind: FileKind,
 ) -> Iterator[Any]:
     """Write the blobs of rows, and yield blocks of their other columns. Rows are taken as blocks are."""
@@ -529,7 +528,7 @@ def list_filed_vectors(target: WriteTarget, columns: Fields) -> Fields:
     """Return the VECTOR columns that have files of their own."""
     if not target.options.data_evolution or target.write.given.get(VECTOR_FILE_FORMAT) is None:
         return ()
-    return tuple(field for field in columns if isinstance(field.type, VectorType))
+    return tuple(field for field in columns if isinstance(field.type, t.VectorType))
 
 
 def select_filed_vectors(target: WriteTarget, columns: Fields) -> Fields:

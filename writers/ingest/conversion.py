@@ -23,7 +23,6 @@ from morrow.engine.format.blob_values import unregister_blob
 from morrow.engine.format.blobs import is_descriptor, is_view
 from morrow.engine.format.row_kinds import INSERT, RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
-from morrow.engine.format.types import to_polars_dtype
 from morrow.engine.format.variant_building import encode_arrow
 from morrow.engine.format.variant_json import encode_json_column
 from morrow.engine.library_versions import export_series, import_array
@@ -121,7 +120,7 @@ def _show_first_value(chunk: pa.Array, first_row: int) -> str:
 
 def _suggest_cast(given: pa.DataType, field: t.DataField) -> str:
     """Return the expression of Polars that converts the column, if one does, or the change of the table's type."""
-    column, dtype = f"pl.col({field.name!r})", to_polars_dtype(field.type)
+    column, dtype = f"pl.col({field.name!r})", t.to_polars_dtype(field.type)
     if is_text(given) and type(field.type) in PARSERS:
         return f"parse the text first, such as by {column}.{PARSERS[type(field.type)]}"
     if dtype.is_nested():

@@ -20,7 +20,6 @@ from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.file_formats import TIMESTAMPS
 from morrow.engine.format.paths import partition_path, unescape_path_name
-from morrow.engine.format.types import DataType
 from morrow.engine.io.store import FileStatus
 from morrow.engine.names import col
 from morrow.engine.options.declarations import Options
@@ -302,7 +301,7 @@ def _check_times(table: FolderTable) -> None:
                 raise Unsupported(what, where=table.where, hint="its readers differ in the unit; choose ORC, or text")
 
 
-def _walk_types(kind: DataType) -> Iterator[DataType]:
+def _walk_types(kind: t.DataType) -> Iterator[t.DataType]:
     yield kind
     for inner in list_member_types(kind):
         yield from _walk_types(inner)

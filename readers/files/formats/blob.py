@@ -18,7 +18,6 @@ from morrow.engine.format import blob_layout as layout
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import make_series
 from morrow.engine.format.blobs import encode_descriptors, is_blob_type
-from morrow.engine.format.types import DataField, to_polars_dtype
 from morrow.engine.io.store import FileStore, read_each
 from morrow.engine.library_versions import import_array
 from morrow.readers.files.registry import FileReader
@@ -32,7 +31,7 @@ MAX_GAP_BYTES = 1 << 14
 """Maximum bytes between two values that are read together; a separate request takes longer."""
 
 
-def decode_blob(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
+def decode_blob(source: FileSource, fields: Sequence[t.DataField]) -> Iterator[Chunk]:
     """Yield chunks of about 64 MiB of values."""
     if len(fields) > 1 or not all(is_blob_type(each.type) for each in fields):
         raise Unsupported("a blob file with other than one BLOB column", where=source.path)
@@ -238,7 +237,7 @@ def _build_nested(
         keys = _decode_keys(b"".join(each.keys for each in members), key_sizes, kind.key, where)
         values = pl.DataFrame({"key": keys, "value": values}).to_struct()
     lists = pa.LargeListArray.from_arrays(np.concatenate([[0], np.cumsum(counts)]), values.to_arrow())
-    return _spread(pl.Series(pl.from_arrow(lists), dtype=to_polars_dtype(kind)), stored)
+    return _spread(pl.Series(pl.from_arrow(lists), dtype=t.to_polars_dtype(kind)), stored)
 
 
 def _spread(values: pl.Series, stored: pl.Series) -> pl.Series:
@@ -271,7 +270,7 @@ def _decode_keys(data: bytes, sizes: layout.Numbers, kind: t.DataType, where: st
         raise CorruptFile(where, f"a key of a map has another size than {kind}")
     if isinstance(kind, t.TimeType):
         found = found.cast(pl.Int64) * NANOS_OF_MILLI
-    return found.cast(to_polars_dtype(kind))
+    return found.cast(t.to_polars_dtype(kind))
 
 
 KEY_NUMBERS: dict[type[t.DataType], Any] = {
@@ -290,7 +289,7 @@ def _decode_decimals(raw: pl.Series, kind: t.DecimalType) -> pl.Series:
     order: Any = "little" if kind.precision <= layout.MAX_SHORT_DIGITS else "big"
     numbers = (None if key is None else int.from_bytes(key, order, signed=True) for key in raw)
     scaled = [None if number is None else Decimal(f"{number}E-{kind.scale}") for number in numbers]
-    return import_array(pa.array(scaled, kind.arrow()), to_polars_dtype(kind))
+    return import_array(pa.array(scaled, kind.arrow()), t.to_polars_dtype(kind))
 
 
 def _check(records: pl.Series, sizes: pl.Series, where: str) -> None:

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.types import DataField
 from morrow.engine.library_versions import DECODES_MAPS
 from morrow.engine.names import get_member
 from morrow.engine.options.declared.files import TEXT_LINE_DELIMITER
@@ -29,7 +28,7 @@ from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource
 
 
-def decode_text(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
+def decode_text(source: FileSource, fields: Sequence[t.DataField]) -> Iterator[Chunk]:
     """Yield chunks of about 16 MiB of text."""
     if len(fields) > 1 or not all(isinstance(each.type, TEXT_TYPES) for each in fields):
         raise Unsupported(

@@ -71,8 +71,8 @@ class GroupUpdate:
 def write_updated_columns(target: WriteTarget, group: GroupUpdate, plan: ScanPlan) -> list[DataFileMeta]:
     """Write the updated columns of a group to one file, and BLOB columns to blob files with placeholders.
 
-    VECTOR columns that have files of their own get a new file of vectors: Paimon's readers would prefer the old file of
-    vectors to new vectors in a data file. `plan` is a plan that has the section of the group.
+    VECTOR columns that have files of their own get a new file of vectors, unless a data file of the group holds them:
+    readers prefer data files to files of vectors. `plan` is a plan that has the section of the group.
 
     Raises: as reading and writing files.
     """

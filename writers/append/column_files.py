@@ -298,9 +298,9 @@ def _rewrite_run(target: WriteTarget, place: Placement, run: Sequence[FileGroup]
 def _rewrite_vectors(target: WriteTarget, place: Placement, run: Sequence[FileGroup]) -> list[DataFileMeta]:
     """Return one new file of the VECTOR columns that have files beside groups; its rows are those of the groups."""
     vectors = list_vectors(run)
-    if not vectors:
-        return []
     fields = GroupedFiles(target, place, tuple(vectors)).fields
+    if not fields:  # none, or of dropped columns alone
+        return []
     stored = GroupedFiles(target, place, tuple(file for group in run for file in (*group.files, *group.beside)))
     frames = (rows for group in run for rows in stored.frames((*group.files, *group.beside), fields))
     (written,) = write_vectors(target, place, frames, fields, WHOLE_FILE)

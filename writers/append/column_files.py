@@ -71,8 +71,8 @@ class GroupUpdate:
 def write_updated_columns(target: WriteTarget, group: GroupUpdate, plan: ScanPlan) -> list[DataFileMeta]:
     """Write the updated columns of a group to one file, and BLOB columns to blob files with placeholders.
 
-    VECTOR columns that have files of their own get a new file of vectors: Paimon's readers would prefer the old file of
-    vectors to new vectors in a data file. `plan` is a plan that has the section of the group.
+    VECTOR columns that have files of their own get a new file of vectors, unless a data file of the group holds them:
+    readers prefer data files to files of vectors. `plan` is a plan that has the section of the group.
 
     Raises: as reading and writing files.
     """
@@ -296,9 +296,9 @@ def _rewrite_run(target: WriteTarget, place: Placement, run: Sequence[FileGroup]
 def _rewrite_vectors(target: WriteTarget, place: Placement, run: Sequence[FileGroup]) -> list[DataFileMeta]:
     """Return one new file of the VECTOR columns that have files beside groups; its rows are those of the groups."""
     vectors = list_vectors(run)
-    if not vectors:
-        return []
     fields = GroupedFiles(target, place, tuple(vectors)).fields
+    if not fields:  # none, or of dropped columns alone
+        return []
     stored = GroupedFiles(target, place, tuple(file for group in run for file in (*group.files, *group.beside)))
     frames = (rows for group in run for rows in stored.frames((*group.files, *group.beside), fields))
     (written,) = write_vectors(target, place, frames, fields, WHOLE_FILE)

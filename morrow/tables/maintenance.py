@@ -294,7 +294,8 @@ class Maintenance(Expiring):
         """Erase rows from the files of the table, in all branches: ``t.erase("user_id = 7", history=True)``.
 
         Every data file with such a row is rewritten without it, also files in which the row is deleted or superseded.
-        Works with all merge engines. Changelogs record no deletion: consumers erase the rows on their side.
+        Works with all merge engines. Changelogs record no deletion: consumers erase the rows on their side. With data
+        evolution, the rows beside them get new row ids, and global indexes of their partition are dropped.
 
         Args:
             condition: the rows, as the filter of `scan`; every stored version of a row is tested. Give the columns
@@ -312,7 +313,7 @@ class Maintenance(Expiring):
 
         Raises:
             ColumnNotFound, InvalidArgument: a wrong condition, also if a branch lacks its columns.
-            Unsupported: a table with row tracking, whose files cannot be rewritten; nothing was changed.
+            Unsupported: a table with Iceberg metadata, or with global indexes that may be stale; nothing was changed.
             CommitConflict: others were faster each time. StorageError: a file could not be removed. Call again.
         """
         from morrow.writers.operations.erasure import erase_rows

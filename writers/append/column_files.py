@@ -11,7 +11,9 @@ stay as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -21,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.errors import CorruptFile
 from morrow.engine.format.deletion_vectors import INDEX_TYPE, DeletionVector
 from morrow.engine.format.file_formats import is_dedicated_file
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource, IndexFileMeta
@@ -30,9 +32,12 @@ from morrow.engine.names import get_series
 from morrow.engine.options import WriteOptions
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
-from morrow.readers.execution.blob_columns import is_dedicated
+from morrow.readers.execution.blob_columns import ask_descriptors, is_dedicated, resolve_lazily
 from morrow.readers.execution.section_frames import stitch_columns
 from morrow.readers.files.file_frames import collect_batches, list_written_fields, translate_file_errors
+from morrow.readers.masks import Mask
+from morrow.writers.append.writer import AppendWriter
+from morrow.writers.buckets.routers import BucketState
 from morrow.writers.files.blob_files import list_filed_vectors, write_blob_update, write_vectors
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, write_files
@@ -127,9 +132,10 @@ BATCH_ROWS = 1 << 17
 
 @dataclass(frozen=True)
 class FileGroup:
-    """Data files with the same row ids, without those of BLOBs and vectors."""
+    """Data files with the same row ids. `beside` are the files of BLOBs and vectors of these rows."""
 
     files: tuple[DataFileMeta, ...]
+    beside: tuple[DataFileMeta, ...] = ()
 
     @property
     def first(self) -> int:
@@ -149,9 +155,13 @@ def group_files(files: Sequence[DataFileMeta]) -> list[FileGroup]:
     """Return the groups of data files, in the order of their row ids."""
     normal = [file for file in files if not is_dedicated_file(file.file_name) and file.first_row_id is not None]
     ordered = sorted(normal, key=lambda file: (file.first_row_id, file.row_count))
-    return [
-        FileGroup(tuple(group)) for _, group in groupby(ordered, key=lambda file: (file.first_row_id, file.row_count))
-    ]
+    groups = [tuple(group) for _, group in groupby(ordered, key=lambda file: (file.first_row_id, file.row_count))]
+    starts = [group[0].first_row_id or 0 for group in groups]
+    beside: dict[int, list[DataFileMeta]] = defaultdict(list)
+    for file in files:
+        if is_dedicated_file(file.file_name):
+            beside[bisect_right(starts, file.first_row_id or 0) - 1].append(file)
+    return [FileGroup(group, tuple(beside[number])) for number, group in enumerate(groups)]
 
 
 def split_runs(groups: Sequence[FileGroup], options: WriteOptions) -> list[list[FileGroup]]:
@@ -245,29 +255,42 @@ def _rewrite_run(target: WriteTarget, place: Placement, run: Sequence[FileGroup]
     return msgspec.structs.replace(written, first_row_id=run[0].first)
 
 
-def materialize_groups(
-    target: WriteTarget, place: Placement, files: Sequence[DataFileMeta], vectors: DeletionMaintainer
+def rewrite_live_rows(
+    target: WriteTarget,
+    place: Placement,
+    groups: Sequence[FileGroup],
+    vectors: DeletionMaintainer,
+    choose: Callable[[Iterable[pl.DataFrame]], Iterable[pl.DataFrame]] = iter,
+    compared: Collection[str] = (),
 ) -> tuple[list[DataFileMeta], list[DataFileMeta]]:
-    """Write the live rows of groups with deleted rows to new files, whose rows get new ids; drop the vectors.
+    """Write the live rows of groups to new files, whose rows get new ids; drop the vectors.
+
+    BLOBs are copied from file to file.
+
+    Args:
+        choose: returns the rows to write among frames of rows, which hold descriptors instead of BLOBs.
+        compared: columns whose BLOBs `choose` needs.
 
     Returns: the files of the groups, and the new files, durable.
 
     Raises:
-        Unsupported: such a group has files of BLOBs or vectors. Others: as `rewrite_groups`.
+        CorruptFile, FileMissing: a file cannot be read. StorageError. After any error, no new file is left.
     """
-    groups = [group for group in group_files(files) if any(file.file_name in vectors for file in group.files)]
-    for file in files:
-        if is_dedicated_file(file.file_name) and any(g.first <= (file.first_row_id or 0) < g.end for g in groups):
-            raise Unsupported(f"new row ids for rows with the file {file.file_name}", where=target.where)
-    before = [file for group in groups for file in group.files]
-    if not before:
-        return [], []
+    before = [file for group in groups for file in (*group.files, *group.beside)]
+    whole = replace(target.write, write_only=True, null_on_missing_blob=False, null_on_failing_blob=False)
     stored = GroupedFiles(target, place, tuple(before))
-    frames = (rows for group in groups for rows in stored.live_frames(group, vectors))
-    after = write_files(target, place, frames, level=0, source=FileSource.APPEND, columns=stored.fields)
+    writer = AppendWriter(replace(target, write=whole), place, BucketState(), None)
+    try:
+        for rows in choose(rows for group in groups for rows in stored.live_frames(group, vectors, compared)):
+            writer.write(rows)
+            if writer.buffered_bytes > target.write.write_buffer:
+                writer.spill()
+        after = writer.prepare_commit().new_files
+    finally:
+        writer.close()
     for file in before:
         vectors.remove(file.file_name)
-    return before, after
+    return before, [*after]
 
 
 class GroupedFiles(StoredFiles):
@@ -279,22 +302,38 @@ class GroupedFiles(StoredFiles):
         return tuple(field for field in self.target.schema.fields if field.id in held)
 
     def frames(self, group: FileGroup) -> Iterator[pl.DataFrame]:
-        """Yield the rows of a group, one batch in memory at a time."""
-        files = tuple(self._by_name[file.file_name] for file in group.files)
-        section = msgspec.structs.replace(self.section, kind=SectionKind.STITCH, files=files)
-        with translate_file_errors(self.plan, [section], self.fields, self.target.store):
-            yield from collect_batches(
-                stitch_columns(self.plan, section, self.fields, (), self.target.store), BATCH_ROWS
-            )
+        """Yield the rows of a group without the files beside it, one batch in memory at a time."""
+        yield from self._read(self.stitch(group.files, self.fields))
 
-    def live_frames(self, group: FileGroup, vectors: DeletionMaintainer) -> Iterator[pl.DataFrame]:
-        """Yield the live rows of a group."""
+    def stitch(
+        self, files: Sequence[DataFileMeta], fields: tuple[DataField, ...], masks: Sequence[Mask] = ()
+    ) -> pl.LazyFrame:
+        """Return the rows of these files of a group, with references in BLOB columns."""
+        held = tuple(self._by_name[file.file_name] for file in files)
+        section = msgspec.structs.replace(self.section, kind=SectionKind.STITCH, files=held)
+        return stitch_columns(self.plan, section, fields, masks, self.target.store)
+
+    def _read(self, frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+        with translate_file_errors(self.plan, [self.section], self.fields, self.target.store):
+            yield from collect_batches(frame, BATCH_ROWS)
+
+    def live_frames(
+        self, group: FileGroup, vectors: DeletionMaintainer, values: Collection[str]
+    ) -> Iterator[pl.DataFrame]:
+        """Yield the live rows of a group in the table's columns. BLOB columns other than `values` have descriptors."""
         live = np.ones(group.end - group.first, bool)
         for file in group.files:
             dead = vectors.vector(file.file_name)
             if dead is not None:
                 live &= np.asarray(dead.live(len(live)))
-        start = 0
-        for rows in self.frames(group):
-            yield rows.filter(pl.Series(live[start : start + rows.height]))
-            start += rows.height
+        store, filed = self.target.store, [each.name for each in self.target.filed_blobs]
+        masks = () if live.all() else (pl.Series(live),)
+        frame = self.stitch((*group.files, *group.beside), self.target.schema.fields, masks)
+        frame = resolve_lazily(self.plan, frame, [name for name in filed if name in values], store)
+        frame = resolve_lazily(ask_descriptors(self.plan), frame, [name for name in filed if name not in values], store)
+        count = 0
+        for rows in self._read(frame):
+            count += rows.height
+            yield rows
+        if count != (wanted := int(live.sum())):
+            raise CorruptFile(self._by_name[group.files[0].file_name].path, f"{count} live rows, not {wanted}")

@@ -27,7 +27,7 @@ from morrow.engine.redaction import get_logger
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count
 from morrow.writers.append.bucket_compaction import compute_small_size, rewrite_files
-from morrow.writers.append.column_files import materialize_groups, pick_group_packs, rewrite_groups
+from morrow.writers.append.column_files import group_files, pick_group_packs, rewrite_groups, rewrite_live_rows
 from morrow.writers.append.sort_compaction import cluster_files
 from morrow.writers.append.writer import UNAWARE, AppendWriter
 from morrow.writers.buckets.routers import BucketState, filter_bucket_numbers, restore_partitions
@@ -171,8 +171,9 @@ def materialize_append(
     try:
         for place, state in restore_partitions(target, snapshot, partitions).items():
             vectors = DeletionMaintainer(target, place.partition, place.bucket, state.index_files, rolling=True)
-            before, after = materialize_groups(target, place, state.files, vectors)
-            if before:
+            groups = [each for each in group_files(state.files) if any(f.file_name in vectors for f in each.files)]
+            if groups:
+                before, after = rewrite_live_rows(target, place, groups, vectors)
                 message = CommitMessage(
                     partition=place.partition,
                     bucket=place.bucket,

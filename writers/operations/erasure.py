@@ -10,6 +10,8 @@ run:
 2. Rewrite these files in the newest snapshot of every branch, in one OVERWRITE snapshot per branch. In a table with a
    primary key, the merged rows of the overlapping files are written without the rows of the condition; so this works
    for all merge engines. Indexes of data files are written again with them. All BLOBs of such a table are copied.
+   With data evolution, all files of the same row ids are replaced by files of the other live rows, which get new ids;
+   global indexes of their partition are dropped.
 
 With the history of the table:
 
@@ -36,7 +38,8 @@ from morrow.engine.format.paths import MAIN_BRANCH, POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import ROW
 from morrow.engine.options import Options
-from morrow.engine.options.declared.features import METADATA_ICEBERG_STORAGE
+from morrow.engine.options.declared.features import GLOBAL_INDEX_COLUMN_UPDATE_ACTION, METADATA_ICEBERG_STORAGE
+from morrow.engine.options.declared.table import DATA_EVOLUTION_ENABLED
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.data_files import has_single_runs
 from morrow.engine.plan.filter import Filter, FilterLike, parse_filter
@@ -45,12 +48,14 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.redaction import clean_text, escape_to_line
 from morrow.engine.units import format_count
 from morrow.readers.expressions.polars import filter_rows
-from morrow.writers.append.bucket_compaction import AppendFiles, list_carried_fields
+from morrow.writers.append.bucket_compaction import AppendFiles, check_rewritable, list_carried_fields
+from morrow.writers.append.column_files import group_files, rewrite_live_rows
 from morrow.writers.append.writer import UNAWARE
 from morrow.writers.buckets.routers import BucketState, restore_partitions
 from morrow.writers.commit import messages as tally
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.committer import purge_manifests
+from morrow.writers.commit.conflicts import IGNORE
 from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.commit.messages import CommitMessage, Operation, record_operation
 from morrow.writers.commit.premise import Premise, guard_compaction
@@ -175,7 +180,6 @@ def erase_rows(
     compute_cutoff_millis(older_than_millis)
     tables = list_all_branches(metadata)
     for table in tables.values():
-        _check_rewritable(table)
         _check_copied_values(table)
     targets = [WriteTarget.of(table, properties=properties) for table in tables.values()]
     searches = [RowSearch(target, _parse_condition(target, condition)) for target in targets]
@@ -231,7 +235,7 @@ def delete_by_rewriting(target: WriteTarget, filter: Filter, premise: Premise | 
             whose rows have ids.
         CommitConflict: rows of the premise have changed, or other commits were faster each time.
     """
-    _check_rewritable(target.metadata)
+    check_rewritable(target)
     newest = target.metadata.latest_snapshot()
     entries = None if newest is None else read_live_entries(target.metadata, newest, target.schema, None)
     if entries is not None and target.write.write_only and not has_single_runs(entries):
@@ -259,13 +263,19 @@ def _parse_condition(target: WriteTarget, condition: FilterLike) -> Filter:
 
 
 def _check_copied_values(metadata: TableMetadata) -> None:
-    """Raise `Unsupported` if files that no erasure rewrites hold values: of global indexes and for Iceberg."""
-    if Options(metadata.latest_schema().options).get(METADATA_ICEBERG_STORAGE) != "disabled":
+    """Raise `Unsupported` if files that no erasure rewrites hold values, for Iceberg or of global indexes.
+
+    An index may have values that no data file has anymore, unless all changes of rows keep it right.
+    """
+    options = Options(metadata.latest_schema().options)
+    if options.get(METADATA_ICEBERG_STORAGE) != "disabled":
         raise Unsupported(
             "erasing rows of a table with Iceberg metadata, which has bounds of columns,",
             where=metadata.where,
             hint=f"unset {METADATA_ICEBERG_STORAGE} and remove its folder",
         )
+    if options.get(DATA_EVOLUTION_ENABLED) and options.get(GLOBAL_INDEX_COLUMN_UPDATE_ACTION) != IGNORE:
+        return
     newest = metadata.latest_snapshot()
     entries = None if newest is None else read_index_entries(metadata, newest)
     if entries is not None and entries["_GLOBAL_INDEX"].is_not_null().any():
@@ -273,16 +283,6 @@ def _check_copied_values(metadata: TableMetadata) -> None:
             "erasing rows of a table with a global index, which has the values of a column,",
             where=metadata.where,
             hint="drop the index: Table.drop_global_index",
-        )
-
-
-def _check_rewritable(metadata: TableMetadata) -> None:
-    """Raise `Unsupported` for tables with data evolution, where positions in files are row ids."""
-    if metadata.options(metadata.latest_schema()).data_evolution:
-        raise Unsupported(
-            "erasing rows of a table with data evolution, whose files cannot lose rows,",
-            where=metadata.where,
-            hint="append the rows that stay to a new table, and drop this one",
         )
 
 
@@ -296,7 +296,7 @@ def _finish_expiry(metadata: TableMetadata) -> None:
 
 def _list_unreferenced(metadata: TableMetadata) -> list[Holding]:
     paths = remove_orphan_files(metadata, older_than_millis=time.time_ns() // 1_000_000, dry_run=True).paths
-    data = tuple(path for path in paths if "/bucket-" in path)
+    data = tuple(path for path in paths if "/bucket-" in path or "/index/" in path)
     return [Holding(Holder.UNREFERENCED, "", "", data)] if data else []
 
 
@@ -371,9 +371,19 @@ class _BranchRewrite:
 
     def messages(self, snapshot: Snapshot) -> list[CommitMessage]:
         """Write the files that replace files with such rows; return the messages. `made` has those made so far."""
-        held = set(self.search.match(read_live_entries(self.target.metadata, snapshot, self.target.schema, None)))
+        entries = read_live_entries(self.target.metadata, snapshot, self.target.schema, None)
+        held = set(self.search.match(entries))
+        for entry in self.search.find_held_indexes(snapshot, entries, held):
+            self.made.append(
+                CommitMessage(
+                    partition=entry.partition,
+                    bucket=entry.bucket,
+                    total_buckets=self.target.options.bucket,
+                    compact_deleted_index_files=(entry.file,),
+                )
+            )
         if not held and not merges_columns(self.target, self.filter) and not self.copies_blobs:
-            return []
+            return self.made
         for place, state in restore_partitions(self.target, snapshot, None, rewrites=True).items():
             if state.files and place.bucket != POSTPONE_BUCKET:
                 self._rewrite_bucket(place, state, held)
@@ -383,6 +393,8 @@ class _BranchRewrite:
         rolling = not self.target.keyed and self.target.options.bucket == UNAWARE
         vectors = DeletionMaintainer(self.target, place.partition, place.bucket, state.index_files, rolling=rolling)
         rewrite = self._rewrite_sections if self.target.keyed else self._rewrite_files
+        if self.target.options.data_evolution:
+            rewrite = self._rewrite_groups
         before: list[DataFileMeta] = []
         after: list[DataFileMeta] = []
         try:
@@ -427,6 +439,22 @@ class _BranchRewrite:
                 self.target, place, rows, level=file.level, source=source, first_sequence=first, columns=columns
             )
             before.append(file)
+
+    def _rewrite_groups(
+        self,
+        place: Placement,
+        state: BucketState,
+        held: set[str],
+        vectors: DeletionMaintainer,
+        before: list[DataFileMeta],
+        after: list[DataFileMeta],
+    ) -> None:
+        """Write the live rows of each group of files of a data-evolution table without such rows."""
+        groups = [group for group in group_files(state.files) if group.files[0].file_name in held]
+        if groups:
+            old, new = rewrite_live_rows(self.target, place, groups, vectors, self._others, self.filter.columns)
+            before += old
+            after += new
 
     def _rewrite_sections(
         self,

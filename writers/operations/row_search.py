@@ -1,5 +1,9 @@
 """Search for stored rows in all files that the roots of a branch need: live, deleted and superseded rows.
 
+With data evolution, the files of a group hold a row together. Every version of the row is tested, as the files up to a
+sequence number hold it. A global index holds such rows if the files of its partition do, or if it has row ids of files
+that are not live.
+
 A root is a snapshot, a tag or a changelog (see `engine.plan.roots`). Values are also in the bounds of manifests, in
 entries of files that are no longer live, and in the statistics of ANALYZE. Indexes of data files need no search:
 they belong to data files that are read.
@@ -7,31 +11,38 @@ they belong to data files that are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
 import polars as pl
 
 from morrow.engine.format.binary_row import decode_columns
+from morrow.engine.format.file_formats import is_dedicated_file
 from morrow.engine.format.manifest_entries import (
     ADD,
     ENTRY_COLUMNS,
     FILE_COLUMNS,
     DataFileMeta,
+    IndexEntry,
     decode_column_stats,
+    index_entries_of,
     to_data_files,
 )
 from morrow.engine.format.metadata_json import parse_object
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
+from morrow.engine.names import ROW
+from morrow.engine.plan.data_files import resolve_external_path
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.manifests import (
     list_changelog_manifests,
     list_delta_manifests,
     list_manifests,
+    read_index_entries,
     read_manifest_entries,
 )
 from morrow.engine.plan.predicate import ALWAYS
@@ -43,7 +54,9 @@ from morrow.engine.redaction import escape_to_line
 from morrow.engine.units import format_count
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.execution import execute
+from morrow.readers.execution.blob_columns import resolve_lazily
 from morrow.readers.expressions.polars import filter_rows
+from morrow.writers.append.column_files import FileGroup, GroupedFiles, group_files
 from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement
@@ -111,6 +124,30 @@ class FilteredFiles(StoredFiles):
                 yield self._by_name[file.file_name].path, int(count.item())
 
 
+@dataclass(frozen=True)
+class FilteredGroups(GroupedFiles):
+    """Reader of the columns of a condition, of all versions of the rows of groups."""
+
+    filter: Filter = NO_FILTER
+
+    @cached_property
+    def fields(self) -> tuple[DataField, ...]:
+        read = tuple(field for field in self.target.schema.fields if field.name in self.filter.columns)
+        return read or self.target.schema.fields[:1]
+
+    def count(self, group: FileGroup) -> tuple[list[str], int]:
+        """Return the paths of the files of a group, and the number of its rows of which a version matches."""
+        files, names = (*group.files, *group.beside), [each.name for each in self.fields]
+        oldest = min(file.max_sequence_number for file in group.files)
+        matching = []
+        for last in sorted({max(file.max_sequence_number, oldest) for file in files}):
+            held = [file for file in files if file.max_sequence_number <= last]
+            frame = resolve_lazily(self.plan, self.stitch(held, self.fields), names, self.target.store)
+            numbered = frame.with_row_index(ROW)
+            matching += self.collect([filter_rows(self.filter, self.fields, numbered).select(ROW)])
+        return [self._by_name[file.file_name].path for file in files], pl.concat(matching)[ROW].n_unique()
+
+
 @dataclass
 class RowSearch:
     """Search for stored rows in all roots of a branch; `files_read` and `rows_read` count what was read.
@@ -125,6 +162,8 @@ class RowSearch:
     rows_read: int = 0
     _found: dict[str, tuple[str, int]] = field(default_factory=dict)
     """File name -> path and number of matching rows."""
+    _groups: dict[tuple[str, ...], tuple[list[str], int]] = field(default_factory=dict)
+    """Names of the files of a group -> their paths, and the number of its rows that match."""
 
     @property
     def branch(self) -> str:
@@ -145,16 +184,35 @@ class RowSearch:
 
     def match(self, entries: pl.DataFrame) -> dict[str, tuple[str, int]]:
         """Return path and number of matching rows by name, of the files of entries that have any."""
+        if self.target.options.data_evolution:
+            return self._match_groups(entries)
         new = entries.filter(~entries["_FILE_NAME"].is_in(list(self._found))).unique("_FILE_NAME", maintain_order=True)
         self._found |= dict.fromkeys(new["_FILE_NAME"].to_list(), ("", 0))
         if self.prunes and new.height and self.filter.predicate != ALWAYS:
             new = new.filter(self._may_match(new))
-        for (partition, bucket), group in new.partition_by(
-            ["_PARTITION", "_BUCKET"], maintain_order=True, as_dict=True
-        ).items():
+        for (partition, bucket), group in _split_places(new):
             self._read(Placement(partition, bucket), to_data_files(group))
         names = entries["_FILE_NAME"].unique(maintain_order=True).to_list()
         return {name: self._found[name] for name in names if self._found[name][1]}
+
+    def _match_groups(self, entries: pl.DataFrame) -> dict[str, tuple[str, int]]:
+        """Return what `match` does, of the groups of entries; the first file of a group has the number of rows."""
+        held: dict[str, tuple[str, int]] = {}
+        for (partition, bucket), own in _split_places(entries):
+            files = tuple(to_data_files(own))
+            reader = FilteredGroups(self.target, Placement(partition, bucket), files, filter=self.filter)
+            for group in group_files(files):
+                names = tuple(file.file_name for file in (*group.files, *group.beside))
+                if names not in self._groups:
+                    self._groups[names] = reader.count(group)
+                    self.files_read += len(names)
+                    self.rows_read += group.end - group.first
+                    advance(files=len(names), rows=group.end - group.first)
+                paths, rows = self._groups[names]
+                if rows:
+                    held |= zip(names, zip(paths, (rows, *[0] * len(names))))
+        self._found |= {name: (path, 1) for name, (path, _) in held.items()}
+        return held
 
     def _read(self, place: Placement, files: Sequence[DataFileMeta]) -> None:
         """Count the matching rows of these files."""
@@ -175,9 +233,11 @@ class RowSearch:
         rows = sum(rows for _, rows in held.values())
         if not rows and kind in (Holder.LIVE, Holder.TAG):
             rows = self._count_merged(root)
-        if rows or bounds:
-            paths = tuple(path for path, _ in held.values())
-            yield Holding(kind, self.branch, root.name or str(root.id), paths, rows, bounds)
+        paths = [path for path, _ in held.values()]
+        if self.target.options.data_evolution and kind is not Holder.CHANGELOG:
+            paths += self._list_index_paths(root.snapshot, entries, held)
+        if rows or bounds or paths:
+            yield Holding(kind, self.branch, root.name or str(root.id), tuple(paths), rows, bounds)
 
     def _count_merged(self, root: Root) -> int:
         """Return the number of merged rows that match although no stored row does, since a merge combines columns."""
@@ -276,6 +336,44 @@ class RowSearch:
                 for each in self._wanted
                 if known.get(each.name) is not None
             }
+
+    def find_held_indexes(self, snapshot: Snapshot, entries: pl.DataFrame, held: Collection[str]) -> list[IndexEntry]:
+        """Return the global indexes that may hold such rows.
+
+        Args:
+            entries, held: the live files of the snapshot, and the names of those with such rows.
+        """
+        index = read_index_entries(self.target.metadata, snapshot)
+        if index is None or not self.target.options.data_evolution:
+            return []
+        touched = set(entries.filter(entries["_FILE_NAME"].is_in([*held]))["_PARTITION"])
+        found = index_entries_of(index.filter(index["_GLOBAL_INDEX"].is_not_null()))
+        return [each for each in found if each.partition in touched or _has_other_ids(each, entries)]
+
+    def _list_index_paths(self, snapshot: Snapshot, entries: pl.DataFrame, held: Collection[str]) -> Iterator[str]:
+        """Yield the paths of the files of such indexes."""
+        metadata, options = self.target.metadata, self.target.options
+        for each in self.find_held_indexes(snapshot, entries, held):
+            name, outside = each.file.file_name, each.file.external_path
+            yield metadata.paths.index(name) if outside is None else resolve_external_path(metadata, options, outside)
+
+
+def _has_other_ids(index: IndexEntry, entries: pl.DataFrame) -> bool:
+    """Return whether an index has row ids that the live files of its partition lack."""
+    about = index.file.global_index
+    assert about is not None
+    own = entries.filter(entries["_PARTITION"] == pl.lit(index.partition, pl.Binary)).drop_nulls("_FIRST_ROW_ID")
+    dedicated = pl.Series(map(is_dedicated_file, own["_FILE_NAME"]), dtype=pl.Boolean)
+    first, stop = pl.col("_FIRST_ROW_ID"), pl.col("_FIRST_ROW_ID") + pl.col("_ROW_COUNT")
+    low, end = about.row_range_start, about.row_range_end + 1
+    shared = pl.min_horizontal(stop, pl.lit(end)) - pl.max_horizontal(first, pl.lit(low))
+    ranges = own.filter(~dedicated).unique("_FIRST_ROW_ID")
+    return int(ranges.select(shared.clip(lower_bound=0).sum()).item()) < end - low
+
+
+def _split_places(entries: pl.DataFrame) -> Iterable[tuple[tuple[Any, ...], pl.DataFrame]]:
+    """Return the entries by partition and bucket."""
+    return entries.partition_by(["_PARTITION", "_BUCKET"], maintain_order=True, as_dict=True).items()
 
 
 def merges_columns(target: WriteTarget, filter: Filter) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import shutil
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from morrow.engine.plan.manifests import list_manifests, read_manifest_entries
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.engine.plan.predicate import Leaf, Op
 from morrow.tables.table import Table
+from morrow.writers.operations import erasure
 from morrow.writers.operations.erasure import Erasure
 from tests.support.faulty_store import Fault, FaultKind, FaultyStore
 from tests.support.written import made_once, new_table, rows
@@ -234,18 +236,90 @@ def erase(store: Any, folder: Path) -> Erasure:
     return Table(TableMetadata(store, str(folder / "db.db" / "t"))).erase("id = 7", history=True, older_than=NOW)
 
 
-EVOLUTION = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+EVOLUTION = {"row-tracking.enabled": True, "data-evolution.enabled": True, "deletion-vectors.enabled": True}
+MEDIA = {**EVOLUTION, "vector.file.format": "parquet", "global-index.column-update-action": "drop_partition_index"}
+COLUMNS = "id BIGINT, p INT, name STRING, file BLOB, more ARRAY<BLOB>, e VECTOR<FLOAT, 2>"
+
+
+def find_texts(table: morrow.Table, *texts: str) -> list[str]:
+    """Return the texts whose bytes are in any file of a table, if its files are neither compressed nor encoded."""
+    held = b"".join(path.read_bytes() for path in Path(table.path).rglob("*") if path.is_file())
+    return [text for text in texts if text.encode() in held]
+
+
+def test_rows_with_columns_in_several_files(tmp_path: Path) -> None:
+    """Old values of columns, BLOBs, vectors and indexes leave with the rows, also those of deleted rows."""
+    plain = {"file.compression": "none", "btree-index.compression": "none", "bitmap-index.compression": "none"}
+    options = {**MEDIA, **plain, "parquet.enable.dictionary": "false"}
+    table = morrow.Catalog(tmp_path).create_table("db.t", COLUMNS, partition_keys=["p"], options=options)
+
+    def make(i: int) -> dict[str, Any]:
+        more = [f"first of {i}.".encode(), f"second of {i}.".encode()]
+        return {
+            "id": i,
+            "p": i % 2,
+            "name": f"name of {i}.",
+            "file": f"file of {i}.".encode(),
+            "more": more,
+            "e": [i, i],
+        }
+
+    table.append([make(i) for i in range(1, 7)])
+    table.append([make(7), make(8)])
+    table.tags.create("all")
+    table.branches.create("dev", snapshot=1)
+    table.update({"name": "'newer of ' || id || '.'"}, "id IN (2, 7)")
+    table.update({"file": "CAST('newer file of 2.' AS BLOB)"}, "id = 2")
+    table.delete("id IN (3, 7)")
+    table.create_global_index("name", "btree")
+    table.create_global_index("id", "bitmap")
+    before = {i: row for i, *row in rows(table)}
+    texts = [f"{what} of {i}." for i in (2, 3, 7) for what in ("name", "file", "first", "second")]
+    texts += ["newer of 2.", "newer file of 2.", "newer of 7."]
+    assert find_texts(table, *texts) == texts
+
+    found = table.erase("id IN (2, 7)", history=True, dry_run=True)
+    assert sum(path.rpartition("/")[0].endswith("/index") for each in found.found for path in each.files) >= 2
+    receipt = table.erase("id IN (2, 7)", history=True, older_than=NOW)
+
+    assert (receipt.complete, receipt.rows) == (True, 2), receipt  # of main and dev; 7 was deleted
+    assert find_texts(table, *[text for text in texts if "of 3." not in text]) == []
+    assert {i: row for i, *row in rows(table)} == {i: before[i] for i in (1, 4, 5, 6, 8)}
+    assert sorted(row[0] for row in rows(table.on_branch("dev"))) == [1, 3, 4, 5, 6]
+    assert table.erase("id IN (2, 7)", history=True).found == ()
+    assert table.erase("name = 'name of 3.'", history=True, older_than=NOW).complete
+    assert find_texts(table, *texts) == []
+    assert [each for each in table.doctor(data=True).findings if each.severity == "error"] == []
+
+
+def test_old_values_of_columns_leave_and_the_row_stays(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id BIGINT, name STRING, b BLOB", options=EVOLUTION)
+    table.append([{"id": 1, "name": "old", "b": b"1"}, {"id": 2, "name": "x", "b": b"2"}])
+    table.update({"name": "'new'"}, "id = 1")
+    receipt = table.erase("name = 'old' AND b = CAST('1' AS BLOB)", history=True, older_than=NOW)
+
+    assert (receipt.rows, receipt.rewritten, receipt.complete) == (0, 3, True)
+    assert rows(table) == [(1, "new", b"1"), (2, "x", b"2")]
+
+
+def test_columns_are_not_lost_to_an_erasure_that_missed_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table(tmp_path, "id BIGINT, name STRING, b BLOB", options=EVOLUTION)
+    table.append([{"id": i, "name": "old", "b": b"old"} for i in (1, 2)])
+    changes = iter([{"name": "'new'"}, {"b": "CAST('new' AS BLOB)"}])
+    rewrite = erasure.rewrite_live_rows
+
+    def overtaken(*args: Any) -> object:
+        found = rewrite(*args)
+        for change in itertools.islice(changes, 1):
+            morrow.open(table.path).update(change)
+        return found
+
+    monkeypatch.setattr(erasure, "rewrite_live_rows", overtaken)
+    table.erase("id = 1")
+    assert rows(table) == [(2, "new", b"new")]
 
 
 def test_refusals(tmp_path: Path) -> None:
-    table = new_table(tmp_path, "id BIGINT, name STRING")
-    schema = Path(table.path) / "schema" / "schema-0"
-    schema.write_text(json.dumps({**json.loads(schema.read_text()), "options": EVOLUTION}))
-    METADATA_CACHE.clear()
-    table = morrow.open(table.path)
-    with pytest.raises(Unsupported, match="data evolution, whose files cannot lose rows"):
-        table.erase("id = 7")
-
     table = new_table(tmp_path, "id BIGINT", name="u")
     table.append([{"id": 7}])
     table.branches.create("old", snapshot=1)

@@ -262,7 +262,7 @@ def test_analyze_commits_what_spark_measures(sql: Sql, table: morrow.Table) -> N
     assert stored() == local
     sql("ANALYZE TABLE pm.db.t COMPUTE STATISTICS FOR COLUMNS `P.q`, v")
     assert set(json.loads(stored())) == {"p.q", "v"}
-    with pytest.raises(Exception, match="of partitions is not supported"):
+    with pytest.raises(Exception, match="Analyze table partition is not supported"):
         sql("ANALYZE TABLE pm.db.t PARTITION (`p.q` = 'a') COMPUTE STATISTICS")
 
 

@@ -415,7 +415,7 @@ def write_blob_update(
 
 
 def write_blob_column(
-    target: WriteTarget, place: Placement, field: DataField, values: Iterable[pl.Series], first_row_id: int
+    target: WriteTarget, place: Placement, field: t.DataField, values: Iterable[pl.Series], first_row_id: int
 ) -> list[DataFileMeta]:
     """Write the values of consecutive rows to blob files."""
     unique, numbers = uuid.uuid4(), count()

@@ -71,8 +71,7 @@ def encode_container(table: pa.Table, schema: bytes, codec: str) -> bytes:
 
 def wrap_block(schema: bytes, codec: str, rows: int, payload: bytes) -> bytes:
     """Return a container file of one block with encoded rows. Raises `Unsupported` as `find_codec`."""
-    name = find_codec(codec)
-    sync = uuid.uuid4().bytes
+    name, sync = find_codec(codec), uuid.uuid4().bytes
     compressed = COMPRESSORS[name](memoryview(payload), ZSTD_LEVEL)
     return b"".join(
         [encode_head(schema, name, sync), encode_varint(rows), encode_varint(len(compressed)), compressed, sync]

@@ -192,7 +192,9 @@ WRITE_OPTION_KEYS = frozenset(
     for option in (
         *(option for theme in (files, maintenance) for option in list_options(theme)),
         *(merging.IGNORE_DELETE, merging.IGNORE_UPDATE_BEFORE, merging.LOOKUP_WAIT),
-        *(table.DYNAMIC_BUCKET_TARGET_ROW_NUM, table.POSTPONE_BATCH_WRITE_FIXED_BUCKET),
+        *(table.DYNAMIC_BUCKET_TARGET_ROW_NUM, table.POSTPONE_DEFAULT_BUCKET_NUM),
+        *(table.POSTPONE_BATCH_WRITE_FIXED_BUCKET, table.POSTPONE_BATCH_WRITE_FIXED_BUCKET_MAX_PARALLELISM),
+        *(table.POSTPONE_TARGET_ROW_NUM_PER_BUCKET, table.POSTPONE_TARGET_SIZE_PER_BUCKET),
         connectors.SINK_PARALLELISM,
     )
     if not option.idle and not option.immutable

@@ -90,7 +90,8 @@ def create_database(catalog: Catalog, name: str, properties: Mapping[str, str], 
 def require_properties(catalog: Catalog, what: str) -> PropertyCatalog:
     """Return the catalog if it stores properties of databases. Raises `Unsupported` otherwise."""
     if not has_properties(catalog):
-        raise Unsupported(what, where=catalog.title, hint=HINT)
+        folder = "Cannot specify location for a database when using fileSystem catalog. " if LOCATION in what else ""
+        raise Unsupported(what, where=catalog.title, hint=folder + HINT)
     return cast(PropertyCatalog, catalog)
 
 

@@ -88,6 +88,8 @@ def _is_int96(kind: t.DataType) -> bool:
     return isinstance(kind, TIMESTAMPS) and kind.precision > t.ARROW_MICROS_PRECISION
 
 
+WHEELS = ("lance", "vortex", "mosaic")
+"""Formats of libraries, whose readers and writers are in modules `formats.wheel_files`."""
 BUILT_IN: Mapping[str, FileFormat] = {
     each.name: each
     for each in (

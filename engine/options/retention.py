@@ -360,9 +360,9 @@ def parse_partition_time(
     texts = [_to_java_text(value, field) for value, field in zip(known, fields)]
     text = texts[0]
     if options.pattern is not None:
-        text = options.pattern
-        for field, part in zip(fields, texts):  # one after the other, as in Java: $m also matches in $month
-            text = text.replace(f"${field.name}", part)
+        parts = {f"${field.name}": part for field, part in zip(fields, texts)}
+        longest_first = sorted(parts, key=len, reverse=True)  # "$month" is not "$m" and "onth"
+        text = re.sub("|".join(map(re.escape, longest_first)), lambda found: parts[found[0]], options.pattern)
     return parse_default_time(text) if options.formatter is None else options.formatter.read(text)
 
 

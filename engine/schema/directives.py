@@ -118,15 +118,16 @@ def _to_vector(column: Column, options: Mapping[str, str], where: str) -> Column
         return column
     if not isinstance(kind, t.ArrayType):
         raise InvalidArgument(
-            f"{where}: {VECTOR_FIELD} names {column.name!r}, which is {kind}; declare it as an ARRAY of numbers, or as "
-            "VECTOR<t, n>"
+            f"{where}: The type of vector field {column.name!r} must be array, but is {str(kind).lower()}; declare it "
+            "as an ARRAY of numbers, or as VECTOR<t, n>"
         )
     length = options.get(key, "").strip()
     if not length.isdecimal() or not int(length):
-        raise InvalidArgument(
-            f"{where}: {VECTOR_FIELD} names {column.name!r}, so the option {key!r} gives the length of its vectors, "
-            f"such as '128', not {options.get(key)!r}; set it, or declare the column as VECTOR<t, n>"
-        )
+        if key not in options:
+            problem = f"When setting {VECTOR_FIELD.key!r}, you must also set {key!r}"
+        else:
+            problem = f"Expected an integer for {key!r}, but got{f': {length}' if length else ' empty value'}"
+        raise InvalidArgument(f"{where}: {problem}. It is the length of vectors; or declare the column as VECTOR<t, n>")
     return replace(column, type=t.VectorType(kind.nullable, kind.element, int(length)))
 
 

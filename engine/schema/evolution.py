@@ -40,6 +40,7 @@ from morrow.engine.options.declared.table import (
     ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED,
     BUCKET_KEY,
     DISABLE_EXPLICIT_TYPE_CASTING,
+    PRIMARY_KEY,
 )
 from morrow.engine.options.table_options import IMMUTABLE, find_present_key, resolve_former_keys, split_column_option
 from morrow.engine.plan.data_files import has_single_runs
@@ -214,11 +215,11 @@ class Draft:
         return Options(self.before.options, self.where)
 
     def refuse_keys(self, path: c.Path, keys: Sequence[str], what: str) -> None:
-        """Raise `InvalidArgument` if `path` is one of these key columns."""
+        """Raise `InvalidArgument` if `path` is one of these key columns. `what` names the change."""
         if len(path) == 1 and path[0] in keys:
             raise InvalidArgument(
-                f"{self.where}: {format_path(path)} is a {what} column, which cannot be changed this way; create "
-                "a table with other keys, and append `table.scan()` to it"
+                f"{self.where}: Cannot {what}: [{path[0]}]; create a table with other keys, and append "
+                "`table.scan()` to it"
             )
 
     def refuse_not_null(self, path: c.Path, before: DataType, nullable: bool) -> None:
@@ -257,8 +258,9 @@ def _add(draft: Draft, change: c.AddColumn) -> None:
 
 
 def _drop(draft: Draft, change: c.DropColumn) -> None:
-    draft.refuse_keys(change.path, draft.before.partition_keys, "partition key")
-    draft.refuse_keys(change.path, draft.before.primary_keys, "primary key")
+    draft.refuse_keys(
+        change.path, (*draft.before.partition_keys, *draft.before.primary_keys), "drop partition key or primary key"
+    )
 
     def drop(members: Fields) -> Fields:
         place = find_index(members, change.path)
@@ -273,7 +275,7 @@ def _drop(draft: Draft, change: c.DropColumn) -> None:
 
 def _rename(draft: Draft, change: c.RenameColumn) -> None:
     path, new = change.path, change.new_name
-    draft.refuse_keys(path, draft.before.partition_keys, "partition key")
+    draft.refuse_keys(path, draft.before.partition_keys, "rename partition column")
 
     def rename(members: Fields) -> Fields:
         place = find_index(members, path)
@@ -297,7 +299,7 @@ def _move(draft: Draft, change: c.MoveColumn) -> None:
         )
     place = find_index(draft.fields, change.path)
     if change.position.neighbour == change.path[0]:
-        raise InvalidArgument(f"{draft.where}: the column {format_path(change.path)} cannot be moved next to itself")
+        raise InvalidArgument(f"{draft.where}: Cannot move itself for column {change.path[0]}; name another column")
     moved, others = draft.fields[place], (*draft.fields[:place], *draft.fields[place + 1 :])
     to = _find_place(others, change.position, change.path)
     draft.fields = (*others[:to], moved, *others[to:])
@@ -305,11 +307,11 @@ def _move(draft: Draft, change: c.MoveColumn) -> None:
 
 def _set_type(draft: Draft, change: c.SetType) -> None:
     before, path = draft.before, change.path
-    draft.refuse_keys(path, before.partition_keys, "partition key")
+    draft.refuse_keys(path, before.partition_keys, "update partition column")
     if not (change.widens_keys and is_key_widening(find_type(before.fields, path), change.type)):
-        draft.refuse_keys(path, before.primary_keys, "primary key")
+        draft.refuse_keys(path, before.primary_keys, "update primary key")
         if draft.has_snapshots:
-            draft.refuse_keys(path, draft.rules.get(BUCKET_KEY), "bucket key")
+            draft.refuse_keys(path, draft.rules.get(BUCKET_KEY), "update bucket key")
     explicit = not draft.rules.get(DISABLE_EXPLICIT_TYPE_CASTING)
 
     def cast(source: DataType) -> DataType:
@@ -337,7 +339,7 @@ def _suggest_alternative(source: DataType, explicit: bool) -> str:
 
 def _set_nullable(draft: Draft, change: c.SetNullable) -> None:
     if change.nullable:
-        draft.refuse_keys(change.path, draft.before.primary_keys, "primary key")
+        draft.refuse_keys(change.path, draft.before.primary_keys, "change nullability of primary key")
     draft.refuse_not_null(change.path, find_type(draft.fields, change.path), change.nullable)
     draft.fields = replace_type(draft.fields, change.path, lambda source: source.with_nullable(change.nullable))
 
@@ -437,7 +439,10 @@ def check_remove_option(options: Mapping[str, str], key: str, where: str) -> Non
 
 def _check_mutable(key: str, where: str) -> None:
     if key in IMMUTABLE:
-        raise InvalidArgument(f"{where}: the option {key!r} cannot be changed in a table that has snapshots")
+        what = (
+            "Alter primary key is not supported" if key == PRIMARY_KEY.key else f"the option {key!r} cannot be changed"
+        )
+        raise InvalidArgument(f"{where}: {what} in a table that has snapshots")
 
 
 def _check_bucket(before: Options, after: Options) -> None:

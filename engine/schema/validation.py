@@ -52,6 +52,7 @@ from morrow.engine.options.declared.merging import (
     PK_BITMAP_INDEX_COLUMNS,
     PK_BTREE_INDEX_COLUMNS,
     PK_MULTIVALUE_INDEX_COLUMNS,
+    PK_VECTOR_INDEX_COLUMNS,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
     SEQUENCE_SNAPSHOT_ORDERING,
@@ -381,7 +382,8 @@ def check_changelog(proposal: Proposal) -> None:
     """Check that only tables with a primary key produce changelogs."""
     producer = proposal.options.changelog_producer
     proposal.require(
-        proposal.keyed or producer == "none", f"{CHANGELOG_PRODUCER} = {producer} needs a table with a primary key"
+        proposal.keyed or producer == "none",
+        f"Can not set {CHANGELOG_PRODUCER.key} on table without primary keys; define a primary key, or leave it out",
     )
 
 
@@ -451,7 +453,8 @@ def check_row_kind(proposal: Proposal) -> None:
 
 def check_key_indexes(proposal: Proposal) -> None:
     """Check that the columns of indexes, which Paimon builds, are columns of the table."""
-    for option in (PK_BTREE_INDEX_COLUMNS, PK_BITMAP_INDEX_COLUMNS, PK_MULTIVALUE_INDEX_COLUMNS):
+    scalar = (PK_BTREE_INDEX_COLUMNS, PK_BITMAP_INDEX_COLUMNS, PK_MULTIVALUE_INDEX_COLUMNS)
+    for option in (*scalar, PK_VECTOR_INDEX_COLUMNS):
         proposal.require_columns(proposal.given.get(option), f"column of {option}")
 
 

@@ -149,7 +149,8 @@ def make_request(
 ) -> ChangesRequest:
     """Check columns and filter against the newest schema, in which changes are read; `raw` as in `ChangesRequest`.
 
-    Raises `ColumnNotFound`, `InvalidArgument`: the call is wrong, or a column has the name of the row kind.
+    Raises:
+        ColumnNotFound, InvalidArgument: the call is wrong, or a column has the name of the row kind.
     """
     schema = metadata.latest_schema()
     refuse_unreadable(schema, metadata.where)
@@ -201,7 +202,7 @@ def make_changes(
         return Changes(metadata, request, (), end)
     if resolved is ChangesMode.DIFF:
         travel = Travel(tag=from_snapshot) if isinstance(from_snapshot, str) else Travel(start)
-        before = None if start < FIRST_SNAPSHOT else resolve_travel(metadata, travel)
+        before = resolve_travel(metadata, travel) if start >= FIRST_SNAPSHOT else None
         return Changes(metadata, request, [planned.plan_difference(metadata, request, before, end)], end)
     between = list_snapshots_between(metadata, start, end.id, changelogs=changelogs)
     parts = [planned.plan_changes(metadata, request, snapshot, resolved) for snapshot in between]

@@ -411,8 +411,6 @@ def _remove_orphan_files(
 ) -> Rows:
     asked = parse_distribution(mode)
     distributed = call.distributed if asked is None else asked
-    if distributed is False and parallelism is not None:
-        raise Unsupported("remove_orphan_files with parallelism in the mode 'local'", hint="leave one of them out")
     before = None if older_than is None else parse_time(older_than, "older_than")
     count = size = 0
     for one in call.where.each():

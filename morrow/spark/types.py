@@ -295,7 +295,7 @@ def to_paimon_type(kind: SparkType, column: str, *, nullable: bool = True) -> t.
     if build is None:
         raise Unsupported(
             f"writing the Spark type {kind.simpleString().upper()} of column {column!r}",
-            hint="cast the column to a type that Paimon has, or drop it",
+            hint=f"cast the column to a type that Paimon has, or drop it; Not a supported type: {kind.simpleString()}",
         )
     made: t.DataType = build(kind, column)
     return made.with_nullable(nullable)

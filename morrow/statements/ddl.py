@@ -66,9 +66,9 @@ def check_statement(statement: st.Statement) -> None:
             if change.verb == "set default" and change.value is not None:
                 _check_literal(read_words(change.value), 0)
     elif isinstance(statement, st.Analyze) and statement.partition is not None:
-        raise Unsupported("ANALYZE TABLE of partitions", hint="analyse the whole table")
+        raise Unsupported("Analyze table partition", hint="analyse the whole table")
     elif isinstance(statement, (st.Analyze, st.AnalyzeTables)) and statement.has_noscan:
-        raise Unsupported(f"{statement.kind} with NOSCAN, which finds nothing that the metadata lacks,")
+        raise Unsupported(f"{statement.kind} with NOSCAN", hint="NOSCAN is ineffective with paimon: leave it out")
     elif isinstance(statement, st.Explain) and statement.mode is not None:
         raise Unsupported(f"EXPLAIN {statement.mode}", hint="EXPLAIN alone shows files, masks and the plan")
 

@@ -375,10 +375,14 @@ def _find_blob_files(
 
 
 def _find_holders(plan: ScanPlan, newest_first: Sequence[DataFile], field: DataField) -> list[DataFile]:
-    """Return the files that hold the column; row ids and snapshot numbers come from the newest data file."""
+    """Return the files that hold the column; row ids and snapshot numbers come from the newest data file.
+
+    As in Paimon, a data file takes precedence over files of vectors, also over newer ones.
+    """
     if list_virtual_columns(plan, (field,)):
         return [file for file in newest_first if not is_dedicated(file)][:1]
-    return [file for file in newest_first if field.id in _list_field_ids(plan, file)]
+    holding = [file for file in newest_first if field.id in _list_field_ids(plan, file)]
+    return [file for file in holding if not is_dedicated(file)] or holding
 
 
 def find_anchor(section: Section) -> DataFile:

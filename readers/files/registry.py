@@ -21,6 +21,7 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, UnsafePath, Unsupported
+from morrow.engine.format.file_formats import WHEELS
 from morrow.engine.format.types import DataField
 from morrow.engine.plan.predicate import PartCondition
 from morrow.engine.plugins import FILE_READERS, load_plugin_of
@@ -93,8 +94,6 @@ class FileReader(msgspec.Struct, frozen=True):
     """Returns the rows that may fulfil a condition on parts of variants, and whether all of these rows do."""
 
 
-WHEELS = ("lance", "vortex", "mosaic")
-"""Formats of libraries, all in the module `formats.wheel_files`."""
 BUILT_IN = ("parquet", "orc", "avro", "json", "csv", "text", "blob", *WHEELS, "row")
 """Formats with a module in `formats`, imported with the first file of the format."""
 

@@ -29,7 +29,7 @@ import polars as pl
 
 from morrow.engine.errors import CommitConflict, InvalidArgument, NotFound, Unsupported
 from morrow.engine.format.binary_row import decode_columns
-from morrow.engine.format.file_formats import is_dedicated_file
+from morrow.engine.format.file_formats import VECTOR_INFIX, is_dedicated_file
 from morrow.engine.format.manifest_entries import (
     ADD,
     DELETE,
@@ -236,12 +236,25 @@ def _check_row_ids(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame,
         alone = older.join(kept.select(ranges), on=ranges, how="anti")
         if alone.height:
             raise _make_row_error(target, alone.row(0, named=True), "are not those of a file")
+    elif (met := _find_new_vectors(kept, added)) is not None:
+        raise _make_row_error(target, met, "got new vectors during a compaction")
     parts = living.filter(dedicated)
     at = np.searchsorted(first, parts["_FIRST_ROW_ID"].to_numpy(), side="right") - 1
     ends = (parts["_FIRST_ROW_ID"] + parts["_ROW_COUNT"] - 1).to_numpy()
     outside = (at < 0) | (ends > last[np.maximum(at, 0)]) if len(last) else np.ones(parts.height, bool)
     if outside.any():
         raise _make_row_error(target, parts.row(int(np.argmax(outside)), named=True), "are not those of a data file")
+
+
+def _find_new_vectors(kept: pl.DataFrame, added: pl.DataFrame) -> dict[str, Any] | None:
+    """Return a file of vectors that stays although a compaction adds vectors of its rows; None if none does."""
+    stays, new = (frame.filter(frame["_FILE_NAME"].str.contains(VECTOR_INFIX, literal=True)) for frame in (kept, added))
+    if not new.height:
+        return None
+    first, ends = pl.col("_FIRST_ROW_ID"), pl.col("_FIRST_ROW_ID") + pl.col("_ROW_COUNT")
+    ranges = new.select(first.alias("low"), ends.alias("high"))
+    met = stays.join_where(ranges, first < pl.col("high"), ends > pl.col("low"))
+    return met.row(0, named=True) if met.height else None
 
 
 def _make_row_error(target: WriteTarget, file: Mapping[str, Any], problem: str) -> CommitConflict:

@@ -414,6 +414,23 @@ def write_blob_update(
         raise
 
 
+def write_blob_column(
+    target: WriteTarget, place: Placement, field: t.DataField, values: Iterable[pl.Series], first_row_id: int
+) -> list[DataFileMeta]:
+    """Write the values of consecutive rows to blob files."""
+    unique, numbers = uuid.uuid4(), count()
+    writer = ColumnWriter(
+        target, place, field, lambda: f"{target.write.data_file_prefix}{unique}-{next(numbers)}{BLOB_SUFFIX}"
+    )
+    try:
+        for part in values:
+            writer.write(part)
+        return writer.close(first_row_id)
+    except BaseException:
+        writer.abort()
+        raise
+
+
 class _Pieces:
     """Frames in pieces of few rows, one of which can be looked at."""
 

@@ -32,6 +32,7 @@ from typing import Any, Protocol, TypeVar
 import polars as pl
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.file_formats import WHEELS
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, make_key_field
 from morrow.engine.format.types import DataField
 from morrow.engine.names import col, cols
@@ -144,8 +145,6 @@ class FileWriter:
     block_size: Declared[int | None] | None = None
 
 
-WHEELS = ("lance", "vortex", "mosaic")
-"""Formats of libraries, all in the module `formats.wheel_files`."""
 BUILT_IN = ("parquet", "orc", "avro", *WHEELS, "row")
 """Formats with a module in `formats`, which has a `FileWriter` as its `WRITER`."""
 

@@ -446,7 +446,11 @@ def check_buckets(target: WriteTarget, buckets: Sequence[range] | None) -> None:
         return
     there = target.options.bucket
     if there < 1:
-        raise Unsupported(f"compaction of some buckets with 'bucket' = {there}", where=target.where)
+        raise Unsupported(
+            f"compaction of some buckets with 'bucket' = {there}",
+            where=target.where,
+            hint="Specifying buckets is only supported for fixed-bucket tables",
+        )
     if any(numbers[-1] >= there for numbers in buckets if numbers):
         raise InvalidArgument(f"{target.where}: compact: the buckets are 0 to {there - 1}")
 

@@ -45,7 +45,8 @@ def build_partition_filter(target: WriteTarget, partition: AnyOf, where: FilterL
     others = sorted(filter.columns - set(target.schema.partition_keys))
     if others:
         raise InvalidArgument(
-            f"{what}: {others[0]!r} is not a partition column; it works on whole partitions, so `where` can only be "
+            f"{what}: {others[0]!r} is not a partition column; Only partition predicate is supported: "
+            f"whole partitions are changed, so `where` can only be "
             f"about {', '.join(target.schema.partition_keys) or 'partition columns, and there are none'}"
         )
     if partition is None:
@@ -118,7 +119,8 @@ def parse_partition_spec(target: WriteTarget, partition: Mapping[str, object]) -
     unknown = [name for name in partition if name not in keys]
     if unknown:
         raise InvalidArgument(
-            f"{target.where}: {unknown[0]!r} is not a partition column; they are: {', '.join(keys) or 'none'}"
+            f"{target.where}: Partition keys [{unknown[0]}] are invalid: "
+            f"{unknown[0]!r} is not a partition column; they are: {', '.join(keys) or 'none'}"
         )
     return {name: _parse_value(target, target.schema.by_name[name], value) for name, value in partition.items()}
 

@@ -63,8 +63,14 @@ def run_serially(
     Raises:
         CommitConflict: other commits were faster each time (``commit.max-retries``, ``commit.timeout``). Others: as
             `attempt`.
+        InvalidArgument: an option of this table object selects an earlier state, whose rows cannot be changed.
         Unsupported: matching rows are read from the table's fallback branch.
     """
+    for key in target.options.travel.keys() & dict(target.metadata.dynamic).keys():
+        raise InvalidArgument(
+            f"{target.where}: the option {key!r} selects an earlier state, and only the newest rows can be changed; "
+            "change the table without this option"
+        )
 
     def once() -> Done:
         messages.begin_tally()

@@ -133,21 +133,36 @@ class HiveDatabases:
 
     def alter_database(self, name: str, properties: Mapping[str, str], removed: Iterable[str]) -> None:
         gone = frozenset(removed)
-        refuse(self.title, (*properties, *gone), {**RESERVED, databases.LOCATION: "make another database there"})
+        refuse(self.title, (*properties, *gone), RESERVED)
+        refuse(self.title, gone, {databases.LOCATION: "set another location"})
         before, changed = self._database(name), self._database(name)
         kept = {**self._read_properties(before), **properties}
+        location = kept.pop(databases.LOCATION, None)
         kept = {key: value for key, value in kept.items() if key not in gone}
         hidden = {key: value for key, value in (before.parameters or {}).items() if key in RESERVED}
         changed.description = kept.pop(databases.COMMENT, None)
         changed.ownerName = kept.pop(databases.OWNER, None)
         changed.parameters = {**kept, **hidden}
+        if location is not None and self.kept.location_in_properties:
+            changed.parameters[LOCATION] = location
+            store, root = self.resolved(location)
+            store.make_folder(root)
+        elif location is not None:
+            changed.locationUri = location
         self.metastore.call("alter_database", name, changed)
         there = self._read_properties(self._database(name))
+        if location is not None:
+            there[databases.LOCATION] = self._location_as(location, name)
         for key in (*properties, *gone):
             if (there.get(key) or None) != (properties.get(key) or None):  # Hive 2 metastores keep the first comment
                 self.metastore.call("alter_database", name, before)
                 what = f"changing the property {key!r} of the database {name!r}, which this metastore leaves as it is,"
                 raise Unsupported(what, where=self.title, hint="give it when the database is created")
+
+    def _location_as(self, wanted: str, name: str) -> str:
+        """Return the location of a database as `wanted` spells it if both are the same; the metastore adds a scheme."""
+        there = self.location_of_database(name)
+        return wanted if self.resolved(there)[1] == self.resolved(wanted)[1] else there
 
     def _read_properties(self, found: Any) -> dict[str, str]:
         told = {key: value for key, value in (found.parameters or {}).items() if key not in RESERVED}

@@ -11,7 +11,6 @@ from morrow.engine.options.declarations import (
     LONG,
     MEMORY,
     NAMES,
-    NO_BLOBS,
     NOT_WRITTEN,
     ONE_BUILDER,
     ONE_INFERENCE,
@@ -70,6 +69,7 @@ BLOB_VIEW_RESOLVE_ENABLED = declare_honoured(
 BLOB_TARGET_FILE_SIZE = declare_honoured(
     "blob.target-file-size", MEMORY, None, "Size at which a blob file is closed; by default `target-file-size`"
 )
+BLOB_COMPACTION_ENABLED = declare_honoured("blob-compaction.enabled", BOOL, False, "Compacts blob files")
 BLOB_WRITE_NULL_ON_MISSING_FILE = declare_honoured(
     "blob-write-null-on-missing-file", BOOL, False, "Writes null if a blob is missing"
 )
@@ -177,6 +177,15 @@ BITMAP_INDEX_DICTIONARY_BLOCK_SIZE = declare_honoured(
 BITMAP_INDEX_COMPRESSION = declare_honoured(
     "bitmap-index.compression", TEXT, "none", "Compression of bitmap indexes; Morrow builds none but uncompressed ones"
 )
+FAST = "fast"
+"""The search mode that leaves out rows without an index."""
+SEARCH_MODE = make_choice(FAST, "full", "detail")
+GLOBAL_INDEX_SEARCH_MODE = declare_idle(
+    READS_ALL_ROWS, "global-index.search-mode", SEARCH_MODE, None, "How global indexes are searched"
+)
+VECTOR_INDEX_SEARCH_MODE = declare_idle(
+    READS_ALL_ROWS, "vector-index.search-mode", SEARCH_MODE, FAST, "How vector indexes are searched"
+)
 GLOBAL_INDEX_ROW_COUNT_PER_SHARD = declare_honoured(
     "global-index.row-count-per-shard", LONG, 100_000, "Rows of a file of an index of vectors or texts"
 )
@@ -277,7 +286,6 @@ METADATA_ICEBERG_MANIFEST_LEGACY_VERSION = declare_honoured(
     "Writes manifests as Iceberg 1.4 did",
 )
 
-SEARCH_MODE = make_choice("fast", "full", "detail")
 IDLE = declare_all_idle(
     {
         TUNING: [
@@ -285,7 +293,6 @@ IDLE = declare_all_idle(
             ("blob.copy-buffer-size", MEMORY, 4 << 10, "Memory in which blobs are copied"),
             ("global-index.thread-num", INT, 32, "Threads that search a global index"),
         ],
-        NO_BLOBS: [("blob-compaction.enabled", BOOL, False, "Compacts blob files")],
         "Morrow runs an update again after a conflict": [
             (
                 "data-evolution.row-id-conflict-rewrite.max-size",
@@ -317,10 +324,8 @@ IDLE = declare_all_idle(
             ("global-index.build.max-shard", INT, 32, "Most shards of a global index"),
         ],
         READS_ALL_ROWS: [
-            ("global-index.search-mode", SEARCH_MODE, None, "How global indexes are searched"),
-            ("scalar-index.search-mode", SEARCH_MODE, "fast", "How scalar indexes are searched"),
-            ("vector-index.search-mode", SEARCH_MODE, "fast", "How vector indexes are searched"),
-            ("full-text-index.search-mode", SEARCH_MODE, "fast", "How full-text indexes are searched"),
+            ("scalar-index.search-mode", SEARCH_MODE, FAST, "How scalar indexes are searched"),
+            ("full-text-index.search-mode", SEARCH_MODE, FAST, "How full-text indexes are searched"),
         ],
         ONE_BUILDER: [
             ("global-index.build.parallelism", INT, 1, "Threads of pypaimon that build a global index"),

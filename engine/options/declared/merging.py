@@ -180,10 +180,10 @@ RECORD_LEVEL_TIME_FIELD = declare_honoured(
 )
 NOT_INDEXED = "Morrow does not build these indexes; it writes tables that have them, and Paimon builds them again"
 PK_VECTOR_INDEX_COLUMNS = declare_refused(
-    refuse_unless(NOT_WRITTEN, (), Stage.WRITING),
+    refuse_unless(NOT_INDEXED),
     "pk-vector.index.columns",
-    TEXT,
-    None,
+    NAMES,
+    (),
     "Columns of the primary-key table with a vector index",
 )
 PK_BTREE_INDEX_COLUMNS = declare_refused(

@@ -150,6 +150,10 @@ class SplitFile:
     def first_row_id(self) -> int | None:
         return self.file.first_row_id
 
+    @property
+    def write_cols(self) -> list[str] | None:
+        return None if self.file.write_columns is None else [*self.file.write_columns]
+
 
 @dataclass(frozen=True)
 class Split:
@@ -466,6 +470,10 @@ class TableRead:
     ) -> None:
         self._source, self._output, self._filter, self._limit = source, output, filter, limit
         self.include_row_kind = include_row_kind
+
+    @property
+    def read_type(self) -> list[t.DataField]:
+        return [each.field for each in self._output]
 
     @cached_property
     def _columns(self) -> list[str]:

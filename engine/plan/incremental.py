@@ -345,12 +345,18 @@ def _build_sections(metadata: TableMetadata, request: ChangesRequest, entries: p
 # --- difference of two snapshots ---
 
 
-def plan_difference(metadata: TableMetadata, request: ChangesRequest, before: Snapshot, after: Snapshot) -> Difference:
+def plan_difference(
+    metadata: TableMetadata, request: ChangesRequest, before: Snapshot | None, after: Snapshot
+) -> Difference | FullRows:
     """Return plans of two snapshots, without the files and sections that both share (`drop_shared`).
+
+    Without `before`, the table was empty: all rows of `after` were added.
 
     Raises:
         InvalidArgument: `after` is the older one.
     """
+    if before is None:
+        return FullRows(_plan_all_rows(metadata, request, after))
     check_snapshot_order(metadata, before.id, after.id)
     everything = replace(request, columns=tuple(request.schema.by_name), filter=NO_FILTER)
     old, new = (_plan_all_rows(metadata, everything, snapshot) for snapshot in (before, after))

@@ -103,8 +103,7 @@ def _create_file(metadata: TableMetadata, path: str, data: bytes) -> bool:
 def create_first_schema(metadata: TableMetadata, schema: TableSchema) -> None:
     """Create the table: `schema` becomes its first schema.
 
-    Raises:
-        AlreadyExists: this location already holds a table.
+    Raises `AlreadyExists`: this location already holds a table.
     """
     _check_branches(metadata, schema)
     if metadata.schema_ids() or not commit_schema(metadata, schema):
@@ -120,8 +119,7 @@ def commit_changes(
 
     Concurrent changes of the schema go first: `changes` are then applied again to the newer schema.
 
-    Args:
-        check: raises unless the schema before may be replaced by the schema after.
+    `check`: raises unless the schema before may be replaced by the schema after.
 
     Returns: the newest schema; a new version only if the changes have an effect.
 
@@ -164,8 +162,7 @@ def apply_changes(
 ) -> TableSchema:
     """Return the next version of the schema after all `changes`, checked; the same object if nothing changes.
 
-    Args:
-        has_snapshots: whether the table may have rows, which some changes would corrupt.
+    `has_snapshots`: whether the table may have rows, which some changes would corrupt.
 
     Raises:
         ColumnNotFound, AlreadyExists, InvalidArgument: changes that are impossible, or that Paimon refuses.
@@ -415,8 +412,7 @@ UNAWARE_OR_DYNAMIC = table.BUCKET.default
 def check_set_option(options: Mapping[str, str], key: str, value: str, where: str) -> None:
     """Check the new value of one option; `options` belong to the current schema.
 
-    Raises:
-        InvalidArgument: the change is refused.
+    Raises `InvalidArgument`: the change is refused.
     """
     before = resolve_former_keys(options)
     key = find_present_key(key)
@@ -575,8 +571,7 @@ def _rename_in_names(text: str, old: str, new: str) -> str:
 def check_deletion_vector_switch(metadata: TableMetadata, before: TableSchema, after: TableSchema) -> None:
     """Check a change of the option ``deletion-vectors.enabled`` against the newest snapshot.
 
-    Raises:
-        InvalidArgument: rows would be lost, duplicated, or reappear.
+    Raises `InvalidArgument`: rows would be lost, duplicated, or reappear.
     """
     had, has = (Options(schema.options, metadata.where).get(DELETION_VECTORS_ENABLED) for schema in (before, after))
     if had == has or (snapshot := metadata.latest_snapshot()) is None:

@@ -307,8 +307,7 @@ def parse_table_argument(
     ``database.table`` in the warehouse, or ``name.database.table`` in one that `morrow.spark.attach` knows as `name`.
     Either may end in ``$branch_<name>``; parts of names may be in backticks.
 
-    Raises:
-        InvalidArgument: another form, or a name without a known warehouse.
+    Raises `InvalidArgument`: another form, or a name without a known warehouse.
     """
     if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
         raise InvalidArgument(f"table is the folder or name of a table, not {given!r}")

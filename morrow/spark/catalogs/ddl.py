@@ -271,8 +271,7 @@ def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
 def _stage_beside(place: Place, question: Question, how: str) -> dict[str, object]:
     """Create a table under a temporary name, for a query to fill.
 
-    Raises:
-        Unsupported: the old and the new table are of different kinds, and the catalog cannot rename them.
+    Raises `Unsupported`: the old and the new table are of different kinds, and the catalog cannot rename them.
     """
     full = build_full_name(question["namespace"], question["name"])
     if how == "swap" and not has_replacement(place.catalog._catalog):
@@ -288,8 +287,7 @@ def _stage_beside(place: Place, question: Question, how: str) -> dict[str, objec
 def _check_order(place: Place, question: Question, made: dict[str, object]) -> None:
     """Drop a new table if its column order differs from that of the query, which fills it by position.
 
-    Raises:
-        Unsupported: the order differs.
+    Raises `Unsupported`: the order differs.
     """
     asked, there = ([field["name"] for field in json.loads(str(each["schema"]))["fields"]] for each in (question, made))
     if asked != there:
@@ -339,8 +337,7 @@ def _discard_table(place: Place, name: str) -> None:
 def _keep_table(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, str]:
     """Return the write options for a ``saveAsTable`` that overwrites rows but keeps the table's definition.
 
-    Raises:
-        Unsupported: the definition differs from the table's: other partitions, keys or buckets, another provider.
+    Raises `Unsupported`: the definition differs from the table's: other partitions, keys or buckets, another provider.
     """
     given: Mapping[str, str] = question["options"]
     told = {key: question[key] for key in ("provider", "location") if question[key] is not None}

@@ -123,8 +123,7 @@ def _create(place: Place, question: Question, _rows: DataFrame | None) -> None:
 def check_added_partitions(place: TableOpener, question: Question, _rows: DataFrame | None = None) -> None:
     """Do nothing for ADD PARTITION of a table with snapshots: as in Paimon, its rows determine its partitions.
 
-    Raises:
-        As `check_new_partitions`.
+    Raises `As` `check_new_partitions`.
     """
     table = place.table(question["table"])
     check_new_partitions(WriteTarget.of(table._metadata), _parse_partitions(question, table.partition_keys))
@@ -157,8 +156,7 @@ STATISTICS = "Partition Statistics"
 def _sum_partition(table: Table, spec: Mapping[str, object]) -> dict[str, int]:
     """Return the sums over the files of a partition, by Paimon's names.
 
-    Raises:
-        InvalidArgument: no partition has these values, or a value does not fit its column.
+    Raises `InvalidArgument`: no partition has these values, or a value does not fit its column.
     """
     target = WriteTarget.of(table._metadata)
     snapshot, values = target.metadata.latest_snapshot(), parse_partition_spec(target, spec)

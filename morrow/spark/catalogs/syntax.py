@@ -93,8 +93,7 @@ def _is_temporary(spark: SparkSession, name: str) -> bool:
 def _is_sparks_function(spark: SparkSession, words: Words, path: Name) -> bool:
     """Return whether Spark answers a statement on a function itself: on its own ones, and DESCRIBE of ``sys``.
 
-    Raises:
-        Unsupported: CREATE FUNCTION with the name of a temporary function.
+    Raises `Unsupported`: CREATE FUNCTION with the name of a temporary function.
     """
     if len(path) > 1:
         return words.word().startswith("DESC") and path[-2] == "sys"
@@ -203,8 +202,7 @@ def _is_in_sparks_own(spark: SparkSession, words: Words, name: Name) -> bool:
 def resolve_changes_function(spark: SparkSession, function: str, arguments: Sequence[str | None]) -> dict[str, object]:
     """Return the table that a function of changes reads, and its other arguments as read options.
 
-    Raises:
-        InvalidArgument: wrong arguments. Unsupported: a table of another catalog.
+    Raises `InvalidArgument`: wrong arguments. `Unsupported`: a table of another catalog.
     """
     key, count = CHANGES_BY[function]
     if len(arguments) != count + 1 or None in arguments:
@@ -219,8 +217,7 @@ def resolve_changes_function(spark: SparkSession, function: str, arguments: Sequ
 def find_statement(text: str) -> tuple[Words, Name] | None:
     """Return a statement of Paimon and the name of its table or database; None for those that Spark parses.
 
-    Raises:
-        InvalidArgument: a syntax error after the beginning of a Paimon statement.
+    Raises `InvalidArgument`: a syntax error after the beginning of a Paimon statement.
     """
     try:
         statements = split(text, SPARK_SYNTAX)

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.errors import ColumnNotFound, InvalidArgument
+import morrow.variant
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
+from morrow.engine.format.types import TimestampType
 from morrow.readers.execution import lookups, strategy
 from morrow.readers.files import excerpts
 from tests.support.table_factory import TableFactory
@@ -53,6 +56,25 @@ def pages_of_small_files(monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtur
     """Read the pages of small files, too; one test in three scans these files, as users do."""
     if len(request.node.name) % 3:
         monkeypatch.setattr(lookups, "MIN_ROWS_PER_PAGE_ROW", 0)
+
+
+def test_nanoseconds_are_values_of_rows(tmp_path: Path) -> None:
+    kind = pa.timestamp("ns")
+    t = morrow.Catalog(tmp_path).create_table(
+        "db.t", schema="id INT, at TIMESTAMP(9), all ARRAY<TIMESTAMP(9)>", primary_keys=["id"]
+    )
+    t.upsert(pa.table({"id": pa.array([1], pa.int32()), "at": pa.array([1_001], kind), "all": [[pa.scalar(7, kind)]]}))
+
+    row = t.get(1)
+    assert row is not None
+    assert (row["at"].microsecond, row["at"].nanosecond, row["all"][0].nanosecond) == (1, 1, 7)
+    assert [row] == t.scan().to_dicts()
+
+
+def test_years_that_python_lacks_are_refused() -> None:
+    far = pa.array([10**18], pa.timestamp("us"))
+    with pytest.raises(Unsupported, match=r"TIMESTAMP\(6\) as Python values .* is not supported; .* read by to_arrow"):
+        morrow.variant.to_values(far, TimestampType(6))
 
 
 @pytest.mark.parametrize("modes", BUCKETS)

@@ -50,9 +50,13 @@ def get_row(
     values = [
         each.item() if isinstance(each, np.generic) else each for each in _match_values(key, fields, metadata.where)
     ]
+    if any(getattr(value, "nanosecond", 0) for value in values):  # of pandas; predicates have microseconds
+        frame = get_rows(metadata, {field.name: [value] for field, value in zip(fields, values)}, names, "skip", travel)
+        return _to_dicts(frame, scan.fields)[0] if frame.height else None
     floats = [field.name for field in fields if isinstance(field.type, FLOATS)]
     read = tuple(dict.fromkeys((*names, *floats)))
-    found = _to_dicts(_scan_keys(scan, list(map(_pin, fields, values)), read))
+    keyed = _scan_keys(scan, list(map(_pin, fields, values)), read)
+    found = _to_dicts(keyed.to_polars(), keyed.fields)
     if len(found) > 1:  # 0.0 and -0.0 may be in different buckets; they are equal, and differ as text
         asked = {field.name: str(value) for field, value in zip(fields, values)}
         found = [row for row in found if all(str(row[name]) == asked[name] for name in floats)] or found
@@ -61,11 +65,10 @@ def get_row(
     return {name: found[0][name] for name in names} if found else None
 
 
-def _to_dicts(scan: Scan) -> list[dict[str, Any]]:
-    """Return the rows with the values of `to_polars`, but with nanoseconds, which `datetime` lacks."""
-    frame = scan.to_polars()
+def _to_dicts(frame: pl.DataFrame, fields: Sequence[DataField]) -> list[dict[str, Any]]:
+    """Return the rows as dicts of Polars' values, but with nanoseconds, which `datetime` lacks."""
     rows = frame.rows(named=True)
-    exact = [field for field in scan.fields if _has_nanoseconds(field.type.arrow())] if rows else []
+    exact = [field for field in fields if _has_nanoseconds(field.type.arrow())] if rows else []
     if exact:
         from morrow.readers.casts.dtypes import to_arrow_table
         from morrow.variant import to_values

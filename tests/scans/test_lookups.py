@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -58,17 +59,26 @@ def pages_of_small_files(monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtur
         monkeypatch.setattr(lookups, "MIN_ROWS_PER_PAGE_ROW", 0)
 
 
-def test_nanoseconds_are_values_of_rows(tmp_path: Path) -> None:
-    kind = pa.timestamp("ns")
-    t = morrow.Catalog(tmp_path).create_table(
-        "db.t", schema="id INT, at TIMESTAMP(9), all ARRAY<TIMESTAMP(9)>", primary_keys=["id"]
+def test_nanoseconds_are_values_of_rows_and_keys(tmp_path: Path) -> None:
+    """Keys within a microsecond are compacted, too: stored bounds without nanoseconds are `datetime` values."""
+    t = new_table(
+        tmp_path,
+        "at TIMESTAMP(9), n INT, p TIMESTAMP(9)",
+        keys=["at", "p"],
+        by=["p"],
+        options={"bucket": 1, "num-sorted-run.compaction-trigger": 2},
     )
-    t.upsert(pa.table({"id": pa.array([1], pa.int32()), "at": pa.array([1_001], kind), "all": [[pa.scalar(7, kind)]]}))
+    at, late, p = (pd.Timestamp(nanos) for nanos in (5_000, 5_001, 1))
+    for row in ({"at": at, "n": 1, "p": p}, {"at": late, "n": 2, "p": p}, {"at": late, "n": 3, "p": pd.Timestamp(0)}):
+        t.upsert([row])
+    t.compact(full=True)
 
-    row = t.get(1)
-    assert row is not None
-    assert (row["at"].microsecond, row["at"].nanosecond, row["all"][0].nanosecond) == (1, 1, 7)
-    assert [row] == t.scan().to_dicts()
+    assert t.get((late, p)) == {"at": late, "n": 2, "p": p}
+    assert t.get((at, p)) == {"at": at, "n": 1, "p": p}
+    t.merge([{"at": late, "p": p}], ["at", "p"]).when_matched_update({"n": "20"}).execute()
+    assert [row["n"] for row in t.scan().to_dicts() if row["p"] == p] == [1, 20]
+    t.drop_partition({"p": p})
+    assert [row["n"] for row in t.scan().to_dicts()] == [3]
 
 
 def test_years_that_python_lacks_are_refused() -> None:

@@ -68,6 +68,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     delete_rows_for_changelog: bool = bind_option(merging.DELETE_FORCE_PRODUCE_CHANGELOG)
     # Blobs
     blob_target_file_size: int | None = bind_option(features.BLOB_TARGET_FILE_SIZE)
+    blob_compaction: bool = bind_option(features.BLOB_COMPACTION_ENABLED)
     descriptor_blobs: tuple[str, ...] = bind_option(features.BLOB_DESCRIPTOR_FIELD)
     view_blobs: tuple[str, ...] = bind_option(features.BLOB_VIEW_FIELD)
     null_on_missing_blob: bool = bind_option(features.BLOB_WRITE_NULL_ON_MISSING_FILE)
@@ -162,8 +163,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
 def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> WriteOptions:
     """Parse the options that writers depend on.
 
-    Args:
-        keyed: whether the table has a primary key, on which some defaults depend.
+    `keyed`: whether the table has a primary key, on which some defaults depend.
 
     Raises:
         InvalidArgument: a value that does not parse.
@@ -183,6 +183,8 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
         )
     if keyed and options.get(merging.SEQUENCE_SNAPSHOT_ORDERING):
         _check_snapshot_ordering(options, where)
+    if keyed and options.get(merging.PK_VECTOR_INDEX_COLUMNS):
+        _check_vector_search(options, where)
     target = KEYED_TARGET_FILE_SIZE if keyed else APPEND_TARGET_FILE_SIZE
     return WriteOptions(
         given=options,
@@ -195,6 +197,17 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
             or not options.get(maintenance.SNAPSHOT_IGNORE_EMPTY_COMMIT),
         },
     )
+
+
+def _check_vector_search(options: Options, where: str) -> None:
+    """Raise `Unsupported` if Paimon's vector searches would leave out new rows, which have no index yet."""
+    mode: Declared[Any] = features.VECTOR_INDEX_SEARCH_MODE
+    if mode.key not in options.raw and features.GLOBAL_INDEX_SEARCH_MODE.key in options.raw:
+        mode = features.GLOBAL_INDEX_SEARCH_MODE
+    if options.get(mode) == features.FAST:
+        problem = f"a write with {merging.PK_VECTOR_INDEX_COLUMNS}, whose index Morrow does not build,"
+        hint = f"set {mode} to full, so that Paimon's searches read rows without an index, too"
+        raise Unsupported(problem, where=where, hint=hint)
 
 
 def _check_snapshot_ordering(options: Options, where: str) -> None:

@@ -105,7 +105,7 @@ class Rewriting:
         Returns: the snapshot, None if no rows are deleted.
 
         Raises:
-            Unsupported: another kind of table, or such rows have files of BLOBs or vectors. Others as `compact`.
+            Unsupported: another kind of table. Others as `compact`.
         """
         from morrow.writers.operations.compaction import materialize_vectors
 

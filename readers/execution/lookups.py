@@ -85,8 +85,7 @@ def look_up_rows(
 
     Returns None if more than `most_rows` stored rows have the wanted keys.
 
-    Raises:
-        CorruptFile, FileMissing, SnapshotExpired, StorageError, Unsupported: a file cannot be read.
+    Raises `CorruptFile`, `FileMissing`, `SnapshotExpired`, `StorageError`, `Unsupported`: a file cannot be read.
     """
     fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     with translate_file_errors(plan, [section], fields, store):
@@ -144,6 +143,14 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
             return self._fold(keys, ordered) if self.plan.folds(within) else self._read_newest(keys, ordered, fields)
         found = self._map(lambda each: self._read_stored(each, fields), hits)
         return found[0] if len(found) == 1 else pl.concat(found)
+
+    def _make_key(self, kind: str, file: DataFile, *parts: Hashable) -> Hashable:
+        """Return the key in `SECTIONS` of a value from this file."""
+        return (kind, self._table_key, file.path, file.size, *parts)
+
+    @cached_property
+    def _table_key(self) -> Hashable:
+        return make_cache_key("lookup", self.plan, self.store)
 
     # --- rows of keys ---
 
@@ -231,20 +238,14 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         from morrow.readers.files.page_checksums import check_pages
 
         stored = list_stored_columns(self.plan, self.section, file, fields)
-        if file.format != PARQUET or not stored or not len(places) or need_positions(self.plan, fields):
-            return None
-        pages = len(find_distinct(places // PAGE_ROWS))
-        if pages * PAGE_ROWS * MIN_ROWS_PER_PAGE_ROW > file.row_count:
-            return None
-        if has_shared_maps(self.plan.file_options, stored):  # the footer describes them, and excerpts leave this out
+        if not stored or not self._can_read_pages(file, places, fields, stored):
             return None
         source = make_source(file, self.plan, self.store)
         if self.store.checks_pages:
             check_pages([source], {field.name for field in stored})
 
         def remember(part: Hashable, make: Callable[[], tuple[Any, int]]) -> Any:
-            key = make_cache_key("pages", self.plan, self.store, file.path, file.size, part)
-            return SECTIONS.get_or_make(key, make, of=_get_name(file))
+            return SECTIONS.get_or_make(self._make_key("pages", file, part), make, of=_get_name(file))
 
         types = {field.id: field.type for field in stored}
         # Rows of whole pages are remembered, unless their values depend on the places or may not be converted.
@@ -253,7 +254,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         read = tuple(field.name for field in fields)
 
         def name_rows(part: Hashable) -> Hashable:
-            return make_cache_key("page rows", self.plan, self.store, file.path, file.size, part, read)
+            return self._make_key("page rows", file, part, read)
 
         def find_rows(part: Hashable) -> pl.DataFrame | None:
             known: pl.DataFrame | None = SECTIONS.get(name_rows(part)) if whole else None
@@ -262,29 +263,53 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         groups = cut_excerpts(source, [field.name for field in stored], places, remember, find_rows)
         if groups is None or (len(groups[0]) > 1 and list_virtual_columns(self.plan, fields)):
             return None
-        names = {field.id: field.name for field in stored}
         starts = np.searchsorted(places, [excerpts[0].rows[0] for excerpts in groups]).tolist()
-        within = np.split(places, starts[1:])
-        frames = {}
-        for excerpts, inside in zip(groups, within):
-            for number, each in enumerate(excerpts):
-                made = tuple(f for f in fields if (names[f.id] in each.columns if f.id in names else number == 0))
-                if each.decoded is None:
-                    frames[each.part] = self._scan_excerpt(file, each, None if whole else inside, made, live)
-        collected = [next(iter(frames.values())).collect()] if len(frames) == 1 else collect_frames([*frames.values()])
-        rows = dict(zip(frames, collected))
+        within = list(zip(groups, np.split(places, starts[1:])))
+        rows = self._decode_excerpts(file, within, stored, fields, live, whole)
         for part, frame in rows.items():
             size = int(frame.estimated_size())
             if whole and size <= MAX_PAGE_BYTES:
                 SECTIONS.put(name_rows(part), frame, size + GROUP_BYTES, of=_get_name(file))
         found = []
-        for excerpts, inside in zip(groups, within):
+        for excerpts, inside in within:
             parts = [rows[each.part] if each.decoded is None else each.decoded for each in excerpts]
             if whole:
                 parts = [_take_rows(part, np.searchsorted(each.rows, inside)) for part, each in zip(parts, excerpts)]
             columns = {name: part.get_column(name) for part in parts for name in part.columns}
             found.append(pl.DataFrame([columns[name] for name in read]))
         return found[0] if len(found) == 1 else pl.concat(found)
+
+    def _can_read_pages(
+        self, file: DataFile, places: Places, fields: tuple[DataField, ...], stored: Sequence[DataField]
+    ) -> bool:
+        """Return whether pages can be read alone, and hold few enough of the rows of the file."""
+        if file.format != PARQUET or not len(places) or need_positions(self.plan, fields):
+            return False
+        pages = len(find_distinct(places // PAGE_ROWS))
+        # The footer describes shared maps, and excerpts leave this out.
+        return pages * PAGE_ROWS * MIN_ROWS_PER_PAGE_ROW <= file.row_count and not has_shared_maps(
+            self.plan.file_options, stored
+        )
+
+    def _decode_excerpts(
+        self,
+        file: DataFile,
+        within: Sequence[tuple[Sequence[Excerpt], Places]],
+        stored: Sequence[DataField],
+        fields: tuple[DataField, ...],
+        live: pl.Series | None,
+        whole: bool,
+    ) -> dict[Hashable, pl.DataFrame]:
+        """Return the rows of excerpts that are not decoded yet, by their part: all if `whole`, or those at places."""
+        names = {field.id: field.name for field in stored}
+        frames = {}
+        for excerpts, inside in within:
+            for number, each in enumerate(excerpts):
+                made = tuple(f for f in fields if (names[f.id] in each.columns if f.id in names else number == 0))
+                if each.decoded is None:
+                    frames[each.part] = self._scan_excerpt(file, each, None if whole else inside, made, live)
+        collected = [next(iter(frames.values())).collect()] if len(frames) == 1 else collect_frames([*frames.values()])
+        return dict(zip(frames, collected))
 
     def _scan_excerpt(
         self,
@@ -332,7 +357,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
     # --- positions of keys ---
 
     def _find_hits(self) -> Iterable[_Hits]:
-        pairs = zip(self.section.files, self._stored_names())
+        pairs = zip(self.section.files, self._list_stored_names())
         if self.store.is_local:
             return map(self._find_in_file, pairs)
         return self._map(self._find_in_file, list(pairs))
@@ -349,7 +374,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         groups = self._list_groups(file, name)
         return self._filter_file(file) if groups is None else self._search_groups(file, groups)
 
-    def _stored_names(self) -> list[str]:
+    def _list_stored_names(self) -> list[str]:
         """Return the name of the first key column in each file."""
         identity = self.key_fields[0].id
         names = {i: next(f.name for f in fields if f.id == identity) for i, fields in self.plan.file_fields.items()}
@@ -373,7 +398,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         return kept
 
     def _read_bounds(self, file: DataFile, name: str) -> tuple[list[Any] | None, list[Any], list[int]]:
-        key = make_cache_key("row groups", self.plan, self.store, file.path, file.size, name)
+        key = self._make_key("row groups", file, name)
 
         def read() -> tuple[tuple[list[Any] | None, list[Any], list[int]], int]:
             groups = read_row_groups(0, file, name, self.store)
@@ -389,7 +414,8 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
     def _search_groups(self, file: DataFile, groups: Sequence[tuple[int, int]]) -> _Hits:
         pieces, found = [], [np.empty(0, np.int64)]
         for (start, _), group in zip(groups, self._read_groups(file, groups)):
-            places = group.find(self.sought, self.sorted_numbers)
+            places = group.find_numbers(self.sorted_numbers)
+            places = group.find(self.sought) if places is None else places
             if len(places) and not self.wanted.is_single_condition:
                 condition = expressions.compile(self.wanted.condition, self.plan.schema.fields)
                 matching = group.rows[places].select(condition.fill_null(False)).to_series()
@@ -407,16 +433,14 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def sorted_numbers(self) -> npt.NDArray[np.integer]:
         """The wanted values of the first key column as ascending integers; empty if they are not integers."""
-        if self.sought.dtype.is_integer():
+        if to_polars_dtype(self.key_fields[0].type).is_integer():
             return np.array(sorted(self.wanted.values), np.int64)
         found = self.sought.to_physical()
         return np.sort(found.to_numpy()) if is_number(found.to_frame()) else np.empty(0, np.int64)
 
     def _read_groups(self, file: DataFile, groups: Sequence[tuple[int, int]]) -> list[_GroupKeys]:
         """Return the key columns of these ranges of rows, from the cache or the file."""
-        cache_keys = [
-            make_cache_key("group keys", self.plan, self.store, file.path, file.size, *group) for group in groups
-        ]
+        cache_keys = [self._make_key("group keys", file, *group) for group in groups]
         found: list[_GroupKeys | None] = [SECTIONS.get(key) for key in cache_keys]
         missing = [number for number, each in enumerate(found) if each is None]
         if missing:
@@ -453,12 +477,16 @@ class _GroupKeys(msgspec.Struct, frozen=True):
         ascending = numbers is not None and bool((numbers[1:] >= numbers[:-1]).all())
         return cls(rows, numbers if ascending else None)
 
-    def find(self, sought: pl.Series, numbers: npt.NDArray[np.integer]) -> Places:
-        """Return the rows whose first key column has one of the sought values (`numbers`: as ascending integers)."""
+    def find(self, sought: pl.Series) -> Places:
+        """Return the rows whose first key column has one of the sought values."""
+        column = clear_pattern_name(self.rows.to_series(0))
+        matches = column == sought if len(sought) == 1 else column.is_in(sought.implode())
+        return matches.arg_true().to_numpy().astype(np.int64)
+
+    def find_numbers(self, numbers: npt.NDArray[np.integer]) -> Places | None:
+        """Return the rows whose first key column has one of these ascending integers; None if `numbers` is None."""
         if self.numbers is None:
-            column = clear_pattern_name(self.rows.to_series(0))
-            matches = column == sought if len(sought) == 1 else column.is_in(sought.implode())
-            return matches.arg_true().to_numpy().astype(np.int64)
+            return None
         starts, ends = (np.searchsorted(self.numbers, numbers, side) for side in ("left", "right"))
         counts = ends - starts
         offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -5,8 +5,9 @@ deleted ones too, puts the new values in their places, and writes one file. Its 
 source of these columns.
 
 A compaction joins the files of a group, and groups whose row ids follow each other, to one file with the same row ids.
-Deleted rows stay, since positions are row ids; their deletion vector moves to the new file. Files of BLOBs and vectors
-stay as well.
+Deleted rows stay, since positions are row ids; their deletion vector moves to the new file. Files of vectors are
+joined, too, since pypaimon reads only one of them beside a data file. Files of BLOBs stay without
+``blob-compaction.enabled``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import polars as pl
 
 from morrow.engine.errors import CorruptFile
 from morrow.engine.format.deletion_vectors import INDEX_TYPE, DeletionVector
-from morrow.engine.format.file_formats import is_dedicated_file
+from morrow.engine.format.file_formats import VECTOR_INFIX, is_dedicated_file
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource, IndexFileMeta
 from morrow.engine.format.types import DataField
 from morrow.engine.names import get_series
@@ -38,7 +39,7 @@ from morrow.readers.files.file_frames import collect_batches, list_written_field
 from morrow.readers.masks import Mask
 from morrow.writers.append.writer import AppendWriter
 from morrow.writers.buckets.routers import BucketState
-from morrow.writers.files.blob_files import list_filed_vectors, write_blob_update, write_vectors
+from morrow.writers.files.blob_files import list_filed_vectors, write_blob_column, write_blob_update, write_vectors
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
@@ -70,8 +71,8 @@ class GroupUpdate:
 def write_updated_columns(target: WriteTarget, group: GroupUpdate, plan: ScanPlan) -> list[DataFileMeta]:
     """Write the updated columns of a group to one file, and BLOB columns to blob files with placeholders.
 
-    VECTOR columns that have files of their own get a new file of vectors: Paimon's readers would prefer the old file of
-    vectors to new vectors in a data file. `plan` is a plan that has the section of the group.
+    VECTOR columns that have files of their own get a new file of vectors, unless a data file of the group holds them:
+    readers prefer data files to files of vectors. `plan` is a plan that has the section of the group.
 
     Raises: as reading and writing files.
     """
@@ -185,19 +186,53 @@ def pick_group_packs(
     Groups of several files are joined, and small groups beside each other. Without `full`, a rewrite has
     ``compaction.min.file-num`` files, or as many bytes as the target size.
 
-    Args:
-        small: the size in bytes below which a file is small.
+    `small`: the size in bytes below which a file is small.
     """
     options = target.write
     everything = full and options.force_rewrite_all
-    wanted = [g for g in group_files(files) if everything or len(g.files) > 1 or g.size < small]
+    groups = group_files(files)
+    wanted = [g for g in groups if everything or g.size < small or len(_list_joinable(target, [g])) > 1]
     packs: list[tuple[DataFileMeta, ...]] = []
     for run in split_runs(wanted, options):
-        found = tuple(file for group in run for file in group.files)
-        enough = len(found) >= options.append_min_files or sum(g.size for g in run) >= options.target_file_size
-        if everything or (len(found) > 1 and (full or enough)):
-            packs.append(found)
+        joined = _list_joinable(target, run)
+        enough = len(joined) >= options.append_min_files or sum(g.size for g in run) >= options.target_file_size
+        if everything or (len(joined) > 1 and (full or enough)):
+            packs.append(tuple(dict.fromkeys((*joined, *list_vectors(run)))))
     return _join_by_index_file(packs, index_files)
+
+
+def _list_joinable(target: WriteTarget, run: Sequence[FileGroup]) -> list[DataFileMeta]:
+    """Return the files of groups that are worth a rewrite if there are several."""
+    vectors = list_vectors(run)
+    files = [file for group in run for file in group.files]
+    return [*files, *(vectors if len(vectors) > len(run) else ()), *_pick_blobs(target, run)]
+
+
+def list_vectors(run: Sequence[FileGroup]) -> list[DataFileMeta]:
+    """Return the files of vectors beside groups."""
+    return [file for group in run for file in group.beside if VECTOR_INFIX in file.file_name]
+
+
+def _pick_blobs(target: WriteTarget, run: Sequence[FileGroup]) -> list[DataFileMeta]:
+    """Return the blob files beside groups that fewer files of the target size can replace, all of a column or none."""
+    if not target.write.blob_compaction:
+        return []
+    most = target.write.blob_target_file_size or target.write.target_file_size
+    found = _split_by_column(target, run).values()
+    several = (files for files in found if len(files) > 1 + sum(file.file_size for file in files) // most)
+    return [file for files in several for file in files]
+
+
+def _split_by_column(target: WriteTarget, run: Sequence[FileGroup]) -> dict[DataField, list[DataFileMeta]]:
+    """Return the blob files beside groups by their column."""
+    found: dict[DataField, list[DataFileMeta]] = defaultdict(list)
+    for file in (file for group in run for file in group.beside):
+        ids = {each.name: each.id for each in target.metadata.schema(file.schema_id).fields}
+        written = {ids.get(name) for name in file.write_cols or ()}
+        for blob in target.filed_blobs:
+            if {blob.id} == written:
+                found[blob].append(file)
+    return found
 
 
 def _join_by_index_file(
@@ -220,11 +255,12 @@ def rewrite_groups(
 ) -> Iterator[DataFileMeta]:
     """Yield new files for all groups of these files, durable; move their deletion vectors.
 
-    Raises:
-        CorruptFile, FileMissing: a file cannot be read. StorageError.
+    Raises `CorruptFile`, `FileMissing`: a file cannot be read. `StorageError`.
     """
     for run in split_runs(group_files(files), target.write):
         yield (written := _rewrite_run(target, place, run))
+        yield from _rewrite_vectors(target, place, run)
+        yield from _rewrite_blobs(target, place, run)
         for group in run if vectors is not None else ():
             assert vectors is not None
             for file in group.files:
@@ -237,10 +273,12 @@ def rewrite_groups(
 
 def _rewrite_run(target: WriteTarget, place: Placement, run: Sequence[FileGroup]) -> DataFileMeta:
     files = tuple(file for group in run for file in group.files)
+    vectors = GroupedFiles(target, place, tuple(list_vectors(run))).fields
     stored = GroupedFiles(target, place, files)
+    fields = tuple(each for each in stored.fields if each not in vectors)
     rows = sum(group.end - group.first for group in run)
     sequences = min(file.min_sequence_number for file in files), max(file.max_sequence_number for file in files)
-    frames = (rows for group in run for rows in stored.frames(group))
+    frames = (rows for group in run for rows in stored.frames(group.files, fields))
     (written,) = write_files(
         write_whole(target),
         place,
@@ -248,11 +286,50 @@ def _rewrite_run(target: WriteTarget, place: Placement, run: Sequence[FileGroup]
         level=0,
         source=FileSource.COMPACT,
         sequences=sequences,
-        columns=stored.fields,
+        columns=fields,
     )
     if written.row_count != rows:
         raise CorruptFile(target.where, f"{written.row_count} rows in {files[0].file_name} and others, not {rows}")
     return msgspec.structs.replace(written, first_row_id=run[0].first)
+
+
+def _rewrite_vectors(target: WriteTarget, place: Placement, run: Sequence[FileGroup]) -> list[DataFileMeta]:
+    """Return one new file of the VECTOR columns that have files beside groups; its rows are those of the groups."""
+    vectors = list_vectors(run)
+    fields = GroupedFiles(target, place, tuple(vectors)).fields
+    if not fields:  # none, or of dropped columns alone
+        return []
+    stored = GroupedFiles(target, place, tuple(file for group in run for file in (*group.files, *group.beside)))
+    frames = (rows for group in run for rows in stored.frames((*group.files, *group.beside), fields))
+    (written,) = write_vectors(target, place, frames, fields, WHOLE_FILE)
+    return [_continue_rows(written, run[0].first, vectors)]
+
+
+def _continue_rows(file: DataFileMeta, first_row_id: int, before: Sequence[DataFileMeta]) -> DataFileMeta:
+    """Return a file as the one that replaces the files `before`."""
+    return msgspec.structs.replace(
+        file,
+        first_row_id=first_row_id,
+        file_source=FileSource.COMPACT,
+        min_sequence_number=min(each.min_sequence_number for each in before),
+        max_sequence_number=max(each.max_sequence_number for each in before),
+    )
+
+
+def _rewrite_blobs(target: WriteTarget, place: Placement, run: Sequence[FileGroup]) -> Iterator[DataFileMeta]:
+    """Yield new files of the BLOB columns that have files beside groups; their rows are those of the groups."""
+    files = tuple(file for group in run for file in (*group.files, *group.beside))
+    stored = GroupedFiles(keep_failing_blobs(target), place, files)
+    for blob, own in _split_by_column(target, run).items():
+        values = (rows[blob.name] for group in run for rows in stored.described(group, (blob,)))
+        for file in write_blob_column(stored.target, place, blob, values, run[0].first):
+            yield _continue_rows(file, file.first_row_id or 0, own)
+
+
+def keep_failing_blobs(target: WriteTarget) -> WriteTarget:
+    """Return the table as a rewrite needs it: a BLOB that cannot be read is an error."""
+    write = replace(target.write, write_only=True, null_on_missing_blob=False, null_on_failing_blob=False)
+    return replace(target, write=write)
 
 
 def rewrite_live_rows(
@@ -273,13 +350,11 @@ def rewrite_live_rows(
 
     Returns: the files of the groups, and the new files, durable.
 
-    Raises:
-        CorruptFile, FileMissing: a file cannot be read. StorageError. After any error, no new file is left.
+    Raises `CorruptFile`, `FileMissing`: a file cannot be read. `StorageError`. After any error, no new file is left.
     """
     before = [file for group in groups for file in (*group.files, *group.beside)]
-    whole = replace(target.write, write_only=True, null_on_missing_blob=False, null_on_failing_blob=False)
     stored = GroupedFiles(target, place, tuple(before))
-    writer = AppendWriter(replace(target, write=whole), place, BucketState(), None)
+    writer = AppendWriter(keep_failing_blobs(target), place, BucketState(), None)
     try:
         for rows in choose(rows for group in groups for rows in stored.live_frames(group, vectors, compared)):
             writer.write(rows)
@@ -301,9 +376,9 @@ class GroupedFiles(StoredFiles):
         held = {each.id for file in self._by_name.values() for each in list_written_fields(self.plan, file)}
         return tuple(field for field in self.target.schema.fields if field.id in held)
 
-    def frames(self, group: FileGroup) -> Iterator[pl.DataFrame]:
-        """Yield the rows of a group without the files beside it, one batch in memory at a time."""
-        yield from self._read(self.stitch(group.files, self.fields))
+    def frames(self, files: Sequence[DataFileMeta], fields: tuple[DataField, ...]) -> Iterator[pl.DataFrame]:
+        """Yield the rows of these files of a group, one batch in memory at a time."""
+        yield from self._read(self.stitch(files, fields))
 
     def stitch(
         self, files: Sequence[DataFileMeta], fields: tuple[DataField, ...], masks: Sequence[Mask] = ()
@@ -312,6 +387,20 @@ class GroupedFiles(StoredFiles):
         held = tuple(self._by_name[file.file_name] for file in files)
         section = msgspec.structs.replace(self.section, kind=SectionKind.STITCH, files=held)
         return stitch_columns(self.plan, section, fields, masks, self.target.store)
+
+    def described(
+        self,
+        group: FileGroup,
+        fields: tuple[DataField, ...],
+        masks: Sequence[Mask] = (),
+        values: Collection[str] = (),
+    ) -> Iterator[pl.DataFrame]:
+        """Yield rows of all files of a group, with descriptors in its BLOB columns other than `values`."""
+        store, filed = self.target.store, [each.name for each in self.target.filed_blobs if each in fields]
+        frame = self.stitch((*group.files, *group.beside), fields, masks)
+        frame = resolve_lazily(self.plan, frame, [name for name in filed if name in values], store)
+        frame = resolve_lazily(ask_descriptors(self.plan), frame, [name for name in filed if name not in values], store)
+        yield from self._read(frame)
 
     def _read(self, frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
         with translate_file_errors(self.plan, [self.section], self.fields, self.target.store):
@@ -326,13 +415,9 @@ class GroupedFiles(StoredFiles):
             dead = vectors.vector(file.file_name)
             if dead is not None:
                 live &= np.asarray(dead.live(len(live)))
-        store, filed = self.target.store, [each.name for each in self.target.filed_blobs]
         masks = () if live.all() else (pl.Series(live),)
-        frame = self.stitch((*group.files, *group.beside), self.target.schema.fields, masks)
-        frame = resolve_lazily(self.plan, frame, [name for name in filed if name in values], store)
-        frame = resolve_lazily(ask_descriptors(self.plan), frame, [name for name in filed if name not in values], store)
         count = 0
-        for rows in self._read(frame):
+        for rows in self.described(group, self.target.schema.fields, masks, values):
             count += rows.height
             yield rows
         if count != (wanted := int(live.sum())):

@@ -29,7 +29,7 @@ import polars as pl
 
 from morrow.engine.errors import CommitConflict, InvalidArgument, NotFound, Unsupported
 from morrow.engine.format.binary_row import decode_columns
-from morrow.engine.format.file_formats import is_dedicated_file
+from morrow.engine.format.file_formats import VECTOR_INFIX, is_dedicated_file
 from morrow.engine.format.manifest_entries import (
     ADD,
     DELETE,
@@ -106,8 +106,7 @@ def check_lookup_files(target: WriteTarget, base: pl.DataFrame, looked_at: Seque
 
     Otherwise a key may be in a file that the lookup missed. It would be read twice, or its changelog would be wrong.
 
-    Raises:
-        CommitConflict: another commit compacted a bucket meanwhile.
+    Raises `CommitConflict`: another commit compacted a bucket meanwhile.
     """
     if not looked_at:
         return
@@ -125,8 +124,7 @@ def check_lookup_files(target: WriteTarget, base: pl.DataFrame, looked_at: Seque
 def check_numbers(target: WriteTarget, base: pl.DataFrame, numbered_from: Sequence[FirstSequenceNumber]) -> None:
     """Check that postponed rows that a compaction numbered are newer than all rows in their bucket.
 
-    Raises:
-        CommitConflict: another commit wrote to the bucket meanwhile.
+    Raises `CommitConflict`: another commit wrote to the bucket meanwhile.
     """
     for each in numbered_from:
         there = base.filter(pl.col("_PARTITION") == pl.lit(each.partition), pl.col("_BUCKET") == each.bucket)
@@ -238,12 +236,25 @@ def _check_row_ids(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame,
         alone = older.join(kept.select(ranges), on=ranges, how="anti")
         if alone.height:
             raise _make_row_error(target, alone.row(0, named=True), "are not those of a file")
+    elif (met := _find_new_vectors(kept, added)) is not None:
+        raise _make_row_error(target, met, "got new vectors during a compaction")
     parts = living.filter(dedicated)
     at = np.searchsorted(first, parts["_FIRST_ROW_ID"].to_numpy(), side="right") - 1
     ends = (parts["_FIRST_ROW_ID"] + parts["_ROW_COUNT"] - 1).to_numpy()
     outside = (at < 0) | (ends > last[np.maximum(at, 0)]) if len(last) else np.ones(parts.height, bool)
     if outside.any():
         raise _make_row_error(target, parts.row(int(np.argmax(outside)), named=True), "are not those of a data file")
+
+
+def _find_new_vectors(kept: pl.DataFrame, added: pl.DataFrame) -> dict[str, Any] | None:
+    """Return a file of vectors that stays although a compaction adds vectors of its rows; None if none does."""
+    stays, new = (frame.filter(frame["_FILE_NAME"].str.contains(VECTOR_INFIX, literal=True)) for frame in (kept, added))
+    if not new.height:
+        return None
+    first, ends = pl.col("_FIRST_ROW_ID"), pl.col("_FIRST_ROW_ID") + pl.col("_ROW_COUNT")
+    ranges = new.select(first.alias("low"), ends.alias("high"))
+    met = stays.join_where(ranges, first < pl.col("high"), ends > pl.col("low"))
+    return met.row(0, named=True) if met.height else None
 
 
 def _make_row_error(target: WriteTarget, file: Mapping[str, Any], problem: str) -> CommitConflict:
@@ -270,11 +281,9 @@ def check_columns(
 ) -> None:
     """Check that no other commit wrote the same columns of the same rows after snapshot `planned_on`, as Java does.
 
-    Args:
-        added: partitions with files of columns of older rows.
+    `added`: partitions with files of columns of older rows.
 
-    Raises:
-        CommitConflict: another commit has, or snapshots in between have expired.
+    Raises `CommitConflict`: another commit has, or snapshots in between have expired.
     """
     metadata = target.metadata
     own = [(file.first_row_id or 0, file.row_count, set(_list_written_ids(target, file))) for _, file in added]
@@ -321,11 +330,9 @@ def find_stale_indexes(
 ) -> list[IndexEntry]:
     """Return the global indexes of `snapshot` on columns that files of columns change in their partition.
 
-    Args:
-        changed: partitions with files of columns of older rows.
+    `changed`: partitions with files of columns of older rows.
 
-    Raises:
-        Unsupported: there are any, unless ``global-index.column-update-action`` says otherwise.
+    Raises `Unsupported`: there are any, unless ``global-index.column-update-action`` says otherwise.
     """
     action = target.write.given.get(GLOBAL_INDEX_COLUMN_UPDATE_ACTION)
     index = None if snapshot is None else read_index_entries(target.metadata, snapshot)

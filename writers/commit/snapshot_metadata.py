@@ -248,8 +248,7 @@ def renumber_files(
 
     Returns: the new files in the order of the old ones, durable.
 
-    Raises:
-        FileMissing, CorruptFile: a file cannot be read. StorageError. After any error, no new file is left.
+    Raises `FileMissing`, `CorruptFile`: a file cannot be read. `StorageError`. After any error, no new file is left.
     """
     made: list[DataFileMeta] = []
     try:
@@ -571,8 +570,7 @@ def assign_row_ids(
     files share the row ids of the preceding data file: blob files from its first row for each blob column, files of
     vectors one after another. No appended file gets a row id that another file of the commit has already.
 
-    Raises:
-        InvalidArgument: a file of unknown source, or a dedicated file that does not belong to a data file.
+    Raises `InvalidArgument`: a file of unknown source, or a dedicated file that does not belong to a data file.
     """
     result: list[ManifestEntry] = []
     added = (entry.file for entry in entries if entry.kind == EntryKind.ADD)

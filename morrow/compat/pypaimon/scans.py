@@ -84,10 +84,10 @@ class TableSource:
 
     def rows(self, columns: Sequence[str], filter: pl.Expr | None, limit: int | None) -> Rows | pa.Table:
         if self.changes:
-            return self._changed_rows(columns, filter)[:limit]
+            return self._read_changed_rows(columns, filter)[:limit]
         return self.table.scan(columns, filter, limit)
 
-    def _changed_rows(self, columns: Sequence[str], filter: pl.Expr | None) -> pa.Table:
+    def _read_changed_rows(self, columns: Sequence[str], filter: pl.Expr | None) -> pa.Table:
         """Return the rows that the changes between two snapshots added, as a batch read of Paimon does.
 
         Raises:
@@ -149,6 +149,10 @@ class SplitFile:
     @property
     def first_row_id(self) -> int | None:
         return self.file.first_row_id
+
+    @property
+    def write_cols(self) -> list[str] | None:
+        return None if self.file.write_columns is None else [*self.file.write_columns]
 
 
 @dataclass(frozen=True)
@@ -466,6 +470,10 @@ class TableRead:
     ) -> None:
         self._source, self._output, self._filter, self._limit = source, output, filter, limit
         self.include_row_kind = include_row_kind
+
+    @property
+    def read_type(self) -> list[t.DataField]:
+        return [each.field for each in self._output]
 
     @cached_property
     def _columns(self) -> list[str]:

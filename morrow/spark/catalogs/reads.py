@@ -15,20 +15,8 @@ from typing import TYPE_CHECKING
 from morrow.engine.catalog.names import BRANCH_PREFIX, MARK, SYSTEM_DATABASE
 from morrow.engine.catalog.protocol import has_format_tables
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.format import types as t
 from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.format.types import (
-    BigIntType,
-    BooleanType,
-    CharType,
-    DateType,
-    DecimalType,
-    IntType,
-    LocalZonedTimestampType,
-    SmallIntType,
-    TimestampType,
-    TinyIntType,
-    VarCharType,
-)
 from morrow.engine.options.declared.connectors import READ_ALLOW_FULL_SCAN
 from morrow.engine.options.declared.table import BRANCH
 from morrow.engine.plan.file_statistics import count_fixed_buckets, estimate_read
@@ -117,8 +105,7 @@ def describe_changes(table: Table, name: str, chosen: Chosen) -> dict[str, objec
 def _choose_state(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     """Return the state that the options of a read choose, and the text that identifies this state.
 
-    Raises:
-        Unsupported: its columns differ from the table's. Others: as `parse_travel` and `parse_change_options`.
+    Raises `Unsupported`: its columns differ from the table's. Others: as `parse_travel` and `parse_change_options`.
     """
     from pyspark.sql.types import StructType
 
@@ -185,11 +172,28 @@ def read_table(place: TableOpener, question: Question) -> DataFrame:
     _check_full_scan(place.spark, scan)
     limits = [limit for limit in (scan.request.limit, question.get("limit")) if limit is not None]
     limit = min(limits, default=None)
-    chosen = scan.adapted(lambda each: replace(each, columns=columns, limit=limit))
+    plan = _get_plan(question) if limit is None else None
+    if plan is None or not set(columns) <= set(scan.request.read_schema.by_name):
+        chosen = scan.adapted(lambda each: replace(each, columns=columns, limit=limit))
+    else:
+        chosen = Scan(scan._metadata, replace(scan.request, columns=columns), plan.with_columns(columns))
     if set(columns) <= set(scan.request.read_schema.by_name):
         # Spark keeps its LIMIT above expressions that are computed in the reading task, such as input_file_name().
         return to_dataframe(chosen, place.spark, limits=scan.request.limit is not None)
     return distributed.read_hidden(chosen, columns, place.spark)
+
+
+_PLANS: dict[str, ScanPlan] = {}
+"""The plan of the last read whose buckets were described: at most one. Questions for its rows follow."""
+
+
+def _describe_read(question: Question) -> str:
+    """Return a key for the files of a read: the table, its state and the filters."""
+    return json.dumps([question["table"], question["state"], question["filters"]])
+
+
+def _get_plan(question: Question) -> ScanPlan | None:
+    return _PLANS.get(_describe_read(question))
 
 
 ALLOWS_FULL_SCAN = f"{PREFIX}{READ_ALLOW_FULL_SCAN.key}"
@@ -391,9 +395,9 @@ def _estimate_statistics(place: TableOpener, question: Question, _rows: DataFram
     return {"rows": found.rows, "bytes": found.size}
 
 
-TIMES = (TimestampType, LocalZonedTimestampType)
-WHOLE = (TinyIntType, SmallIntType, IntType, BigIntType)
-HASHED = (BooleanType, *WHOLE, DateType, DecimalType, *TIMES, VarCharType)
+TIMES = (t.TimestampType, t.LocalZonedTimestampType)
+WHOLE = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
+HASHED = (t.BooleanType, *WHOLE, t.DateType, t.DecimalType, *TIMES, t.VarCharType)
 """Types of bucket keys whose equal values in Spark have equal hashes. FLOAT has two zeros, Spark pads CHAR."""
 SPARK_PRECISION = 6
 """The digits of seconds that Spark keeps of a timestamp. More digits are hashed, but not compared."""
@@ -414,7 +418,7 @@ def describe_buckets(place: TableOpener, question: Question, _rows: DataFrame | 
     schema, options = scan.request.schema, scan.request.options
     keys = options.bucket_key or schema.trimmed_primary_keys
     columns = [schema.by_name.get(name) for name in question["columns"]]
-    is_plain = all(column is not None and not isinstance(column.type, CharType) for column in columns)
+    is_plain = all(column is not None and not isinstance(column.type, t.CharType) for column in columns)
     if options.bucket <= 0 or options.is_chain_table or len(keys) != 1 or keys[0] not in question["columns"]:
         return None
     kind = schema.by_name[keys[0]].type
@@ -423,13 +427,15 @@ def describe_buckets(place: TableOpener, question: Question, _rows: DataFrame | 
         return None
     scan = plan_with_outlines(scan, ManifestTasks(place.spark))  # only of tables that may be read by bucket
     plan = scan.plan
+    _PLANS.clear()
+    _PLANS[_describe_read(question)] = plan
     numbers = sorted({section.bucket for section in plan.sections})
     if len(plan.parts) > 1:
         return None
     count = count_fixed_buckets(scan._metadata, scan.request) if 0 < len(numbers) <= MAX_BUCKETS else None
     if count is None:
         return None
-    name = "STRING" if isinstance(kind, VarCharType) else str(kind.with_nullable(True))
+    name = "STRING" if isinstance(kind, t.VarCharType) else str(kind.with_nullable(True))
     function = f"{options.bucket_function} {count} {name}"
     return {
         "key": keys[0],
@@ -452,9 +458,10 @@ def _find_order(plan: ScanPlan, columns: Sequence[str]) -> list[str]:
 
 def read_buckets(place: TableOpener, question: Question, _rows: DataFrame | None) -> list[DataFrame]:
     """Return the rows of each bucket that `describe_buckets` has named, as one DataFrame each."""
-    scan = plan_with_outlines(narrow_scan(place, question), ManifestTasks(place.spark))
+    scan = narrow_scan(place, question)
     _check_full_scan(place.spark, scan)
-    plan = scan.plan.with_columns(tuple(question["columns"]))
+    found = _get_plan(question) or plan_with_outlines(scan, ManifestTasks(place.spark)).plan
+    plan = found.with_columns(tuple(question["columns"]))
     sections: dict[int, list[Section]] = {}
     for section in plan.sections:
         sections.setdefault(section.bucket, []).append(section)

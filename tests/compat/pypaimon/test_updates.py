@@ -10,9 +10,9 @@ import pytest
 
 import morrow.compat.pypaimon as pypaimon
 from morrow.compat.pypaimon import PredicateBuilder
-from morrow.compat.pypaimon.merges import WhenMatched, WhenNotMatched, lit, source_col
+from morrow.compat.pypaimon.updates import WhenMatched, WhenNotMatched, lit, source_col
 from morrow.engine.errors import ColumnNotFound, CommitConflict, InvalidArgument
-from tests.compat.pypaimon.tables import COLUMNS, DATA, make, read
+from tests.compat.pypaimon.tables import COLUMNS, DATA, make, read, write
 
 EVOLUTION = {
     "row-tracking.enabled": "true",
@@ -97,6 +97,27 @@ def test_updates(catalog: pypaimon.Catalog, what: str) -> None:
     assert {row["id"]: row["name"] for row in read(table)} == expected
 
 
+def test_whole_partitions_are_deleted_without_vectors(catalog: pypaimon.Catalog) -> None:
+    options = {**EVOLUTION, "deletion-vectors.enabled": "false"}
+    table = make(catalog, partition_keys=["dt"], options=options)
+    builder = table.new_batch_write_builder()
+    update, predicates = builder.new_update(), PredicateBuilder(table.fields)
+    with pytest.raises(InvalidArgument, match=r"requires 'deletion-vectors\.enabled'"):
+        update.delete_by_predicate(predicates.equal("id", 3))
+    builder.new_commit().commit(update.delete_by_predicate(predicates.equal("dt", "a")))
+    assert [row["id"] for row in read(table)] == [3]
+
+
+def test_updates_of_an_earlier_state_change_its_rows(catalog: pypaimon.Catalog) -> None:
+    table = make(catalog, options=EVOLUTION)
+    write(table, pa.Table.from_pylist([{"id": 4, "name": "new", "dt": "b"}], COLUMNS))
+    builder = table.copy({"scan.snapshot-id": 1}).new_batch_write_builder()
+    update, predicates = builder.new_update(), PredicateBuilder(table.fields)
+    assert update.update_by_predicate(predicates.equal("id", 4), {"name": "x"}) == []
+    builder.new_commit().commit(update.update_by_predicate(predicates.greater_than("id", 2), {"name": "x"}))
+    assert {row["id"]: row["name"] for row in read(table)} == {1: "apple", 2: None, 3: "x", 4: "new"}
+
+
 def test_few_rows_of_a_shard_are_one_batch(catalog: pypaimon.Catalog) -> None:
     """Programs take the first batch for all rows, since pypaimon gives one."""
     table = make(catalog, options=EVOLUTION)
@@ -115,7 +136,9 @@ def test_few_rows_of_a_shard_are_one_batch(catalog: pypaimon.Catalog) -> None:
 @pytest.mark.parametrize(
     ("update", "problem"),
     [
-        (lambda u, _: u.update_by_arrow_with_row_id(DATA), "lack the column _ROW_ID"),
+        (lambda u, _: u.update_by_arrow_with_row_id(DATA), "lack the _ROW_ID column"),
+        (lambda u, _: u.update_by_arrow_with_row_id(NAMED.take([0, 0])), "duplicate _ROW_ID"),
+        (lambda u, _: u.update_by_arrow_with_row_id(pa.table({"_ROW_ID": [7], "id": [1]})), "Row ID 7 does not belong"),
         (lambda u, _: u.delete_by_row_id([7]), "Row ID 7 does not belong"),
         (lambda u, _: u.delete_by_row_id([None]), "must not be null"),
         (lambda u, _: u.upsert_by_arrow_with_key(DATA, []), "must not be empty"),

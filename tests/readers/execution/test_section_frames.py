@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 import morrow
 from morrow.engine.errors import CorruptFile, Unsupported
@@ -203,6 +204,13 @@ def test_of_a_column_written_twice_the_newest_counts(tmp_path: Path) -> None:
     again = file(tmp_path, 3, {"a": ["new", None]})
     between = file(tmp_path, 2, {"a": ["x", "x"], "b": [5, 6]})
     assert rows(first, again, between) == [(1, "new", 5), (2, None, 6)]
+
+
+def test_a_data_file_takes_precedence_over_newer_files_of_vectors(tmp_path: Path) -> None:
+    """Java and pypaimon read so, whatever wrote the files."""
+    first, newer = file(tmp_path, 1, {"id": [1], "a": ["data"]}), file(tmp_path, 2, {"a": ["vector"], "b": [5]})
+    path = Path(newer.path).rename(tmp_path / "data-2.vector.parquet")
+    assert rows(first, structs.replace(newer, path=str(path))) == [(1, "data", 5)]
 
 
 def test_columns_are_found_by_field_id(tmp_path: Path) -> None:

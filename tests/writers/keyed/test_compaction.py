@@ -494,3 +494,13 @@ def test_tables_whose_indexes_java_builds_are_written(tmp_path: Path) -> None:
         table.alter.rename_column("v", "w")
     with pytest.raises(Unsupported, match="does not build these indexes"):
         table.alter.set_options({"pk-bitmap.index.columns": "v"})
+
+
+def test_tables_with_indexes_of_vectors_are_written_if_searches_read_all_rows(tmp_path: Path) -> None:
+    """In mode ``fast``, Paimon's searches leave out rows whose index is not built yet."""
+    indexed = {"deletion-vectors.enabled": "true", "pk-vector.index.columns": "v"}
+    for path, modes in (("a", {}), ("b", {"global-index.search-mode": "full", "vector-index.search-mode": "fast"})):
+        with pytest.raises(Unsupported, match=r"set 'vector-index\.search-mode' to full"):
+            keyed_table(tmp_path / path, {**indexed, **modes})
+    target = keyed_table(tmp_path, {**indexed, "global-index.search-mode": "full"})
+    assert morrow.open(target.metadata.root).upsert([{"k": 1, "v": "a"}]) is not None

@@ -334,6 +334,48 @@ def test_a_compaction_joins_columns_and_neighbours(tmp_path: Path) -> None:
     assert table.compact(full=True) is None
 
 
+def test_a_compaction_joins_files_of_blobs(tmp_path: Path) -> None:
+    options = {**EVOLUTION, "blob-compaction.enabled": "true"}
+    table = morrow.Catalog(tmp_path).create_table("db.t", "id INT, b BLOB, c ARRAY<BLOB>", options=options)
+    for start in (0, 3, 6):
+        table.append(
+            [{"id": i, "b": b"b%d" % i, "c": None if i % 2 else [b"c", None]} for i in range(start, start + 3)]
+        )
+    table.update({"b": "CAST('new' AS BLOB)"}, "id IN (1, 4)")
+    before = table.to_polars().sort("id")
+
+    table.compact(full=True)
+    assert table.system("files").to_polars()["record_count"].to_list() == [9, 9, 9]
+    assert table.to_polars().sort("id").equals(before)
+    assert table.compact(full=True) is None
+
+
+def test_a_compaction_joins_files_of_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows have vectors in data files from before the option, too. New vectors of others are not lost."""
+    catalog = morrow.Catalog(tmp_path)
+    table = catalog.create_table("db.t", "id INT, e VECTOR<FLOAT, 1>", options=EVOLUTION)
+    table.append([{"id": 1, "e": [1.0]}])
+    table.alter.set_options({"vector.file.format": "parquet"})
+    table.append([{"id": 2, "e": [2.0]}, {"id": 3, "e": None}])
+    table.append([{"id": 4, "e": [4.0]}])
+    calls: list[int] = []
+    compact = compaction.compact_append
+
+    def overtaken(*args: Any, **named: Any) -> object:
+        calls.append(1)
+        found = compact(*args, **named)
+        if len(calls) == 1:
+            morrow.open(table.path).update_rows({"_ROW_ID": [3], "e": [[5.0]]})
+        return found
+
+    monkeypatch.setattr(compaction, "compact_append", overtaken)
+    table.compact(full=True)
+    assert table.system("files").to_polars().select("record_count", "write_cols").rows() == [(4, ["id"]), (4, ["e"])]
+    assert table.to_polars().sort("id").rows() == [(1, [1.0]), (2, [2.0]), (3, None), (4, [5.0])]
+    assert len(calls) == 2
+    assert table.compact(full=True) is None
+
+
 def test_a_compaction_keeps_apart_what_is_apart(tmp_path: Path) -> None:
     """Row ids of a partition with a gap, and columns that no file holds, do not become one file's."""
     table = tracked(tmp_path, EVOLUTION, ["p"])

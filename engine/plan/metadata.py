@@ -293,7 +293,9 @@ class TableMetadata(MetadataFiles):
 
         Raises: as `parse_options`.
         """
-        return parse_options({**schema.options, **dict(self.dynamic)}, where=self.where)
+        options = {**schema.options, **dict(self.dynamic)}
+        key = ("options", self.where, tuple(options.items()))
+        return METADATA_CACHE.get_or_make(key, lambda: (parse_options(options, where=self.where), _OPTIONS_BYTES))  # type: ignore[return-value]  # heterogeneous cache
 
     # Tags and branches
 
@@ -341,6 +343,8 @@ class TableMetadata(MetadataFiles):
         )
 
 
+_OPTIONS_BYTES = 4096
+"""The approximate memory of parsed options in bytes."""
 _SNAPSHOT_BYTES = 2048
 """The approximate memory of a cached snapshot in bytes."""
 SEARCH_STEPS = (4, 16, 64)

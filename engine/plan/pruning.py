@@ -556,9 +556,8 @@ def _is_outside(bounds: _Bounds, value: Value) -> Mask:
     """Return a mask of the files in which no value equals this one."""
     if _is_nan(value):
         return _exclude_nothing(bounds)
-    return _to_sure_mask(bounds.lower > _to_typed(value, bounds.lower)) | _to_sure_mask(
-        bounds.upper < _to_typed(value, bounds.upper)
-    )
+    literal = _to_typed(value, bounds.lower)
+    return _to_sure_mask(bounds.lower > literal) | _to_sure_mask(bounds.upper < literal)
 
 
 def _is_only(bounds: _Bounds, value: Value) -> Mask:

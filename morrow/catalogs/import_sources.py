@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -55,9 +56,18 @@ ADBC_DRIVERS: Mapping[str, str] = {
 }
 """The schemes of databases -> the modules of their ADBC drivers."""
 DELTA_MAPPING = "delta.columnMapping.mode"
+DELTA_VARIANT = r'ype":"variant"'
+"""The type VARIANT of a column, a member, an element or a value in the schema of a Delta table."""
 CONNECTORX_SCHEMES = ("sqlite", "postgresql", "postgres", "redshift", "mysql", "mssql", "oracle", "bigquery", "trino")
 DATABASE_ROWS = 1 << 16
 """Rows that a database returns at a time."""
+
+
+QUERIES = ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "SHOW", "DESCRIBE", "PRAGMA", "CALL", "EXEC")
+"""The first words of statements that return rows."""
+FIRST_WORD = r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(\w+)"
+CHANGE = r"[()]\s*(INSERT|UPDATE|DELETE|MERGE)\s"
+"""A change in or behind the parentheses of WITH."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +183,9 @@ def _open_delta(table: DeltaTable, wanted: Wanted) -> RowSource:
             hint="let Spark write it to another folder, and import that: "
             f"spark.read.format('delta').load('{table.table_uri}').write.parquet(folder)",
         )
+    if re.search(DELTA_VARIANT, table.schema().to_json()):
+        hint = "import a copy whose VARIANT columns are text: deltalake reads them as rows of bytes"
+        raise Unsupported("a Delta table with VARIANT columns", where=table.table_uri, hint=hint)
     if mapping == "name":  # a dataset of deltalake looks for names that the files lack, and finds nulls
         return _query_delta(table, title, keys, version)
     try:
@@ -326,6 +339,7 @@ def _load_errors(library: str) -> tuple[type[Exception], ...]:
 def _open_query(source: Any, wanted: Wanted) -> RowSource:
     """Return the rows of a query: by a URI through ADBC or connectorx, or on an open connection."""
     query = check_text(wanted.query or "", "query")
+    _check_query(query)
     if isinstance(source, (str, os.PathLike)):
         return _open_uri(to_location(source, "source"), query, wanted)
     if type(source).__module__.partition(".")[0] in ("duckdb", "_duckdb") and hasattr(source, "sql"):
@@ -339,6 +353,15 @@ def _open_query(source: Any, wanted: Wanted) -> RowSource:
         f"query= is for a database, not for a {type(source).__name__}; give its URI, such as "
         "'postgresql://host/db', or a connection of DuckDB or ADBC"
     )
+
+
+def _check_query(query: str) -> None:
+    """Raise `InvalidArgument` for a statement that changes the source."""
+    first = re.match(FIRST_WORD, query, re.DOTALL)
+    change = re.search(CHANGE, query, re.IGNORECASE)
+    if first is None or first[1].upper() not in QUERIES or change is not None:
+        what = f"has {change[1].upper()}" if change else f"begins with {first[1] if first else 'no word'}"
+        raise InvalidArgument(f"query= {what}; an import only reads: give a query ({', '.join(QUERIES)})")
 
 
 def _open_uri(uri: str, query: str, wanted: Wanted) -> RowSource:

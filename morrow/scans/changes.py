@@ -201,10 +201,8 @@ def make_changes(
     if start == end.id:
         return Changes(metadata, request, (), end)
     if resolved is ChangesMode.DIFF:
-        before = resolve_travel(
-            metadata, Travel(tag=from_snapshot) if isinstance(from_snapshot, str) else Travel(start)
-        )
-        assert before is not None
+        travel = Travel(tag=from_snapshot) if isinstance(from_snapshot, str) else Travel(start)
+        before = None if start < FIRST_SNAPSHOT else resolve_travel(metadata, travel)
         return Changes(metadata, request, [planned.plan_difference(metadata, request, before, end)], end)
     between = list_snapshots_between(metadata, start, end.id, changelogs=changelogs)
     parts = [planned.plan_changes(metadata, request, snapshot, resolved) for snapshot in between]

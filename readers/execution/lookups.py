@@ -145,6 +145,14 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         found = self._map(lambda each: self._read_stored(each, fields), hits)
         return found[0] if len(found) == 1 else pl.concat(found)
 
+    def _make_key(self, kind: str, file: DataFile, *parts: Hashable) -> Hashable:
+        """Return the key in `SECTIONS` of a value from this file."""
+        return (kind, self._table_key, file.path, file.size, *parts)
+
+    @cached_property
+    def _table_key(self) -> Hashable:
+        return make_cache_key("lookup", self.plan, self.store)
+
     # --- rows of keys ---
 
     def _read_stored(self, hits: _Hits, fields: tuple[DataField, ...]) -> pl.DataFrame:
@@ -243,8 +251,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
             check_pages([source], {field.name for field in stored})
 
         def remember(part: Hashable, make: Callable[[], tuple[Any, int]]) -> Any:
-            key = make_cache_key("pages", self.plan, self.store, file.path, file.size, part)
-            return SECTIONS.get_or_make(key, make, of=_get_name(file))
+            return SECTIONS.get_or_make(self._make_key("pages", file, part), make, of=_get_name(file))
 
         types = {field.id: field.type for field in stored}
         # Rows of whole pages are remembered, unless their values depend on the places or may not be converted.
@@ -253,7 +260,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         read = tuple(field.name for field in fields)
 
         def name_rows(part: Hashable) -> Hashable:
-            return make_cache_key("page rows", self.plan, self.store, file.path, file.size, part, read)
+            return self._make_key("page rows", file, part, read)
 
         def find_rows(part: Hashable) -> pl.DataFrame | None:
             known: pl.DataFrame | None = SECTIONS.get(name_rows(part)) if whole else None
@@ -373,7 +380,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         return kept
 
     def _read_bounds(self, file: DataFile, name: str) -> tuple[list[Any] | None, list[Any], list[int]]:
-        key = make_cache_key("row groups", self.plan, self.store, file.path, file.size, name)
+        key = self._make_key("row groups", file, name)
 
         def read() -> tuple[tuple[list[Any] | None, list[Any], list[int]], int]:
             groups = read_row_groups(0, file, name, self.store)
@@ -389,7 +396,8 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
     def _search_groups(self, file: DataFile, groups: Sequence[tuple[int, int]]) -> _Hits:
         pieces, found = [], [np.empty(0, np.int64)]
         for (start, _), group in zip(groups, self._read_groups(file, groups)):
-            places = group.find(self.sought, self.sorted_numbers)
+            places = group.find_numbers(self.sorted_numbers)
+            places = group.find(self.sought) if places is None else places
             if len(places) and not self.wanted.is_single_condition:
                 condition = expressions.compile(self.wanted.condition, self.plan.schema.fields)
                 matching = group.rows[places].select(condition.fill_null(False)).to_series()
@@ -407,16 +415,14 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def sorted_numbers(self) -> npt.NDArray[np.integer]:
         """The wanted values of the first key column as ascending integers; empty if they are not integers."""
-        if self.sought.dtype.is_integer():
+        if to_polars_dtype(self.key_fields[0].type).is_integer():
             return np.array(sorted(self.wanted.values), np.int64)
         found = self.sought.to_physical()
         return np.sort(found.to_numpy()) if is_number(found.to_frame()) else np.empty(0, np.int64)
 
     def _read_groups(self, file: DataFile, groups: Sequence[tuple[int, int]]) -> list[_GroupKeys]:
         """Return the key columns of these ranges of rows, from the cache or the file."""
-        cache_keys = [
-            make_cache_key("group keys", self.plan, self.store, file.path, file.size, *group) for group in groups
-        ]
+        cache_keys = [self._make_key("group keys", file, *group) for group in groups]
         found: list[_GroupKeys | None] = [SECTIONS.get(key) for key in cache_keys]
         missing = [number for number, each in enumerate(found) if each is None]
         if missing:
@@ -453,12 +459,16 @@ class _GroupKeys(msgspec.Struct, frozen=True):
         ascending = numbers is not None and bool((numbers[1:] >= numbers[:-1]).all())
         return cls(rows, numbers if ascending else None)
 
-    def find(self, sought: pl.Series, numbers: npt.NDArray[np.integer]) -> Places:
-        """Return the rows whose first key column has one of the sought values (`numbers`: as ascending integers)."""
+    def find(self, sought: pl.Series) -> Places:
+        """Return the rows whose first key column has one of the sought values."""
+        column = clear_pattern_name(self.rows.to_series(0))
+        matches = column == sought if len(sought) == 1 else column.is_in(sought.implode())
+        return matches.arg_true().to_numpy().astype(np.int64)
+
+    def find_numbers(self, numbers: npt.NDArray[np.integer]) -> Places | None:
+        """Return the rows whose first key column has one of these ascending integers; None if `numbers` is None."""
         if self.numbers is None:
-            column = clear_pattern_name(self.rows.to_series(0))
-            matches = column == sought if len(sought) == 1 else column.is_in(sought.implode())
-            return matches.arg_true().to_numpy().astype(np.int64)
+            return None
         starts, ends = (np.searchsorted(self.numbers, numbers, side) for side in ("left", "right"))
         counts = ends - starts
         offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

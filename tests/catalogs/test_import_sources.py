@@ -184,6 +184,16 @@ def test_renamed_columns_of_delta_lake(catalog: morrow.Catalog, tmp_path: Path) 
         catalog.import_table(old, "db.u")
 
 
+def test_variants_of_delta_lake_are_refused(catalog: morrow.Catalog, tmp_path: Path) -> None:
+    import_extra("deltalake", "delta")
+    files: Any = [("a.parquet", pa.table({"v": [{"metadata": b"\1\0\0", "value": b"\0"}]}), {}, {})]
+    features = {"readerFeatures": ["variantType"], "writerFeatures": ["variantType"]}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    old = write_delta_log(tmp_path / "old", protocol, {}, [("v", "variant", "v")], files)
+    with pytest.raises(Unsupported, match="a Delta table with VARIANT columns is not supported; import a copy"):
+        catalog.import_table(old, "db.t")
+
+
 def test_timestamps_of_spark_in_delta_lake(catalog: morrow.Catalog, tmp_path: Path) -> None:
     import_extra("deltalake", "delta")
     moments = [dt.datetime(1500, 1, 1, tzinfo=dt.UTC), dt.datetime(2024, 1, 1, tzinfo=dt.UTC)]
@@ -268,6 +278,14 @@ def test_results_of_a_database(
     with pytest.raises(InvalidArgument, match=r"the query of sqlite: .*no such column: none"):
         catalog.import_table(database, "db.u", query="SELECT none FROM orders")
     assert catalog.tables("db") == ["t"]
+
+
+@pytest.mark.parametrize(
+    "query", ["DELETE FROM orders", "-- all\n(drop TABLE orders", "WITH a AS (SELECT 1) DELETE FROM orders", ";"]
+)
+def test_statements_that_change_a_database_are_refused(catalog: morrow.Catalog, database: str, query: str) -> None:
+    with pytest.raises(InvalidArgument, match="an import only reads: give a query"):
+        catalog.import_table(database, "db.t", query=query)
 
 
 def test_connections_and_files_of_databases(catalog: morrow.Catalog, database: str) -> None:

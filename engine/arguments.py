@@ -13,7 +13,6 @@ V = TypeVar("V")
 MAX_ROWS = 2**63 - 1
 MAX_BATCH_ROWS = 2**31 - 1
 
-
 NUL = "\0"
 """The character that ends a name in Arrow's C interface and in file systems."""
 

@@ -118,8 +118,7 @@ def cols(names: Iterable[str]) -> list[pl.Expr]:
 def join_by_names(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[str], **how: Any) -> pl.DataFrame:
     """Join frames by columns of the same names. Joins of Polars 1 take no selectors, which `col` uses for patterns.
 
-    Args:
-        how: arguments of `pl.DataFrame.join`.
+    `how`: arguments of `pl.DataFrame.join`.
     """
     plain = {name: reserve_name(f"join_{number}") for number, name in enumerate(names) if is_pattern(name)}
     if not plain:

@@ -33,8 +33,7 @@ CATALOGS = "morrow.catalogs"
 def load_plugin(group: str, name: str) -> Any:
     """Return the object that an installed package registered under this name; None if there is none.
 
-    Raises:
-        Unsupported: several packages claim the name, or the object does not load.
+    Raises `Unsupported`: several packages claim the name, or the object does not load.
     """
     found = entry_points(group=group, name=name)
     if not found:
@@ -54,8 +53,7 @@ def load_plugin(group: str, name: str) -> Any:
 def load_plugin_of(group: str, name: str, kind: type[T]) -> T | None:
     """Return the result of `load_plugin`, checked to be of this class.
 
-    Raises:
-        Unsupported: as `load_plugin`, or the object is of another class.
+    Raises `Unsupported`: as `load_plugin`, or the object is of another class.
     """
     found = _load_cached_plugin(group, name, tuple(sys.path))
     if found is None or isinstance(found, kind):
@@ -98,8 +96,7 @@ def parse_version(version: str) -> tuple[int, ...]:
 def require_extra(what: str, module: str, extra: str) -> Iterator[None]:
     """Run imports of `module`, which the extra of this name installs.
 
-    Raises:
-        Unsupported: `module` is not installed; the hint has the command.
+    Raises `Unsupported`: `module` is not installed; the hint has the command.
     """
     try:
         yield

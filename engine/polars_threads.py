@@ -95,11 +95,7 @@ _first: int | None = None
 
 
 def check_process() -> None:
-    """Note that this process runs queries.
-
-    Raises:
-        Unsupported: it was forked from a process that has run queries.
-    """
+    """Note that this process runs queries. Raises `Unsupported`: it was forked from a process that has run queries."""
     global _first
     process = os.getpid()
     if _first is None:

@@ -127,8 +127,7 @@ def open_dataset(
 ) -> PaimonDataset:
     """Return the dataset of a ``paimon_scan`` call. All arguments are text.
 
-    Raises:
-        InvalidArgument: an argument must be a number. Others as for opening and planning.
+    Raises `InvalidArgument`: an argument must be a number. Others as for opening and planning.
     """
     from morrow.scans import table_scan
     from morrow.scans.table_scan import Scan
@@ -254,12 +253,12 @@ class Attachment:
         try:
             if self._made_in == self._database:
                 self._execute(f"ATTACH ':memory:' AS {self._database}")
-                self._number = self._numbered()
+                self._number = self._find_number()
             self.refresh()
         except BaseException:
             self.detach()
             raise
-        watch(self._changed)
+        watch(self._handle_change)
 
     def _plan(self, allowed: str, name: str) -> str:
         """Return SQL that reads a table. DuckDB calls it while it binds a query, with the value of `ACCESS_SQL`."""
@@ -294,7 +293,7 @@ class Attachment:
                 raise InvalidArgument(f"{self.name} was detached from the connection")
             there = {database: self._catalog.tables(database) for database in self._catalog.databases()}
             self._check(there)
-            if self._is_published and self._named_in(there):
+            if self._is_published and self._has_names(there):
                 return
             self._is_published = False
             with self._making():
@@ -320,7 +319,7 @@ class Attachment:
         for database, tables in there.items():
             self._refresh_schema(database, tables)
 
-    def _named_in(self, there: dict[str, list[str]]) -> bool:
+    def _has_names(self, there: dict[str, list[str]]) -> bool:
         """Return whether the views match these tables."""
         return {name: set(tables) for name, tables in there.items()} == {
             name: set(known) for name, known in self._views.items()
@@ -336,7 +335,7 @@ class Attachment:
             self._execute(f"COPY FROM DATABASE {self._made_in} TO {copy} (SCHEMA)")
             self._execute(f"DETACH DATABASE {copy}")
             self._execute(f"ATTACH {replacing}{file} AS {self._database} (READ_ONLY)")
-        self._number = self._numbered()
+        self._number = self._find_number()
 
     def _refresh_schema(self, database: str, tables: Sequence[str]) -> None:
         known = self._views.get(database)
@@ -381,7 +380,7 @@ class Attachment:
         if reserved is not None:
             raise Unsupported(f"attaching a database {reserved!r}, a name of DuckDB's own,", hint="use paimon_scan")
 
-    def _changed(self, title: str) -> None:
+    def _handle_change(self, title: str) -> None:
         import duckdb
 
         if title == self._catalog.warehouse and not self._is_gone:
@@ -399,9 +398,9 @@ class Attachment:
             duckdb.ConnectionException: the connection was closed.
         """
         with self._lock:
-            return self._number is not None and self._numbered() == self._number
+            return self._number is not None and self._find_number() == self._number
 
-    def _numbered(self) -> int | None:
+    def _find_number(self) -> int | None:
         """Return DuckDB's id of the database with this name."""
         query = "SELECT database_oid FROM duckdb_databases() WHERE database_name = ?"
         with self._handoffs.cursor() as cursor:

@@ -36,8 +36,7 @@ def _to_array(column: Any) -> pa.Array:
 def from_python(values: Sequence[object]) -> pa.Array:
     """Return Python values as a column of variants; None is a null row. Text stays text.
 
-    Raises:
-        InvalidArgument: a value of a type that no VARIANT holds; the message names the row.
+    Raises `InvalidArgument`: a value of a type that no VARIANT holds; the message names the row.
     """
     from morrow.engine.format.variant_building import encode_values
 
@@ -47,11 +46,9 @@ def from_python(values: Sequence[object]) -> pa.Array:
 def parse_json(texts: Column | Sequence[str | None], *, errors: bool = True) -> pa.Array:
     """Return JSON texts as a column of variants; null stays null.
 
-    Args:
-        errors: raise for text that is not JSON; if False, it becomes null.
+    `errors`: raise for text that is not JSON; if False, it becomes null.
 
-    Raises:
-        InvalidArgument: a text is not JSON, or an object has a member twice; the message names the row.
+    Raises `InvalidArgument`: a text is not JSON, or an object has a member twice; the message names the row.
     """
     import pyarrow as pa
 

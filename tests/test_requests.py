@@ -50,8 +50,8 @@ def check(server: S3Server, requests: int, rounds: int, attempt: Callable[[int],
         ("open, plan and read", 1, 14, 5),
         ("morrow.read", 1, 10, 4),
         ("read again", 1, 5, 2),
-        ("commit", 1, 18, 6),
-        ("commit to many snapshots", 11, 33, 6),
+        ("commit", 1, 19, 6),
+        ("commit to many snapshots", 11, 34, 6),
     ],
 )
 def test_requests_are_few_and_do_not_wait_for_each_other(

@@ -192,13 +192,14 @@ WRITE_OPTION_KEYS = frozenset(
     for option in (
         *(option for theme in (files, maintenance) for option in list_options(theme)),
         *(merging.IGNORE_DELETE, merging.IGNORE_UPDATE_BEFORE, merging.LOOKUP_WAIT),
-        *(table.DYNAMIC_BUCKET_TARGET_ROW_NUM, table.POSTPONE_BATCH_WRITE_FIXED_BUCKET),
+        *(table.DYNAMIC_BUCKET_TARGET_ROW_NUM, table.POSTPONE_DEFAULT_BUCKET_NUM),
+        *(table.POSTPONE_BATCH_WRITE_FIXED_BUCKET, table.POSTPONE_BATCH_WRITE_FIXED_BUCKET_MAX_PARALLELISM),
+        *(table.POSTPONE_TARGET_ROW_NUM_PER_BUCKET, table.POSTPONE_TARGET_SIZE_PER_BUCKET),
         connectors.SINK_PARALLELISM,
     )
     if not option.idle and not option.immutable
 )
 """Options that a single write may override: how files are written, compacted and committed, not what rows mean."""
-
 
 READ_OPTION_KEYS = frozenset(
     (
@@ -225,8 +226,7 @@ def check_write_options(options: Iterable[str], allowed: Container[str] = WRITE_
 def with_dynamic_options(metadata: TableMetadata, options: Mapping[str, object]) -> TableMetadata:
     """Return the table with other options for its reads and writes; see `Table.with_options`.
 
-    Raises:
-        InvalidArgument: an option or value that is not valid. Unsupported: an option that belongs to the table.
+    Raises `InvalidArgument`: an option or value that is not valid. `Unsupported`: an option that belongs to the table.
     """
     given = format_options(check_mapping(options, "options"), metadata.where)
     check_write_options(given, READ_OPTION_KEYS | WRITE_OPTION_KEYS)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import NoReturn, Protocol, cast
 
 from morrow.engine.arguments import check_mapping, check_text, check_texts
-from morrow.engine.catalog.names import checked_name
+from morrow.engine.catalog.names import checked_name, make_no_database_error
 from morrow.engine.catalog.protocol import Catalog
-from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, Unsupported
-from morrow.engine.redaction import is_secret, suggest_name
+from morrow.engine.errors import AlreadyExists, InvalidArgument, Unsupported
+from morrow.engine.redaction import is_secret
 from morrow.engine.units import format_count
 
 COMMENT = "comment"
@@ -50,8 +50,7 @@ class PropertyCatalog(Protocol):
     ) -> None:
         """Create a database with these properties, as `Catalog.create_database` does.
 
-        Raises:
-            Unsupported: a property that the catalog does not store, such as a location; nothing was created.
+        Raises `Unsupported`: a property that the catalog does not store, such as a location; nothing was created.
         """
 
     def database_properties(self, name: str) -> dict[str, str]:
@@ -73,9 +72,7 @@ def find_database(catalog: Catalog, name: str) -> Database:
     elif catalog.has_database(name):
         told = {}
     else:
-        databases = catalog.databases()
-        known, hint = ", ".join(databases) or "none", suggest_name(name, databases)
-        raise DatabaseNotFound(f"{catalog.title}: there is no database {name!r}; {hint}the databases are: {known}")
+        raise make_no_database_error(catalog.title, name, catalog.databases())
     rest = {key: value for key, value in sorted(told.items()) if key not in (COMMENT, OWNER, LOCATION)}
     return Database(name, told.get(COMMENT) or None, told.get(OWNER), told.get(LOCATION), rest)
 
@@ -93,7 +90,8 @@ def create_database(catalog: Catalog, name: str, properties: Mapping[str, str], 
 def require_properties(catalog: Catalog, what: str) -> PropertyCatalog:
     """Return the catalog if it stores properties of databases. Raises `Unsupported` otherwise."""
     if not has_properties(catalog):
-        raise Unsupported(what, where=catalog.title, hint=HINT)
+        folder = "Cannot specify location for a database when using fileSystem catalog. " if LOCATION in what else ""
+        raise Unsupported(what, where=catalog.title, hint=folder + HINT)
     return cast(PropertyCatalog, catalog)
 
 

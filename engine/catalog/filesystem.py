@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 
 from morrow.engine.arguments import check_text
 from morrow.engine.catalog.databases import LOCATION, check_empty
-from morrow.engine.catalog.names import checked_name, table_name
+from morrow.engine.catalog.names import checked_name, make_missing_error, table_name
 from morrow.engine.catalog.settings import LOCK_ENABLED, WAREHOUSE, Settings
 from morrow.engine.errors import (
     AlreadyExists,
     DatabaseNotFound,
     InvalidArgument,
-    TableNotFound,
     UnsafePath,
     Unsupported,
 )
@@ -67,8 +66,7 @@ class FilesystemCatalog:
     def databases(self) -> list[str]:
         """Return the names of all databases, sorted; none if the folder does not exist yet.
 
-        Raises:
-            InvalidArgument: the warehouse is a file.
+        Raises `InvalidArgument`: the warehouse is a file.
         """
         listed = self.store.list(self.root)
         if not listed and self.root and self.store.exists(self.root) and not self.store.is_dir(self.root):
@@ -85,8 +83,7 @@ class FilesystemCatalog:
     def tables(self, database: str) -> list[str]:
         """Return the names of the tables in `database`, sorted: the folders that hold a schema.
 
-        Raises:
-            DatabaseNotFound: the database does not exist.
+        Raises `DatabaseNotFound`: the database does not exist.
         """
         folder = self._database(database)
         listed = self.store.list(folder)
@@ -95,19 +92,13 @@ class FilesystemCatalog:
     def table(self, name: str) -> TableMetadata:
         """Return the metadata of ``database.table``.
 
-        Raises:
-            InvalidArgument: the name does not have this form. DatabaseNotFound, TableNotFound: it does not exist.
+        Raises `InvalidArgument`: the name does not have this form. DatabaseNotFound, TableNotFound: it does not exist.
         """
         database, table = table_name(name)
         self._database(database)
         found = self.found(name)
         if not self._is_table(found):
-            tables = self.tables(database)
-            known = ", ".join(tables) or "none"
-            hint = suggest_name(table, tables)
-            raise TableNotFound(
-                f"{self.store.url(self.root)}: there is no table {name!r}; {hint}the tables of {database} are: {known}"
-            )
+            raise make_missing_error(self.store.url(self.root), "table", database, table, self.tables(database))
         return found
 
     def has_database(self, name: str) -> bool:
@@ -127,8 +118,7 @@ class FilesystemCatalog:
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
         """Create a database, and the warehouse if it does not exist.
 
-        Raises:
-            AlreadyExists: the database exists. InvalidArgument, UnsafePath: not a valid database name.
+        Raises `AlreadyExists`: the database exists. `InvalidArgument`, `UnsafePath`: not a valid database name.
         """
         folder = self.folder_of(checked_name("database", name))
         if self.store.is_dir(folder):
@@ -144,8 +134,7 @@ class FilesystemCatalog:
     def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
         """Drop a database, with `cascade` its tables too.
 
-        Raises:
-            DatabaseNotFound: it does not exist. InvalidArgument: it holds tables.
+        Raises `DatabaseNotFound`: it does not exist. `InvalidArgument`: it holds tables.
         """
         if ignore_if_not_exists and not self.has_database(name):
             return
@@ -188,8 +177,7 @@ class FilesystemCatalog:
     def create_table(self, name: str, schema: TableSchema) -> TableMetadata:
         """Create a table with this first schema, and its database if it does not exist.
 
-        Raises:
-            AlreadyExists: the table exists. InvalidArgument: not a valid table name.
+        Raises `AlreadyExists`: the table exists. `InvalidArgument`: not a valid table name.
         """
         place = self.place_of(name)
         self.create_database(table_name(name)[0], ignore_if_exists=True)

@@ -34,7 +34,14 @@ from morrow.engine.catalog.jdbc_database import (
     check_properties,
     open_database,
 )
-from morrow.engine.catalog.names import BRANCH_PREFIX, MARK, checked_name, table_name
+from morrow.engine.catalog.names import (
+    BRANCH_PREFIX,
+    MARK,
+    checked_name,
+    make_missing_error,
+    make_no_database_error,
+    table_name,
+)
 from morrow.engine.catalog.protocol import View, view_from_json, view_to_json
 from morrow.engine.catalog.settings import (
     LOCK_ACQUIRE_TIMEOUT,
@@ -47,7 +54,6 @@ from morrow.engine.catalog.settings import (
 )
 from morrow.engine.errors import (
     AlreadyExists,
-    DatabaseNotFound,
     InvalidArgument,
     MorrowError,
     StorageError,
@@ -61,7 +67,6 @@ from morrow.engine.options.declarations import INT, TEXT, Options, declare_honou
 from morrow.engine.options.declared.table import BUCKET_KEY, PARTITION, PRIMARY_KEY
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import TableOwner
-from morrow.engine.redaction import suggest_name
 from morrow.engine.schema.evolution import create_first_schema
 from morrow.engine.structs import replace
 
@@ -72,12 +77,12 @@ class JdbcViews:
     rows: CatalogRows
     title: Any
     has_table: Callable[[str], bool]
-    _known: Callable[[str], None]
+    _require_database: Callable[[str], None]
     _lock: Callable[[str, str], AbstractContextManager[object]]
 
     def views(self, database: str) -> list[str]:
         """Return the names of the views of a database, sorted. Raises `DatabaseNotFound`."""
-        self._known(database)
+        self._require_database(database)
         return self.rows.views(database)
 
     def view(self, name: str) -> View:
@@ -96,7 +101,7 @@ class JdbcViews:
         """Create a view. Raises `DatabaseNotFound`, `AlreadyExists`."""
         database, own = table_name(name)
         checked_name("view", own)
-        self._known(database)
+        self._require_database(database)
         text = json.dumps(view_to_json(view), ensure_ascii=False)
         with self._lock(database, own):
             if self.has_table(name) or not self.rows.add_view(database, own, text):
@@ -109,11 +114,7 @@ class JdbcViews:
             raise self._without_view(database, view)
 
     def _without_view(self, database: str, view: str) -> TableNotFound:
-        views = self.views(database)
-        known, hint = ", ".join(views) or "none", suggest_name(view, views)
-        return TableNotFound(
-            f"{self.title}: there is no view '{database}.{view}'; {hint}the views of {database} are: {known}"
-        )
+        return make_missing_error(self.title, "view", database, view, self.views(database))
 
 
 METASTORE = "jdbc"
@@ -188,13 +189,13 @@ class JdbcCatalog(JdbcViews):
             raise AlreadyExists(f"{self.title}: there is a database {name!r} already")
 
     def database_properties(self, name: str) -> dict[str, str]:
-        self._known(name)
+        self._require_database(name)
         location = self.files.store.url(self.files.folder_of(name))  # for a database that has only tables
         return {LOCATION: location, **self.rows.database_properties(name)}
 
     def alter_database(self, name: str, properties: Mapping[str, str], removed: Iterable[str]) -> None:
         gone = tuple(removed)
-        self._known(name)
+        self._require_database(name)
         refuse(self.title, (*properties, *gone), RESERVED)
         self.rows.change_database(name, properties, gone)
 
@@ -210,13 +211,13 @@ class JdbcCatalog(JdbcViews):
         self.files.remove_folder(name)
 
     def rename_database(self, name: str, new_name: str) -> None:
-        self._known(name)
+        self._require_database(name)
         refuse_renaming(self, new_name)
 
     # Tables
 
     def tables(self, database: str) -> list[str]:
-        self._known(database)
+        self._require_database(database)
         return self.rows.tables(database)
 
     def has_table(self, name: str) -> bool:
@@ -225,12 +226,8 @@ class JdbcCatalog(JdbcViews):
     def table(self, name: str) -> TableMetadata:
         database, table = table_name(name)
         if not self.rows.has_table(database, table):
-            self._known(database)
-            tables = self.rows.tables(database)
-            known, hint = ", ".join(tables) or "none", suggest_name(table, tables)
-            raise TableNotFound(
-                f"{self.title}: there is no table {name!r}; {hint}the tables of {database} are: {known}"
-            )
+            self._require_database(database)
+            raise make_missing_error(self.title, "table", database, table, self.rows.tables(database))
         return self._place(name)
 
     def where_of(self, name: str) -> str:
@@ -269,7 +266,7 @@ class JdbcCatalog(JdbcViews):
         first, second = sorted((old, new))
         with self._lock(*first), self._lock(*second) if first != second else nullcontext():
             source, target = self.table(name), self._place(new_name)
-            self._known(new[0])
+            self._require_database(new[0])
             if self.has_table(new_name) or new[1] in self.rows.views(new[0]) or source.store.is_dir(target.root):
                 raise AlreadyExists(f"{self.title}: there is a table, view or folder of {new_name!r} already")
             self.rows.rename_table(old, new)
@@ -296,11 +293,9 @@ class JdbcCatalog(JdbcViews):
         keys = {PRIMARY_KEY: schema.primary_keys, PARTITION: schema.partition_keys, BUCKET_KEY: buckets}
         return {**schema.options, **{option.key: ",".join(names) for option, names in keys.items() if names}}
 
-    def _known(self, database: str) -> None:
+    def _require_database(self, database: str) -> None:
         if not self.has_database(database):
-            databases = self.databases()
-            known, hint = ", ".join(databases) or "none", suggest_name(database, databases)
-            raise DatabaseNotFound(f"{self.title}: there is no database {database!r}; {hint}the databases are: {known}")
+            raise make_no_database_error(self.title, database, self.databases())
 
     def _place(self, name: str) -> TableMetadata:
         database, table = table_name(name)
@@ -370,7 +365,7 @@ class Locks:
             StorageError: others hold the lock for longer than ``lock-acquire-timeout``, or the database does not
                 answer.
         """
-        name, held = f"{self._key}.{database}.{table}", self._held()
+        name, held = f"{self._key}.{database}.{table}", self._get_held()
         if name in held:
             yield
             return
@@ -387,14 +382,14 @@ class Locks:
 
     def check(self, database: str, table: str) -> None:
         """Raise `StorageError` if this thread does not have the lock of a table, or may have lost it."""
-        since = self._held().get(f"{self._key}.{database}.{table}")
+        since = self._get_held().get(f"{self._key}.{database}.{table}")
         if since is None or time.monotonic() - since > self._timeout - min(MARGIN_SECONDS, self._timeout / 2):
             raise StorageError(
                 f"{self._database.where}: the lock of {database}.{table} was held for longer than "
                 f"{self._timeout:.0f} s; nothing was committed, raise lock-acquire-timeout"
             )
 
-    def _held(self) -> dict[str, float]:
+    def _get_held(self) -> dict[str, float]:
         if not hasattr(self._own, "held"):
             self._own.held = {}
         found: dict[str, float] = self._own.held

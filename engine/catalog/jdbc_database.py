@@ -52,7 +52,6 @@ DRIVER_NAMES = {
 }
 """Supported properties of PostgreSQL's JDBC driver -> parameters of libpq."""
 
-
 MYSQL_NAMES = {
     "user": "user",
     "password": "password",
@@ -291,8 +290,7 @@ class Mysql(Server):
 def open_database(settings: Settings) -> Database:
     """Return the database that the option ``uri`` names.
 
-    Raises:
-        InvalidArgument: not an address. Unsupported: another database, or the driver is not installed.
+    Raises `InvalidArgument`: not an address. `Unsupported`: another database, or the driver is not installed.
     """
     uri = settings.required(URI)
     for prefix, kind in KINDS.items():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 
 import msgspec
 
 from morrow.engine.arguments import check_text
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound
+from morrow.engine.redaction import suggest_name
 
 MARK = "$"
 SYSTEM_DATABASE = "sys"
@@ -29,8 +30,7 @@ class ObjectName(msgspec.Struct, frozen=True):
     def branch_or(self, given: str | None) -> str | None:
         """Return the branch in the name, or else the branch `given` separately; None for the main branch.
 
-        Raises:
-            InvalidArgument: both name a branch.
+        Raises `InvalidArgument`: both name a branch.
         """
         if self.branch is not None and given is not None:
             raise InvalidArgument(f"branch {given!r}: the path names the branch {self.branch!r} already")
@@ -43,8 +43,7 @@ def check_new_table_name(name: str, databases: Callable[[], Container[str]]) -> 
     Names of tables may contain dots, as in Java. But a name of three words whose first one is not a database is
     probably ``catalog.database.table``, and would create a database.
 
-    Raises:
-        InvalidArgument: a name of three words whose first one is not among the `databases`.
+    Raises `InvalidArgument`: a name of three words whose first one is not among the `databases`.
     """
     database, table = table_name(name)
     if THREE_PARTS.fullmatch(name) and database not in databases():
@@ -66,8 +65,7 @@ def table_name(name: str) -> tuple[str, str]:
 def checked_name(what: str, name: str) -> str:
     """Check the name of a new database or table.
 
-    Raises:
-        InvalidArgument: a name that Paimon reserves or cannot look up.
+    Raises `InvalidArgument`: a name that Paimon reserves or cannot look up.
     """
     check_text(name, f"the name of a {what}")
     if not name.strip() or name != name.strip() or name.startswith(".") or MARK in name:
@@ -83,8 +81,7 @@ def checked_name(what: str, name: str) -> str:
 def parse_object_name(text: str) -> ObjectName:
     """Parse a name; a ``$`` before the last ``/`` is part of a folder's name.
 
-    Raises:
-        InvalidArgument: more ``$`` than there are parts, or an empty part.
+    Raises `InvalidArgument`: more ``$`` than there are parts, or an empty part.
     """
     if not isinstance(text, str):
         raise InvalidArgument(f"the name or folder of a table is text, not {text!r}")
@@ -99,3 +96,17 @@ def parse_object_name(text: str) -> ObjectName:
             f"{text!r} is not a name: write table, table$snapshots, table$branch_dev or table$branch_dev$snapshots"
         )
     return ObjectName(folders + slash + table, branch, system)
+
+
+def make_missing_error(title: str, what: str, database: str, name: str, names: Sequence[str]) -> TableNotFound:
+    """Return the error for a missing table, view or function (`what`) of a database, which has these `names`."""
+    known, hint = ", ".join(names) or "none", suggest_name(name, names)
+    return TableNotFound(
+        f"{title}: there is no {what} '{database}.{name}'; {hint}the {what}s of {database} are: {known}"
+    )
+
+
+def make_no_database_error(title: str, name: str, databases: Sequence[str]) -> DatabaseNotFound:
+    """Return the error for a missing database of a catalog, which has these `databases`."""
+    known, hint = ", ".join(databases) or "none", suggest_name(name, databases)
+    return DatabaseNotFound(f"{title}: there is no database {name!r}; {hint}the databases are: {known}")

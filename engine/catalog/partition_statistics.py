@@ -24,8 +24,7 @@ def partition_statistics(metadata: TableMetadata, snapshot: Snapshot) -> list[di
 
     Counts of removed files are negative. A table without partition keys has one partition without values.
 
-    Raises:
-        CorruptFile, FileMissing: a manifest cannot be read.
+    Raises `CorruptFile`, `FileMissing`: a manifest cannot be read.
     """
     manifests = list_delta_manifests(metadata, snapshot)
     if not manifests.height:

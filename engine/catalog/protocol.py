@@ -58,8 +58,7 @@ class Catalog(Protocol):
     def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
         """Drop a database, with `cascade` its tables too.
 
-        Raises:
-            DatabaseNotFound: it does not exist. InvalidArgument: it holds tables.
+        Raises `DatabaseNotFound`: it does not exist. `InvalidArgument`: it holds tables.
         """
 
     def rename_database(self, name: str, new_name: str) -> None:
@@ -82,15 +81,13 @@ class Catalog(Protocol):
     def where_of(self, name: str) -> str:
         """Return the title of a table for messages, whether or not the table exists.
 
-        Raises:
-            InvalidArgument: a name that no table can have.
+        Raises `InvalidArgument`: a name that no table can have.
         """
 
     def create_table(self, name: str, schema: TableSchema) -> TableMetadata:
         """Create a table with this first schema, and its database if it does not exist.
 
-        Raises:
-            AlreadyExists: the table exists. InvalidArgument: a name that no table can have.
+        Raises `AlreadyExists`: the table exists. `InvalidArgument`: a name that no table can have.
         """
 
     def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
@@ -213,8 +210,7 @@ def require_views(catalog: Catalog) -> ViewCatalog:
 def replace_view(catalog: ViewCatalog, name: str, view: View, new_name: str | None = None) -> None:
     """Replace a view by another definition, or move it to another name; other processes see no view in between.
 
-    Raises:
-        DatabaseNotFound, TableNotFound: it does not exist. AlreadyExists: the new name exists.
+    Raises `DatabaseNotFound`, `TableNotFound`: it does not exist. `AlreadyExists`: the new name exists.
     """
     if new_name is not None:
         catalog.create_view(new_name, view)
@@ -336,8 +332,7 @@ def definition_to_json(definition: Definition) -> dict[str, Any]:
 def parse_function(node: Any, where: str) -> Function:
     """Parse the JSON of a function.
 
-    Raises:
-        StorageError: a member has the wrong type. Unsupported: a type that Morrow does not know.
+    Raises `StorageError`: a member has the wrong type. `Unsupported`: a type that Morrow does not know.
     """
     try:
         return Function(

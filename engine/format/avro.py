@@ -344,7 +344,6 @@ USUAL_BLOCK_BYTES, MAX_RATIO = 1 << 26, 1 << 10
 MAX_CONTAINER_BYTES = 1 << 32
 """Largest decompressed file that is re-wrapped in one piece."""
 
-
 DecodedLimits: TypeAlias = Callable[[int], tuple[int, int]]
 """A function from a file's size in bytes to the maximum number of its rows, and of their bytes."""
 

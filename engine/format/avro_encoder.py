@@ -52,7 +52,7 @@ Piece: TypeAlias = "pa.Array | bytes"
 """Bytes of every row: a large binary column, or constant bytes for all rows."""
 
 
-def encode_container(table: pa.Table, schema: bytes, codec: str, *, zstd_level: int = ZSTD_LEVEL) -> bytes:
+def encode_container(table: pa.Table, schema: bytes, codec: str) -> bytes:
     """Encode the rows of `table` as one container file.
 
     Args:
@@ -66,7 +66,7 @@ def encode_container(table: pa.Table, schema: bytes, codec: str, *, zstd_level: 
     """
     name = find_codec(codec)
     sync = uuid.uuid4().bytes
-    return encode_head(schema, name, sync) + encode_blocks(table, json.loads(schema), name, sync, zstd_level)
+    return encode_head(schema, name, sync) + encode_blocks(table, json.loads(schema), name, sync, ZSTD_LEVEL)
 
 
 def wrap_block(schema: bytes, codec: str, rows: int, payload: bytes) -> bytes:
@@ -99,8 +99,7 @@ def encode_head(schema: bytes, codec: str, sync: bytes, attributes: Mapping[str,
 def encode_blocks(table: pa.Table, record: Mapping[str, Any], codec: str, sync: bytes, zstd_level: int) -> bytes:
     """Encode the rows of `table` as blocks of a container whose head has this schema (parsed), codec and sync marker.
 
-    Raises:
-        InvalidArgument, Unsupported: as `encode_container`.
+    Raises `InvalidArgument`, `Unsupported`: as `encode_container`.
     """
     columns = {column: _combine_chunks(table[column]) for column in table.column_names}
     out: list[bytes] = []

@@ -40,27 +40,8 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import NOT_UTF8, CorruptFile, Unsupported
+from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import Bools, Bytes, Ints, read_validity, to_series
-from morrow.engine.format.types import (
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-    to_arrow_time_unit,
-)
 from morrow.engine.units import MILLIS_PER_DAY, NANOS_PER_MILLI
 
 HEADER_BITS = 8
@@ -82,7 +63,7 @@ def compute_fixed_width(arity: int) -> int:
 
 def decode_columns(
     rows: BinaryColumn,
-    types: Sequence[DataType],
+    types: Sequence[t.DataType],
     *,
     where: str,
     columns: Sequence[int] | None = None,
@@ -115,7 +96,7 @@ def decode_columns(
     return [_decode_field(located, i, types, unrepresentable == "null") for i in wanted]
 
 
-def decode_row(data: bytes, types: Sequence[DataType], *, where: str) -> tuple[Value, ...]:
+def decode_row(data: bytes, types: Sequence[t.DataType], *, where: str) -> tuple[Value, ...]:
     """Decode one stored row into Python values, None for null.
 
     TIMESTAMP is a naive datetime and TIMESTAMP_LTZ an aware one in UTC. A timestamp with nanoseconds that a datetime
@@ -128,7 +109,7 @@ def decode_row(data: bytes, types: Sequence[DataType], *, where: str) -> tuple[V
     return decode_rows([data], types, where=where)[0]
 
 
-def decode_rows(rows: Sequence[bytes], types: Sequence[DataType], *, where: str) -> list[tuple[Value, ...]]:
+def decode_rows(rows: Sequence[bytes], types: Sequence[t.DataType], *, where: str) -> list[tuple[Value, ...]]:
     """Decode many stored rows at once, in order, with the values and errors of `decode_row`."""
     columns = decode_columns(rows, types, where=where)
     return to_python_rows(columns, where=where) if columns else [()] * len(rows)
@@ -137,8 +118,7 @@ def decode_rows(rows: Sequence[bytes], types: Sequence[DataType], *, where: str)
 def to_python_rows(columns: Sequence[pl.Series], *, where: str) -> list[tuple[Value, ...]]:
     """Return the rows of decoded columns (at least one) with values as in `decode_row`.
 
-    Raises:
-        Unsupported: as `decode_row`.
+    Raises `Unsupported`: as `decode_row`.
     """
     return list(zip(*(_to_python_values(column, where) for column in columns)))
 
@@ -157,8 +137,7 @@ def is_same_value(left: Value | None, right: Value | None) -> bool:
 def read_arities(rows: BinaryColumn, *, where: str) -> npt.NDArray[np.int32]:
     """Return the number of fields of each stored row, -1 for null rows.
 
-    Raises:
-        CorruptFile: a row is too short to hold its arity.
+    Raises `CorruptFile`: a row is too short to hold its arity.
     """
     located = _locate(rows, where)
     arity = located.load(np.where(located.present, located.start - ARITY_WIDTH, 0), ">i4")
@@ -209,7 +188,7 @@ def _locate(rows: BinaryColumn, where: str) -> Rows:
     return located
 
 
-def _decode_field(rows: Rows, index: int, types: Sequence[DataType], lenient: bool) -> pl.Series:
+def _decode_field(rows: Rows, index: int, types: Sequence[t.DataType], lenient: bool) -> pl.Series:
     begin = np.where(rows.present, rows.start, 0)
     null_byte, null_bit = divmod(HEADER_BITS + index, 8)
     position = np.where(rows.present, begin + compute_bit_set_width(len(types)) + SLOT_WIDTH * index, 0)
@@ -279,27 +258,27 @@ def build_array(kind: pa.DataType, values: npt.NDArray[Any], valid: Bools) -> pa
     return pa.Array.from_buffers(kind, len(valid), [validity, pa.py_buffer(np.ascontiguousarray(values))])
 
 
-def _make_plain_decoder(dtype: str) -> Callable[[Field, DataType], pa.Array]:
+def _make_plain_decoder(dtype: str) -> Callable[[Field, t.DataType], pa.Array]:
     """Return the decoder of a type whose slot begins with its value."""
 
-    def decode(field: Field, kind: DataType) -> pa.Array:
+    def decode(field: Field, kind: t.DataType) -> pa.Array:
         return build_array(kind.arrow(), field.rows.load(field.position, dtype), field.valid)
 
     return decode
 
 
-def _decode_boolean(field: Field, kind: DataType) -> pa.Array:
+def _decode_boolean(field: Field, kind: t.DataType) -> pa.Array:
     return build_array(kind.arrow(), np.packbits((field.slot & 0xFF) != 0, bitorder="little"), field.valid)
 
 
-def _decode_time(field: Field, kind: DataType) -> pa.Array:
+def _decode_time(field: Field, kind: t.DataType) -> pa.Array:
     millis = field.rows.load(field.position, "<i4")
     field.rows.require((millis >= 0) & (millis < MILLIS_PER_DAY) | ~field.valid, "a TIME is outside its day")
     return build_array(kind.arrow(), np.where(field.valid, millis, 0).astype(np.int32), field.valid)
 
 
-def _decode_decimal(field: Field, kind: DataType) -> pa.Array:
-    assert isinstance(kind, DecimalType)
+def _decode_decimal(field: Field, kind: t.DataType) -> pa.Array:
+    assert isinstance(kind, t.DecimalType)
     if kind.precision <= MAX_COMPACT_DECIMAL_PRECISION:
         unscaled = np.stack([field.slot, field.slot >> 63], axis=1)
     else:
@@ -310,7 +289,7 @@ def _decode_decimal(field: Field, kind: DataType) -> pa.Array:
     return build_decimals(kind, unscaled, field.valid, field.rows.where)
 
 
-def build_decimals(kind: DecimalType, unscaled: Ints, valid: Bools, where: str) -> pa.Array:
+def build_decimals(kind: t.DecimalType, unscaled: Ints, valid: Bools, where: str) -> pa.Array:
     """Build decimals from unscaled values (n x 2 words). Raises `CorruptFile` if one has too many digits."""
     array = build_array(kind.arrow(), np.where(valid[:, None], unscaled, 0), valid)
     try:
@@ -333,8 +312,8 @@ def read_wide_integers(buffer: Bytes, start: Ints, length: Ints) -> Ints:
     return filled.view("<i8")
 
 
-def _decode_timestamp(field: Field, kind: DataType) -> pa.Array:
-    assert isinstance(kind, (TimestampType, LocalZonedTimestampType))
+def _decode_timestamp(field: Field, kind: t.DataType) -> pa.Array:
+    assert isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType))
     if kind.precision <= MAX_COMPACT_TIMESTAMP_PRECISION:
         return build_timestamps(kind, field.slot, np.zeros_like(field.slot), field.valid, field.rows.where)
     nanos = np.where(field.valid, field.slot & 0xFFFFFFFF, 0)
@@ -343,7 +322,7 @@ def _decode_timestamp(field: Field, kind: DataType) -> pa.Array:
 
 
 def build_timestamps(
-    kind: TimestampType | LocalZonedTimestampType,
+    kind: t.TimestampType | t.LocalZonedTimestampType,
     millis: Ints,
     nanos: Ints,
     valid: Bools,
@@ -353,11 +332,10 @@ def build_timestamps(
 ) -> pa.Array:
     """Build timestamps from milliseconds, and the nanoseconds within each.
 
-    Raises:
-        CorruptFile: too many nanoseconds. Unsupported: Arrow cannot hold a value; null if `lenient`.
+    Raises `CorruptFile`: too many nanoseconds. `Unsupported`: Arrow cannot hold a value; null if `lenient`.
     """
-    unit = "ms" if kind.precision <= MAX_COMPACT_TIMESTAMP_PRECISION else to_arrow_time_unit(kind.precision)
-    arrow = pa.timestamp(unit, "UTC" if isinstance(kind, LocalZonedTimestampType) else None)
+    unit = "ms" if kind.precision <= MAX_COMPACT_TIMESTAMP_PRECISION else t.to_arrow_time_unit(kind.precision)
+    arrow = pa.timestamp(unit, "UTC" if isinstance(kind, t.LocalZonedTimestampType) else None)
     if unit == "ms":
         return build_array(arrow, millis, valid)
     bad = valid & (nanos >= NANOS_PER_MILLI)
@@ -373,7 +351,7 @@ def build_timestamps(
     return build_array(arrow, ticks, valid)
 
 
-def _decode_bytes(field: Field, kind: DataType) -> pa.Array:
+def _decode_bytes(field: Field, kind: t.DataType) -> pa.Array:
     """Decode variable-length values."""
     mark = (field.slot >> 56) & 0xFF
     inline = mark >= INLINE_MARK
@@ -386,7 +364,7 @@ def _decode_bytes(field: Field, kind: DataType) -> pa.Array:
     return take_spans(field.rows.buffer, begin, sizes, field.valid, kind, field.rows.where)
 
 
-def take_spans(buffer: Bytes, begin: Ints, sizes: Ints, valid: Bools, kind: DataType, where: str) -> pa.Array:
+def take_spans(buffer: Bytes, begin: Ints, sizes: Ints, valid: Bools, kind: t.DataType, where: str) -> pa.Array:
     """Build text or bytes from spans of a buffer; Arrow copies the values once. The spans must not overlap, and be in
     order.
 
@@ -403,27 +381,27 @@ def take_spans(buffer: Bytes, begin: Ints, sizes: Ints, valid: Bools, kind: Data
         raise Unsupported(f"a {kind} that is not UTF-8", where=where, hint=NOT_UTF8) from error
 
 
-def decode_nulls(field: Field, kind: DataType) -> pa.Array:
+def decode_nulls(field: Field, kind: t.DataType) -> pa.Array:
     if field.valid.any() and not field.lenient:
         raise Unsupported(f"a {kind.keyword} value in a BinaryRow", where=field.rows.where)
     return pa.nulls(len(field.valid))
 
 
-DECODERS: dict[type[DataType], Callable[[Field, DataType], pa.Array]] = {
-    BooleanType: _decode_boolean,
-    TinyIntType: _make_plain_decoder("i1"),
-    SmallIntType: _make_plain_decoder("<i2"),
-    IntType: _make_plain_decoder("<i4"),
-    BigIntType: _make_plain_decoder("<i8"),
-    FloatType: _make_plain_decoder("<f4"),
-    DoubleType: _make_plain_decoder("<f8"),
-    DecimalType: _decode_decimal,
-    CharType: _decode_bytes,
-    VarCharType: _decode_bytes,
-    BinaryType: _decode_bytes,
-    VarBinaryType: _decode_bytes,
-    DateType: _make_plain_decoder("<i4"),
-    TimeType: _decode_time,
-    TimestampType: _decode_timestamp,
-    LocalZonedTimestampType: _decode_timestamp,
+DECODERS: dict[type[t.DataType], Callable[[Field, t.DataType], pa.Array]] = {
+    t.BooleanType: _decode_boolean,
+    t.TinyIntType: _make_plain_decoder("i1"),
+    t.SmallIntType: _make_plain_decoder("<i2"),
+    t.IntType: _make_plain_decoder("<i4"),
+    t.BigIntType: _make_plain_decoder("<i8"),
+    t.FloatType: _make_plain_decoder("<f4"),
+    t.DoubleType: _make_plain_decoder("<f8"),
+    t.DecimalType: _decode_decimal,
+    t.CharType: _decode_bytes,
+    t.VarCharType: _decode_bytes,
+    t.BinaryType: _decode_bytes,
+    t.VarBinaryType: _decode_bytes,
+    t.DateType: _make_plain_decoder("<i4"),
+    t.TimeType: _decode_time,
+    t.TimestampType: _decode_timestamp,
+    t.LocalZonedTimestampType: _decode_timestamp,
 }

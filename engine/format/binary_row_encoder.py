@@ -48,25 +48,6 @@ from morrow.engine.format.binary_row import (
     compute_bit_set_width,
     compute_fixed_width,
 )
-from morrow.engine.format.types import (
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-)
 from morrow.engine.units import NANOS_PER_MILLI
 
 SEED = 42
@@ -179,7 +160,7 @@ class _Encoded:
     words: Callable[[Ints, int], Ints] | None = None
 
 
-def encode_columns(columns: Sequence[Column], types: Sequence[DataType]) -> EncodedRows:
+def encode_columns(columns: Sequence[Column], types: Sequence[t.DataType]) -> EncodedRows:
     """Encode columns of equal length into rows with the header INSERT.
 
     Values are cast to `types` first. Timestamps of precision 3 or less are truncated to milliseconds.
@@ -214,7 +195,7 @@ def encode_columns(columns: Sequence[Column], types: Sequence[DataType]) -> Enco
     return EncodedRows(words, edges)
 
 
-def encode_row(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
+def encode_row(values: Sequence[Value], types: Sequence[t.DataType]) -> bytes:
     """Encode one row as metadata stores it, arity first. None is null.
 
     Raises:
@@ -226,7 +207,7 @@ def encode_row(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
     return struct.pack(">i", len(types)) + row
 
 
-def hash_rows(columns: Sequence[Column], types: Sequence[DataType]) -> npt.NDArray[np.int32]:
+def hash_rows(columns: Sequence[Column], types: Sequence[t.DataType]) -> npt.NDArray[np.int32]:
     """Return Paimon's hash code of each row, like `encode_columns(...).hash_codes()` but in bounded memory."""
     if not columns:
         raise InvalidArgument("a row without columns has no hash: name at least one bucket key")
@@ -235,7 +216,7 @@ def hash_rows(columns: Sequence[Column], types: Sequence[DataType]) -> npt.NDArr
     return np.concatenate(list(parts))
 
 
-def _to_array(value: Value, kind: DataType) -> pa.Array:
+def _to_array(value: Value, kind: t.DataType) -> pa.Array:
     target = kind.arrow()
     try:
         if isinstance(value, np.datetime64):
@@ -254,21 +235,21 @@ def _write_null_bits(words: Ints, begin: Ints, arrays: Sequence[pa.Array]) -> No
             words[begin[~read_validity(array)] + word] |= np.uint64(1 << bit).astype(np.int64)
 
 
-def _make_plain_encoder(dtype: str, unsigned: str) -> Callable[[pa.Array, DataType], _Encoded]:
+def _make_plain_encoder(dtype: str, unsigned: str) -> Callable[[pa.Array, t.DataType], _Encoded]:
     """Return the encoder of a type whose slot begins with its value; the rest of the slot is zero."""
 
-    def encode(array: pa.Array, _: DataType) -> _Encoded:
+    def encode(array: pa.Array, _: t.DataType) -> _Encoded:
         return _Encoded(read_fixed_values(array, dtype).view(unsigned).astype(np.int64))
 
     return encode
 
 
-def _encode_boolean(array: pa.Array, _: DataType) -> _Encoded:
+def _encode_boolean(array: pa.Array, _: t.DataType) -> _Encoded:
     return _Encoded(array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64))
 
 
-def _encode_decimal(array: pa.Array, kind: DataType) -> _Encoded:
-    assert isinstance(kind, DecimalType)
+def _encode_decimal(array: pa.Array, kind: t.DataType) -> _Encoded:
+    assert isinstance(kind, t.DecimalType)
     unscaled = read_wide_values(array)
     if kind.precision <= MAX_COMPACT_DECIMAL_PRECISION:
         return _Encoded(np.ascontiguousarray(unscaled[:, 0]))
@@ -294,8 +275,8 @@ def compute_twos_complement_length(digits: Bytes) -> Ints:
     return np.where(leading == 0, 1, length).astype(np.int64)
 
 
-def _encode_timestamp(array: pa.Array, kind: DataType) -> _Encoded:
-    assert isinstance(kind, (TimestampType, LocalZonedTimestampType))
+def _encode_timestamp(array: pa.Array, kind: t.DataType) -> _Encoded:
+    assert isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType))
     ticks = read_fixed_values(array, "<i8")
     per_milli = {"s": 0, "ms": 1, "us": 1_000, "ns": NANOS_PER_MILLI}[array.type.unit]
     millis, rest = (ticks * 1_000, 0 * ticks) if per_milli == 0 else np.divmod(ticks, per_milli)
@@ -305,7 +286,7 @@ def _encode_timestamp(array: pa.Array, kind: DataType) -> _Encoded:
     return _Encoded(nanos, np.ones(len(array), np.int64), lambda rows, _: millis[rows])
 
 
-def _encode_bytes(array: pa.Array, _: DataType) -> _Encoded:
+def _encode_bytes(array: pa.Array, _: t.DataType) -> _Encoded:
     buffer, begin, length = find_byte_spans(array)
     padded = np.concatenate([buffer, np.zeros(SLOT_WIDTH, np.uint8)])
     unaligned = np.lib.stride_tricks.as_strided(padded[:SLOT_WIDTH].view("<u8"), (len(padded) - SLOT_WIDTH + 1,), (1,))
@@ -324,30 +305,30 @@ def _encode_bytes(array: pa.Array, _: DataType) -> _Encoded:
     return _Encoded(slots, np.where(inline, 0, (length + SLOT_WIDTH - 1) // SLOT_WIDTH), words)
 
 
-def _encode_nulls(array: pa.Array, kind: DataType) -> _Encoded:
+def _encode_nulls(array: pa.Array, kind: t.DataType) -> _Encoded:
     """Encode null slots: metadata only has nested columns as null, since they lack statistics."""
     if array.null_count < len(array):
         raise Unsupported(f"{kind} in a partition, key or bucket key", hint="use columns of atomic types")
     return _Encoded(np.zeros(len(array), np.int64))
 
 
-_ENCODERS: dict[type[DataType], Callable[[pa.Array, DataType], _Encoded]] = {
-    BooleanType: _encode_boolean,
-    TinyIntType: _make_plain_encoder("i1", "u1"),
-    SmallIntType: _make_plain_encoder("<i2", "<u2"),
-    IntType: _make_plain_encoder("<i4", "<u4"),
-    BigIntType: _make_plain_encoder("<i8", "<i8"),
-    FloatType: _make_plain_encoder("<f4", "<u4"),
-    DoubleType: _make_plain_encoder("<f8", "<i8"),
-    DecimalType: _encode_decimal,
-    CharType: _encode_bytes,
-    VarCharType: _encode_bytes,
-    BinaryType: _encode_bytes,
-    VarBinaryType: _encode_bytes,
-    DateType: _make_plain_encoder("<i4", "<u4"),
-    TimeType: _make_plain_encoder("<i4", "<u4"),
-    TimestampType: _encode_timestamp,
-    LocalZonedTimestampType: _encode_timestamp,
+_ENCODERS: dict[type[t.DataType], Callable[[pa.Array, t.DataType], _Encoded]] = {
+    t.BooleanType: _encode_boolean,
+    t.TinyIntType: _make_plain_encoder("i1", "u1"),
+    t.SmallIntType: _make_plain_encoder("<i2", "<u2"),
+    t.IntType: _make_plain_encoder("<i4", "<u4"),
+    t.BigIntType: _make_plain_encoder("<i8", "<i8"),
+    t.FloatType: _make_plain_encoder("<f4", "<u4"),
+    t.DoubleType: _make_plain_encoder("<f8", "<i8"),
+    t.DecimalType: _encode_decimal,
+    t.CharType: _encode_bytes,
+    t.VarCharType: _encode_bytes,
+    t.BinaryType: _encode_bytes,
+    t.VarBinaryType: _encode_bytes,
+    t.DateType: _make_plain_encoder("<i4", "<u4"),
+    t.TimeType: _make_plain_encoder("<i4", "<u4"),
+    t.TimestampType: _encode_timestamp,
+    t.LocalZonedTimestampType: _encode_timestamp,
 }
 
 PER_MILLI = {"ms": 1, "us": 1_000, "ns": NANOS_PER_MILLI}
@@ -364,8 +345,7 @@ Encode: TypeAlias = Callable[[Any, Any, Any], Slot]
 def encode_value_row(columns: Sequence[pl.Series], types: Sequence[t.DataType], row: int = 0) -> bytes:
     """Return one row of columns as metadata stores it, arity first; the columns have the dtypes of `to_polars_dtype`.
 
-    Raises:
-        Unsupported: a nested value.
+    Raises `Unsupported`: a nested value.
     """
     nulls, slots, variable = 0, bytearray(), bytearray()
     for i, (column, kind) in enumerate(zip(columns, types, strict=True)):

@@ -76,11 +76,7 @@ class Blob(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def size(self) -> int:
-        """The number of bytes; no content is read.
-
-        Raises:
-            FileMissing. Unsupported: a stream that cannot seek.
-        """
+        """The number of bytes; no content is read. Raises `FileMissing`. `Unsupported`: a stream that cannot seek."""
         if self.data is not None:
             return len(self.data)
         if self.length >= 0:
@@ -156,8 +152,7 @@ class Blob(msgspec.Struct, frozen=True, eq=False):
     def descriptor(self) -> bytes:
         """The descriptor of the value, as Paimon serializes it.
 
-        Raises:
-            InvalidArgument: a value in memory or a stream.
+        Raises `InvalidArgument`: a value in memory or a stream.
         """
         if self.store is None:
             raise InvalidArgument("only a blob in a file has a descriptor; write it to a table first")
@@ -203,8 +198,7 @@ class BlobPlaces(msgspec.Struct, frozen=True, dict=True):
     def locate(self, uri: str) -> tuple[FileStore, str]:
         """Return the store of a file, and its path there.
 
-        Raises:
-            UnsafePath: the file is outside of the roots, or a link leads out of them.
+        Raises `UnsafePath`: the file is outside of the roots, or a link leads out of them.
         """
         location = check_external_path(uri, self.roots, where=self.where)
         path = to_store_path(self.store, location)
@@ -262,8 +256,7 @@ def register_blob(value: Blob) -> bytes:
 def find_registered(descriptor: BlobDescriptor, where: str) -> Blob:
     """Return the value of a descriptor by `register_blob`. Streams can be read once.
 
-    Raises:
-        InvalidArgument: another process made the descriptor, or the stream has been read.
+    Raises `InvalidArgument`: another process made the descriptor, or the stream has been read.
     """
     if descriptor.uri.startswith(_LOCAL):
         return Blob(LocalStore(), descriptor.uri.removeprefix(_LOCAL), descriptor.offset, descriptor.length)

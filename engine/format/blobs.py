@@ -128,8 +128,7 @@ def is_view(values: pl.Series) -> pl.Series:
 def decode_descriptors(values: pl.Series, where: str) -> pl.DataFrame:
     """Return the columns uri, offset and length of descriptors; null for null.
 
-    Raises:
-        CorruptFile: a value is not a descriptor. Unsupported: its version is newer than 2.
+    Raises `CorruptFile`: a value is not a descriptor. `Unsupported`: its version is newer than 2.
     """
     version = values.bin.head(1).bin.reinterpret(dtype=pl.UInt8)
     if (version > DESCRIPTOR_VERSION).any():
@@ -157,8 +156,7 @@ def decode_descriptor(value: bytes, where: str) -> BlobDescriptor:
 def decode_views(values: pl.Series, where: str) -> pl.DataFrame:
     """Return the columns table, field_id and row_id of views; null for null.
 
-    Raises:
-        CorruptFile: a value is not a view. Unsupported: its version is newer than 1.
+    Raises `CorruptFile`: a value is not a view. `Unsupported`: its version is newer than 1.
     """
     found = _decode_parts(values, pl.repeat(1 + len(VIEW_MAGIC), len(values), eager=True), 12)
     bad = values.is_not_null() & (~is_view(values) | found["name"].is_null())
@@ -218,11 +216,7 @@ def encode_references(uris: Iterable[str]) -> bytes:
 
 
 def decode_references(data: bytes, where: str) -> list[str]:
-    """Return the packs that a file of references names.
-
-    Raises:
-        CorruptFile, Unsupported (version).
-    """
+    """Return the packs that a file of references names. Raises `CorruptFile`, `Unsupported` (version)."""
     body, crc = data[len(_REFERENCES_MAGIC) : -_CRC_BYTES], data[-_CRC_BYTES:]
     if not data.startswith(_REFERENCES_MAGIC) or len(body) < 5:
         raise CorruptFile(where, "this is not a file of references to blobs")

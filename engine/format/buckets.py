@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, InvalidArgument, Unsupported
+from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import (
     Column,
     find_byte_spans,
@@ -31,23 +32,6 @@ from morrow.engine.format.arrow_buffers import (
     to_arrow_array,
 )
 from morrow.engine.format.binary_row_encoder import hash_rows, iterate_waves
-from morrow.engine.format.types import (
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    SmallIntType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-)
 
 MAX_INT = 2**31 - 1
 HIVE_FACTOR = 31
@@ -60,7 +44,7 @@ Limbs: TypeAlias = npt.NDArray[np.uint64]
 
 
 def compute_buckets(
-    columns: Sequence[Column], types: Sequence[DataType], num_buckets: int, function: str = "default"
+    columns: Sequence[Column], types: Sequence[t.DataType], num_buckets: int, function: str = "default"
 ) -> Buckets:
     """Return the bucket (0 to `num_buckets` - 1) of each row.
 
@@ -84,22 +68,22 @@ def compute_buckets(
     return _FUNCTIONS[function](columns, types, num_buckets)
 
 
-def _default(columns: Sequence[Column], types: Sequence[DataType], num_buckets: int) -> Buckets:
+def _default(columns: Sequence[Column], types: Sequence[t.DataType], num_buckets: int) -> Buckets:
     hashes = hash_rows(columns, types).astype(np.int64)
     return np.abs(np.fmod(hashes, num_buckets)).astype(np.int32)
 
 
-def _compute_mod_buckets(columns: Sequence[Column], types: Sequence[DataType], num_buckets: int) -> Buckets:
-    if len(types) != 1 or not isinstance(types[0], (IntType, BigIntType)):
+def _compute_mod_buckets(columns: Sequence[Column], types: Sequence[t.DataType], num_buckets: int) -> Buckets:
+    if len(types) != 1 or not isinstance(types[0], (t.IntType, t.BigIntType)):
         names = ", ".join(map(str, types))
         raise InvalidArgument(f"the bucket function mod takes one INT or BIGINT key, not ({names})")
-    dtype = "<i4" if isinstance(types[0], IntType) else "<i8"
+    dtype = "<i4" if isinstance(types[0], t.IntType) else "<i8"
     keys = read_fixed_values(to_arrow_array(columns[0], types[0]), dtype).astype(np.int64)
     buckets: Buckets = np.mod(keys, num_buckets).astype(np.int32)
     return buckets
 
 
-def _compute_hive_buckets(columns: Sequence[Column], types: Sequence[DataType], num_buckets: int) -> Buckets:
+def _compute_hive_buckets(columns: Sequence[Column], types: Sequence[t.DataType], num_buckets: int) -> Buckets:
     total = np.zeros(len(columns[0]), np.uint32)
     for column, kind in zip(columns, types, strict=True):
         if type(kind) not in _HIVE_HASHES:
@@ -111,15 +95,15 @@ def _compute_hive_buckets(columns: Sequence[Column], types: Sequence[DataType], 
     return buckets
 
 
-def _make_hive_int_hash(dtype: str) -> Callable[[pa.Array, DataType], Hashes]:
-    def hashes(array: pa.Array, _: DataType) -> Hashes:
+def _make_hive_int_hash(dtype: str) -> Callable[[pa.Array, t.DataType], Hashes]:
+    def hashes(array: pa.Array, _: t.DataType) -> Hashes:
         values: Hashes = read_fixed_values(array, dtype).astype(np.int32).view(np.uint32)
         return values
 
     return hashes
 
 
-def _hash_hive_boolean(array: pa.Array, _: DataType) -> Hashes:
+def _hash_hive_boolean(array: pa.Array, _: t.DataType) -> Hashes:
     flags: Hashes = np.asarray(array.fill_null(False)).astype(np.uint32)
     return flags
 
@@ -131,23 +115,23 @@ def _fold(values: npt.NDArray[np.int64]) -> Hashes:
     return folded
 
 
-def _hash_hive_bigint(array: pa.Array, _: DataType) -> Hashes:
+def _hash_hive_bigint(array: pa.Array, _: t.DataType) -> Hashes:
     return _fold(read_fixed_values(array, "<i8"))
 
 
-def _hash_hive_float(array: pa.Array, _: DataType) -> Hashes:
+def _hash_hive_float(array: pa.Array, _: t.DataType) -> Hashes:
     values = read_fixed_values(array, "<f4")
     bits = np.where(np.isnan(values), np.uint32(FLOAT_NAN), values.view(np.uint32))
     return np.where(values == 0, np.uint32(0), bits)
 
 
-def _hash_hive_double(array: pa.Array, _: DataType) -> Hashes:
+def _hash_hive_double(array: pa.Array, _: t.DataType) -> Hashes:
     values = read_fixed_values(array, "<f8")
     bits = np.where(np.isnan(values), np.int64(DOUBLE_NAN), values.view(np.int64))
     return _fold(np.where(values == 0, np.int64(0), bits))
 
 
-def _hash_hive_bytes(array: pa.Array, _: DataType) -> Hashes:
+def _hash_hive_bytes(array: pa.Array, _: t.DataType) -> Hashes:
     buffer, begin, length = find_byte_spans(array)
     signed = buffer.view(np.int8)
     hashes = np.zeros(len(array), np.uint32)
@@ -157,9 +141,9 @@ def _hash_hive_bytes(array: pa.Array, _: DataType) -> Hashes:
     return hashes
 
 
-def _hash_hive_decimal(array: pa.Array, kind: DataType) -> Hashes:
+def _hash_hive_decimal(array: pa.Array, kind: t.DataType) -> Hashes:
     """Return Java's hash of a BigDecimal without trailing zeros: 31 * hash of the unscaled integer + scale."""
-    assert isinstance(kind, DecimalType)
+    assert isinstance(kind, t.DecimalType)
     words = read_wide_values(array)
     negative = words[:, 1] < 0
     limbs = _compute_magnitude(words, negative)
@@ -200,27 +184,27 @@ def _divide_by_ten(limbs: Limbs) -> tuple[Limbs, Limbs]:
     return quotient, remainder
 
 
-_FUNCTIONS: dict[str, Callable[[Sequence[Column], Sequence[DataType], int], Buckets]] = {
+_FUNCTIONS: dict[str, Callable[[Sequence[Column], Sequence[t.DataType], int], Buckets]] = {
     "default": _default,
     "mod": _compute_mod_buckets,
     "hive": _compute_hive_buckets,
 }
 
-_HIVE_HASHES: dict[type[DataType], Callable[[pa.Array, DataType], Hashes]] = {
-    BooleanType: _hash_hive_boolean,
-    TinyIntType: _make_hive_int_hash("i1"),
-    SmallIntType: _make_hive_int_hash("<i2"),
-    IntType: _make_hive_int_hash("<i4"),
-    BigIntType: _hash_hive_bigint,
-    FloatType: _hash_hive_float,
-    DoubleType: _hash_hive_double,
-    DecimalType: _hash_hive_decimal,
-    CharType: _hash_hive_bytes,
-    VarCharType: _hash_hive_bytes,
-    BinaryType: _hash_hive_bytes,
-    VarBinaryType: _hash_hive_bytes,
-    DateType: _make_hive_int_hash("<i4"),
-    TimeType: _make_hive_int_hash("<i4"),
+_HIVE_HASHES: dict[type[t.DataType], Callable[[pa.Array, t.DataType], Hashes]] = {
+    t.BooleanType: _hash_hive_boolean,
+    t.TinyIntType: _make_hive_int_hash("i1"),
+    t.SmallIntType: _make_hive_int_hash("<i2"),
+    t.IntType: _make_hive_int_hash("<i4"),
+    t.BigIntType: _hash_hive_bigint,
+    t.FloatType: _hash_hive_float,
+    t.DoubleType: _hash_hive_double,
+    t.DecimalType: _hash_hive_decimal,
+    t.CharType: _hash_hive_bytes,
+    t.VarCharType: _hash_hive_bytes,
+    t.BinaryType: _hash_hive_bytes,
+    t.VarBinaryType: _hash_hive_bytes,
+    t.DateType: _make_hive_int_hash("<i4"),
+    t.TimeType: _make_hive_int_hash("<i4"),
 }
 
 HASH_INDEX_TYPE = "HASH"
@@ -238,8 +222,7 @@ def encode_hash_index(hashes: HashCodes) -> bytes:
 def decode_hash_index(data: bytes, *, where: str, row_count: int | None = None) -> HashCodes:
     """Return the hash codes in an index file.
 
-    Raises:
-        CorruptFile: the length is not a multiple of 4, or contradicts `row_count` of the index manifest.
+    Raises `CorruptFile`: the length is not a multiple of 4, or contradicts `row_count` of the index manifest.
     """
     if len(data) % HASH_WIDTH:
         raise CorruptFile(where, f"{len(data)} bytes, which are not whole {HASH_WIDTH}-byte hash codes")

@@ -44,8 +44,7 @@ RESERVED = "{}#'"
 def parse_date_pattern(pattern: str) -> DatePattern:
     """Return the parsed pattern.
 
-    Raises:
-        InvalidArgument: an invalid pattern, as in Java. Unsupported: a letter that Morrow does not support.
+    Raises `InvalidArgument`: an invalid pattern, as in Java. `Unsupported`: a letter that Morrow does not support.
     """
     parts: list[list[Part]] = [[]]
     for token in _TOKEN.finditer(pattern):

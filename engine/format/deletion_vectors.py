@@ -67,8 +67,7 @@ class DeletionVector:
     def from_positions(cls, positions: npt.ArrayLike) -> DeletionVector:
         """Make a vector from dead positions: any integer array, in any order, repeated or not.
 
-        Raises:
-            InvalidArgument: a position is negative or not an integer.
+        Raises `InvalidArgument`: a position is negative or not an integer.
         """
         array = np.asarray(positions)
         if array.size == 0:
@@ -90,8 +89,7 @@ class DeletionVector:
     def from_mask(cls, dead: Mask) -> DeletionVector:
         """Make a vector from a boolean per row, true for dead rows.
 
-        Raises:
-            InvalidArgument: not a one-dimensional boolean array.
+        Raises `InvalidArgument`: not a one-dimensional boolean array.
         """
         if dead.dtype != np.bool_ or dead.ndim != 1:
             raise InvalidArgument(f"a mask is a one-dimensional boolean array, not {dead.dtype} of shape {dead.shape}")
@@ -122,8 +120,7 @@ class DeletionVector:
     def dead(self, row_count: int) -> Mask:
         """Return a boolean per row of the file, true for dead rows.
 
-        Raises:
-            CorruptFile: a dead position is not below `row_count`, so the vector belongs to another file.
+        Raises `CorruptFile`: a dead position is not below `row_count`, so the vector belongs to another file.
         """
         self.check_rows(row_count)
         return self.blocks.mask(row_count, value=True)
@@ -220,8 +217,7 @@ def decode_vector(
         row_count: rows of the data file, if known; limits positions and allocations.
         expected_cardinality: the cardinality in the index manifest, if it has one.
 
-    Raises:
-        CorruptFile: unknown magic, not a roaring bitmap, positions beyond `row_count`, or another cardinality.
+    Raises `CorruptFile`: unknown magic, not a roaring bitmap, positions beyond `row_count`, or another cardinality.
     """
     magic = bytes(payload[:MAGIC_WIDTH])
     bitmap = np.frombuffer(payload, np.uint8)[MAGIC_WIDTH:]
@@ -246,8 +242,7 @@ def decode_vector(
 def encode_vector(vector: DeletionVector, *, bitmap64: bool = False) -> bytes:
     """Encode magic and bitmap, as `decode_vector` takes them.
 
-    Raises:
-        InvalidArgument: a position needs more than 31 bits and `bitmap64` is false, or the result exceeds 2 GiB.
+    Raises `InvalidArgument`: a position needs more than 31 bits and `bitmap64` is false, or the result exceeds 2 GiB.
     """
     return _encode_payload(vector, bitmap64)
 
@@ -309,11 +304,9 @@ def write_index_file(
 ) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
     """Return an index file with the vector of each data file, and the ranges to store in the index manifest.
 
-    Args:
-        vectors: the vectors by name of the data file; written in this order.
+    `vectors`: the vectors by name of the data file; written in this order.
 
-    Raises:
-        InvalidArgument: see `encode_vector`.
+    Raises `InvalidArgument`: see `encode_vector`.
     """
     parts = [bytes([VERSION])]
     ranges = []

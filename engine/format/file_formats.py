@@ -11,20 +11,10 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.types import (
-    ARROW_MICROS_PRECISION,
-    ARROW_MILLIS_PRECISION,
-    DataType,
-    LocalZonedTimestampType,
-    RowType,
-    TimestampType,
-    TimeType,
-    VariantType,
-    VectorType,
-)
+from morrow.engine.format import types as t
 from morrow.engine.plugins import FILE_FORMATS, load_plugin_of
 
-TIMESTAMPS = (TimestampType, LocalZonedTimestampType)
+TIMESTAMPS = (t.TimestampType, t.LocalZonedTimestampType)
 VECTOR_INFIX = ".vector."
 """Infix in the names of files that contain only vectors."""
 PARQUET = "parquet"
@@ -37,11 +27,11 @@ def is_dedicated_file(name: str) -> bool:
     return name.endswith(f".{BLOB}") or VECTOR_INFIX in name
 
 
-Lacks = Callable[[DataType], str | None]
+Lacks = Callable[[t.DataType], str | None]
 """A function that returns why files cannot have columns of a type; None if they can."""
 
 
-def _return_false(_: DataType) -> bool:
+def _return_false(_: t.DataType) -> bool:
     return False
 
 
@@ -58,7 +48,7 @@ class FileFormat(msgspec.Struct, frozen=True):
     """Files contain their column names; otherwise readers get all names as an argument."""
     is_exact: bool = True
     """Values are stored unchanged: CHAR with trailing blanks, and timestamps with bounds of full precision."""
-    unbounded: Callable[[DataType], bool] = _return_false
+    unbounded: Callable[[t.DataType], bool] = _return_false
     """Types without bounds, in addition to the types that lack bounds in all formats."""
     counts_nested: bool = True
     """Nulls of nested columns are counted."""
@@ -70,34 +60,36 @@ class FileFormat(msgspec.Struct, frozen=True):
     """Bounds of keys and system columns are truncated to a separate length."""
 
 
-def _return_none(_: DataType) -> None:
+def _return_none(_: t.DataType) -> None:
     return None
 
 
-def _suggest_for_orc(kind: DataType) -> str | None:
-    return "choose another file.format" if isinstance(kind, (VectorType, VariantType)) else None
+def _suggest_for_orc(kind: t.DataType) -> str | None:
+    return "choose another file.format" if isinstance(kind, (t.VectorType, t.VariantType)) else None
 
 
-def _suggest_for_avro(kind: DataType) -> str | None:
-    if isinstance(kind, TIMESTAMPS) and kind.precision > ARROW_MICROS_PRECISION:
-        return f"Avro's timestamps have {ARROW_MICROS_PRECISION} digits at most"
-    if isinstance(kind, TimeType) and kind.precision > ARROW_MILLIS_PRECISION:
-        return f"Avro's times have {ARROW_MILLIS_PRECISION} digits at most"
-    return "choose another file.format" if isinstance(kind, VariantType) else None
+def _suggest_for_avro(kind: t.DataType) -> str | None:
+    if isinstance(kind, TIMESTAMPS) and kind.precision > t.ARROW_MICROS_PRECISION:
+        return f"Avro's timestamps have {t.ARROW_MICROS_PRECISION} digits at most"
+    if isinstance(kind, t.TimeType) and kind.precision > t.ARROW_MILLIS_PRECISION:
+        return f"Avro's times have {t.ARROW_MILLIS_PRECISION} digits at most"
+    return "choose another file.format" if isinstance(kind, t.VariantType) else None
 
 
-def _suggest_for_lance(kind: DataType) -> str | None:
-    return "add a member" if isinstance(kind, RowType) and not kind.fields else None
+def _suggest_for_lance(kind: t.DataType) -> str | None:
+    return "add a member" if isinstance(kind, t.RowType) and not kind.fields else None
 
 
-def _suggest_for_mosaic(kind: DataType) -> str | None:
-    return "choose another file.format" if isinstance(kind, (RowType, VectorType, VariantType)) else None
+def _suggest_for_mosaic(kind: t.DataType) -> str | None:
+    return "choose another file.format" if isinstance(kind, (t.RowType, t.VectorType, t.VariantType)) else None
 
 
-def _is_int96(kind: DataType) -> bool:
-    return isinstance(kind, TIMESTAMPS) and kind.precision > ARROW_MICROS_PRECISION
+def _is_int96(kind: t.DataType) -> bool:
+    return isinstance(kind, TIMESTAMPS) and kind.precision > t.ARROW_MICROS_PRECISION
 
 
+WHEELS = ("lance", "vortex", "mosaic")
+"""Formats of libraries, whose readers and writers are in modules `formats.wheel_files`."""
 BUILT_IN: Mapping[str, FileFormat] = {
     each.name: each
     for each in (
@@ -119,8 +111,7 @@ BUILT_IN: Mapping[str, FileFormat] = {
 def find_format(name: str) -> FileFormat | None:
     """Return the format of this name, built in or from another package; None if it is unknown.
 
-    Raises:
-        Unsupported: a package registers another object under the name.
+    Raises `Unsupported`: a package registers another object under the name.
     """
     found = BUILT_IN.get(name) or load_plugin_of(FILE_FORMATS, name, FileFormat)
     if found is not None and found.name != name:

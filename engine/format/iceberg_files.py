@@ -33,34 +33,11 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.format import types as t
 from morrow.engine.format.avro import decode, decompress_container, read_container
 from morrow.engine.format.avro_encoder import ZSTD_LEVEL, encode_blocks, encode_head, find_codec
 from morrow.engine.format.manifest_encoder import LIST_ITEM_ID_START, LIST_ITEM_ID_STEP
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.types import (
-    ArrayType,
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataField,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    MapType,
-    MultisetType,
-    RowType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-)
 from morrow.engine.units import NANOS_PER_MICRO
 
 EXISTING, ADDED, DELETED = 0, 1, 2
@@ -73,22 +50,22 @@ FIRST_PARTITION_ID = 1000
 MIN_TIMESTAMP_PRECISION, MAX_MICROS_PRECISION, MAX_TIME_PRECISION = 3, 6, 3
 
 _INT, _LONG = (pl.Int32(), "<i4"), (pl.Int64(), "<i8")
-_PLAIN: Mapping[type[DataType], tuple[str, tuple[pl.DataType, str | None]]] = {
-    BooleanType: ("boolean", (pl.Boolean(), "u1")),
-    TinyIntType: ("int", _INT),
-    SmallIntType: ("int", _INT),
-    IntType: ("int", _INT),
-    DateType: ("date", _INT),
-    BigIntType: ("long", _LONG),
-    FloatType: ("float", (pl.Float32(), "<f4")),
-    DoubleType: ("double", (pl.Float64(), "<f8")),
-    CharType: ("string", (pl.String(), None)),
-    VarCharType: ("string", (pl.String(), None)),
-    BinaryType: ("binary", (pl.Binary(), None)),
-    VarBinaryType: ("binary", (pl.Binary(), None)),
-    TimeType: ("time", _LONG),
-    TimestampType: ("timestamp", _LONG),
-    LocalZonedTimestampType: ("timestamptz", _LONG),
+_PLAIN: Mapping[type[t.DataType], tuple[str, tuple[pl.DataType, str | None]]] = {
+    t.BooleanType: ("boolean", (pl.Boolean(), "u1")),
+    t.TinyIntType: ("int", _INT),
+    t.SmallIntType: ("int", _INT),
+    t.IntType: ("int", _INT),
+    t.DateType: ("date", _INT),
+    t.BigIntType: ("long", _LONG),
+    t.FloatType: ("float", (pl.Float32(), "<f4")),
+    t.DoubleType: ("double", (pl.Float64(), "<f8")),
+    t.CharType: ("string", (pl.String(), None)),
+    t.VarCharType: ("string", (pl.String(), None)),
+    t.BinaryType: ("binary", (pl.Binary(), None)),
+    t.VarBinaryType: ("binary", (pl.Binary(), None)),
+    t.TimeType: ("time", _LONG),
+    t.TimestampType: ("timestamp", _LONG),
+    t.LocalZonedTimestampType: ("timestamptz", _LONG),
 }
 """Iceberg's name of a type, the dtype of its values here, and the numpy dtype of its bounds (None: the bytes)."""
 
@@ -102,14 +79,13 @@ PROMOTIONS = (("int", "long"), ("float", "double"))
 def to_iceberg_schema(schema: TableSchema, version: int, where: str) -> dict[str, Any]:
     """Return a schema as Iceberg's metadata has it.
 
-    Raises:
-        Unsupported: a column of a type that Iceberg lacks in this format version.
+    Raises `Unsupported`: a column of a type that Iceberg lacks in this format version.
     """
     fields = [_to_iceberg_field(field, version, where) for field in schema.fields]
     return {"type": "struct", "schema-id": schema.id, "fields": fields}
 
 
-def _to_iceberg_field(field: DataField, version: int, where: str) -> dict[str, Any]:
+def _to_iceberg_field(field: t.DataField, version: int, where: str) -> dict[str, Any]:
     node = {
         "id": field.id,
         "name": field.name,
@@ -119,17 +95,17 @@ def _to_iceberg_field(field: DataField, version: int, where: str) -> dict[str, A
     return node if field.description is None else {**node, "doc": field.description}
 
 
-def _to_iceberg_type(kind: DataType, field_id: int, depth: int, version: int, where: str) -> Any:
-    def inner(of: DataType) -> Any:
+def _to_iceberg_type(kind: t.DataType, field_id: int, depth: int, version: int, where: str) -> Any:
+    def inner(of: t.DataType) -> Any:
         return _to_iceberg_type(of, field_id, depth + 1, version, where)
 
     step = field_id * LIST_ITEM_ID_STEP + depth + 1
     match kind:
-        case ArrayType():
+        case t.ArrayType():
             ids = {"element-id": LIST_ITEM_ID_START + step, "element-required": not kind.element.nullable}
             return {"type": "list", **ids, "element": inner(kind.element)}
-        case MapType() | MultisetType():
-            key, value = (kind.key, kind.value) if isinstance(kind, MapType) else (kind.element, IntType(False))
+        case t.MapType() | t.MultisetType():
+            key, value = (kind.key, kind.value) if isinstance(kind, t.MapType) else (kind.element, t.IntType(False))
             return {
                 "type": "map",
                 "key-id": LIST_ITEM_ID_START - step,
@@ -138,22 +114,22 @@ def _to_iceberg_type(kind: DataType, field_id: int, depth: int, version: int, wh
                 "value-required": not value.nullable,
                 "value": inner(value),
             }
-        case RowType():
+        case t.RowType():
             return {"type": "struct", "fields": [_to_iceberg_field(each, version, where) for each in kind.fields]}
     return name_iceberg_type(kind, version, where)
 
 
-def name_iceberg_type(kind: DataType, version: int, where: str) -> str:
+def name_iceberg_type(kind: t.DataType, version: int, where: str) -> str:
     """Return Iceberg's name of a type without members. Raises `Unsupported` as `to_iceberg_schema`."""
-    if isinstance(kind, DecimalType):
+    if isinstance(kind, t.DecimalType):
         return f"decimal({kind.precision}, {kind.scale})"
     if type(kind) not in _PLAIN:
         raise Unsupported(f"the type {kind} beside Iceberg metadata, which lacks it,", where=where)
     name = _PLAIN[type(kind)][0]
-    if isinstance(kind, TimeType) and kind.precision > MAX_TIME_PRECISION:
+    if isinstance(kind, t.TimeType) and kind.precision > MAX_TIME_PRECISION:
         hint = f"declare TIME({MAX_TIME_PRECISION})"
         raise Unsupported(f"the type {kind} beside Iceberg metadata", where=where, hint=hint)
-    if not isinstance(kind, (TimestampType, LocalZonedTimestampType)):
+    if not isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)):
         return name
     if kind.precision < MIN_TIMESTAMP_PRECISION or (
         kind.precision > MAX_MICROS_PRECISION and version < ROW_IDS_VERSION
@@ -168,24 +144,23 @@ def check_partition_types(schema: TableSchema, where: str) -> None:
 
     Java fails on manifests of the specification, and Iceberg's readers on those of Java.
 
-    Raises:
-        Unsupported: a partition key of type DECIMAL or TIME, or TIMESTAMP of another precision than 4 to 6.
+    Raises `Unsupported`: a partition key of type DECIMAL or TIME, or TIMESTAMP of another precision than 4 to 6.
     """
     for name in schema.partition_keys:
         kind = schema.by_name[name].type
         stored_alike = (
-            isinstance(kind, (TimestampType, LocalZonedTimestampType))
+            isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType))
             and MIN_TIMESTAMP_PRECISION < kind.precision <= MAX_MICROS_PRECISION
         )
-        others = (DecimalType, TimeType, TimestampType, LocalZonedTimestampType)
+        others = (t.DecimalType, t.TimeType, t.TimestampType, t.LocalZonedTimestampType)
         if isinstance(kind, others) and not stored_alike:
             what = f"the partition key {name!r} of type {kind} beside Iceberg metadata"
             raise Unsupported(what, where=where, hint="Java and Iceberg's readers store its values differently")
 
 
-def can_promote(before: DataType, after: DataType) -> bool:
+def can_promote(before: t.DataType, after: t.DataType) -> bool:
     """Return whether Iceberg reads values of the type `before` as `after`."""
-    if isinstance(before, DecimalType) and isinstance(after, DecimalType):
+    if isinstance(before, t.DecimalType) and isinstance(after, t.DecimalType):
         return before.scale == after.scale and before.precision <= after.precision
     if type(before) not in _PLAIN or type(after) not in _PLAIN:
         return type(before) is type(after)
@@ -204,24 +179,24 @@ def list_partition_fields(schema: TableSchema) -> list[dict[str, Any]]:
 # --- values ---
 
 
-def to_stored_values(values: pl.Series, kind: DataType) -> pl.Series:
+def to_stored_values(values: pl.Series, kind: t.DataType) -> pl.Series:
     """Return values of a column as Iceberg stores them: numbers of days, micro- or nanoseconds; decimals as they are.
 
     Accepts values as Polars holds them, or already stored ones.
     """
-    if isinstance(kind, DecimalType):
+    if isinstance(kind, t.DecimalType):
         return values.cast(pl.Decimal(kind.precision, kind.scale))
-    if isinstance(kind, (TimestampType, LocalZonedTimestampType)) and values.dtype.is_temporal():
+    if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)) and values.dtype.is_temporal():
         values = values.dt.cast_time_unit("ns" if kind.precision > MAX_MICROS_PRECISION else "us").to_physical()
     elif values.dtype == pl.Time:
         values = values.to_physical() // NANOS_PER_MICRO
     return values.to_physical().cast(_PLAIN[type(kind)][1][0])
 
 
-def encode_bounds(values: pl.Series, kind: DataType) -> pl.Series:
+def encode_bounds(values: pl.Series, kind: t.DataType) -> pl.Series:
     """Return the bytes of each value, null for null."""
     stored = to_stored_values(values, kind)
-    if isinstance(kind, DecimalType):
+    if isinstance(kind, t.DecimalType):
         return _encode_decimals(stored, None)
     width = _PLAIN[type(kind)][1][1]
     if width is None:
@@ -232,11 +207,11 @@ def encode_bounds(values: pl.Series, kind: DataType) -> pl.Series:
     return found.zip_with(stored.is_not_null(), pl.Series([None], dtype=pl.Binary).new_from_index(0, len(found)))
 
 
-def decode_bound(data: bytes | None, kind: DataType) -> Any:
+def decode_bound(data: bytes | None, kind: t.DataType) -> Any:
     """Decode a bound to the stored value (for a decimal, the unscaled integer); None for null."""
     if data is None:
         return None
-    if isinstance(kind, DecimalType):
+    if isinstance(kind, t.DecimalType):
         return int.from_bytes(data, "big", signed=True)
     dtype, width = _PLAIN[type(kind)][1]
     if width is None:
@@ -323,24 +298,24 @@ def _mapping(key_id: int, value: str) -> dict[str, Any]:
     return {"type": "array", "logicalType": "map", "items": items}
 
 
-def _to_avro_type(kind: DataType, name: str) -> Any:
-    if isinstance(kind, DecimalType):
+def _to_avro_type(kind: t.DataType, name: str) -> Any:
+    if isinstance(kind, t.DecimalType):
         attributes = {"logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
         return {"type": "fixed", "name": name, "size": _count_bytes(kind), **attributes}
     iceberg = name_iceberg_type(kind, ROW_IDS_VERSION, name)
     if iceberg.startswith("timestamp"):
         unit = "nanos" if iceberg.endswith("_ns") else "micros"
-        zoned = isinstance(kind, LocalZonedTimestampType)
+        zoned = isinstance(kind, t.LocalZonedTimestampType)
         return {"type": "long", "logicalType": f"timestamp-{unit}", "adjust-to-utc": zoned}
     logical = {"date": ("int", "date"), "time": ("long", "time-micros")}.get(iceberg)
     return {"type": logical[0], "logicalType": logical[1]} if logical else {"binary": "bytes"}.get(iceberg, iceberg)
 
 
-def _count_bytes(kind: DecimalType) -> int:
+def _count_bytes(kind: t.DecimalType) -> int:
     return int((10**kind.precision - 1).bit_length()) // 8 + 1
 
 
-def _build_file_members(keys: Sequence[DataField], version: int) -> list[dict[str, Any]]:
+def _build_file_members(keys: Sequence[t.DataField], version: int) -> list[dict[str, Any]]:
     partition = [
         _member(field.name, number, _to_avro_type(field.type, f"p{number}"), True)
         for number, field in enumerate(keys, FIRST_PARTITION_ID)
@@ -424,8 +399,8 @@ def encode_iceberg_manifest(
     return _encode(_encode_partitions(entries, keys), full, flat, codec, attributes)
 
 
-def _encode_partitions(entries: pl.DataFrame, keys: Sequence[DataField]) -> pl.DataFrame:
-    decimals = {key.name: key.type for key in keys if isinstance(key.type, DecimalType)}
+def _encode_partitions(entries: pl.DataFrame, keys: Sequence[t.DataField]) -> pl.DataFrame:
+    decimals = {key.name: key.type for key in keys if isinstance(key.type, t.DecimalType)}
     if not decimals:
         return entries
     values = entries["partition"].struct.unnest()
@@ -436,8 +411,7 @@ def _encode_partitions(entries: pl.DataFrame, keys: Sequence[DataField]) -> pl.D
 def decode_iceberg_manifest(data: bytes, schema: TableSchema, where: str) -> pl.DataFrame:
     """Decode a manifest; columns that a writer left out are null.
 
-    Raises:
-        CorruptFile: damaged, or not a manifest of this table.
+    Raises `CorruptFile`: damaged, or not a manifest of this table.
     """
     container = read_container(data, where=where, spread="data_file")
     keys = [schema.by_name[name] for name in schema.partition_keys]
@@ -457,7 +431,7 @@ def decode_iceberg_manifest(data: bytes, schema: TableSchema, where: str) -> pl.
     return found.with_columns(make_partitions([values[key.name] for key in keys], keys))
 
 
-def make_partitions(values: Sequence[pl.Series], keys: Sequence[DataField]) -> pl.Series:
+def make_partitions(values: Sequence[pl.Series], keys: Sequence[t.DataField]) -> pl.Series:
     """Return the column ``partition``: structs of the values of the partition keys."""
     columns = [to_stored_values(each, key.type).alias(key.name) for each, key in zip(values, keys, strict=True)]
     return pl.DataFrame(columns).to_struct("partition")

@@ -56,7 +56,6 @@ MAX_LEVELS = 1 << 10
 MAX_EXPANSION, MIN_ROOM_BYTES = 1000, 1 << 24
 """Limits of a decompressed metadata file: 1,000 times its size (statistics of wide tables reach this), or 16 MiB."""
 
-
 _FILE = "_FILE"
 
 UNREADABLE = (

@@ -33,7 +33,6 @@ import pyarrow as pa
 from morrow.engine.errors import CorruptFile, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import read_fixed_values, read_validity
-from morrow.engine.format.types import DataField, DataType
 
 LAYOUT_KEY, LAYOUT = b"paimon.map.storage-layout", b"shared-shredding"
 PREFIX = b"paimon.map.shared-shredding."
@@ -63,19 +62,19 @@ class SharedColumns(msgspec.Struct, frozen=True):
 
 def build_physical_type(kind: t.MapType, count: int) -> t.RowType:
     """Return the type of the struct with `count` columns that stores a map."""
-    members: list[tuple[str, DataType]] = [(MAPPING, t.ArrayType(element=t.IntType()))]
+    members: list[tuple[str, t.DataType]] = [(MAPPING, t.ArrayType(element=t.IntType()))]
     members += [(f"{COLUMN}{number}", kind.value) for number in range(count)]
     members.append((OVERFLOW, t.MapType(key=t.IntType(), value=kind.value)))
-    fields = (DataField(number, name, each) for number, (name, each) in enumerate(members))
+    fields = (t.DataField(number, name, each) for number, (name, each) in enumerate(members))
     return t.RowType(kind.nullable, tuple(fields))
 
 
-def is_shareable(kind: DataType) -> bool:
+def is_shareable(kind: t.DataType) -> bool:
     """Return whether files may store columns of a type in shared columns."""
     return isinstance(kind, t.MapType) and isinstance(kind.key, t.VarCharType)
 
 
-def has_shared_maps(options: Mapping[str, str], fields: Iterable[DataField]) -> bool:
+def has_shared_maps(options: Mapping[str, str], fields: Iterable[t.DataField]) -> bool:
     """Return whether files of a table with these options may store one of the columns in shared columns."""
     shares = any(
         key.endswith(LAYOUT_SUFFIX) and value.strip().lower() == LAYOUT.decode() for key, value in options.items()
@@ -83,7 +82,7 @@ def has_shared_maps(options: Mapping[str, str], fields: Iterable[DataField]) -> 
     return shares and any(is_shareable(field.type) for field in fields)
 
 
-def find_shared_widths(options: Mapping[str, str], fields: Iterable[DataField]) -> dict[str, int]:
+def find_shared_widths(options: Mapping[str, str], fields: Iterable[t.DataField]) -> dict[str, int]:
     """Return the columns to write in shared columns, and the maximum number of columns of each."""
     found = {}
     for field in fields:
@@ -95,8 +94,7 @@ def find_shared_widths(options: Mapping[str, str], fields: Iterable[DataField]) 
 def parse_shared_columns(metadata: Mapping[bytes, bytes] | None, where: str) -> SharedColumns | None:
     """Return how a file stores a map, from the metadata of its Arrow field; None for a plain map.
 
-    Raises:
-        CorruptFile: a part is missing or damaged. Unsupported: another version or codec.
+    Raises `CorruptFile`: a part is missing or damaged. `Unsupported`: another version or codec.
     """
     given = metadata or {}
     if given.get(LAYOUT_KEY) != LAYOUT:
@@ -135,8 +133,7 @@ def _decompress(data: bytes, codec: str, size: int, where: str) -> bytes:
 def rebuild_maps(array: pa.Array, shared: SharedColumns, where: str) -> pa.Array:
     """Return the maps of a struct that `SharedColumns.physical` describes.
 
-    Raises:
-        CorruptFile: a row without a number for each column, or an unknown key.
+    Raises `CorruptFile`: a row without a number for each column, or an unknown key.
     """
     valid = read_validity(array)
     rows = np.flatnonzero(valid)
@@ -199,8 +196,7 @@ class SharedKeys:
     def shred(self, array: pa.Array) -> tuple[pa.Array, SharedUse]:
         """Return maps as a struct of `build_physical_type`, and the keys in it. Keys take columns in their order.
 
-        Raises:
-            InvalidArgument: a key is null.
+        Raises `InvalidArgument`: a key is null.
         """
         valid, count, rows = read_validity(array), self.count, len(array)
         edges = _read_offsets(array)

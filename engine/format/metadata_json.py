@@ -22,8 +22,7 @@ T = TypeVar("T")
 def parse_object(data: bytes, path: str) -> dict[str, Any]:
     """Parse the JSON object in `data`.
 
-    Raises:
-        CorruptFile: not JSON, not an object, or an object with duplicate member names.
+    Raises `CorruptFile`: not JSON, not an object, or an object with duplicate member names.
     """
     try:
         node = msgspec.json.decode(data)
@@ -46,8 +45,7 @@ def _check_distinct(members: list[tuple[str, Any]]) -> None:
 def build_from_json(path: str, build: Callable[[Mapping[str, Any]], T], node: Mapping[str, Any]) -> T:
     """Return `build(node)`, and report a missing or ill-typed member as a corrupt file.
 
-    Raises:
-        CorruptFile: a required member is absent or of the wrong type.
+    Raises `CorruptFile`: a required member is absent or of the wrong type.
     """
     try:
         return build(node)
@@ -142,8 +140,7 @@ def _is_doubled(run: str, meant: str, head: int) -> bool:
 def refuse_slips(node: Mapping[str, Any], known: Collection[str], path: str) -> None:
     """Check that unknown members of a JSON object are not misspellings of known, absent members.
 
-    Raises:
-        CorruptFile: a misspelt member, which would otherwise be read as absent.
+    Raises `CorruptFile`: a misspelt member, which would otherwise be read as absent.
     """
     absent = [name for name in known if name not in node]
     for name in node:

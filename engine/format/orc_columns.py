@@ -279,8 +279,7 @@ _MASK = (1 << 64) - 1
 def decode_unsigned(data: bytes, count: int, where: str) -> Values:
     """Return the first `count` values of a stream.
 
-    Raises:
-        CorruptFile: the stream has fewer values, or a run is invalid.
+    Raises `CorruptFile`: the stream has fewer values, or a run is invalid.
     """
     return _decode_runs(data, count, where, signed=False)[0][:count]
 
@@ -288,8 +287,7 @@ def decode_unsigned(data: bytes, count: int, where: str) -> Values:
 def decode_whole(data: bytes, count: int, where: str, *, signed: bool) -> Signed:
     """Return the values of a stream of exactly `count` values.
 
-    Raises:
-        CorruptFile: the stream has fewer or more values, or a run is invalid.
+    Raises `CorruptFile`: the stream has fewer or more values, or a run is invalid.
     """
     values, end = _decode_runs(data, count, where, signed=signed)
     if len(values) != count or end != len(data):
@@ -300,8 +298,7 @@ def decode_whole(data: bytes, count: int, where: str, *, signed: bool) -> Signed
 def decode_bytes(data: bytes, count: int, where: str) -> Bytes:
     """Return the bytes of a byte stream of exactly `count` bytes.
 
-    Raises:
-        CorruptFile: the stream has fewer or more bytes.
+    Raises `CorruptFile`: the stream has fewer or more bytes.
     """
     source = np.frombuffer(data, np.uint8)
     runs: list[Bytes] = []
@@ -322,8 +319,7 @@ def decode_bytes(data: bytes, count: int, where: str) -> Bytes:
 def decode_bits(data: bytes, count: int, where: str) -> Bits:
     """Return the bits of a stream of exactly `count` bits, padded to whole bytes.
 
-    Raises:
-        CorruptFile: the stream has fewer or more bits.
+    Raises `CorruptFile`: the stream has fewer or more bits.
     """
     return np.unpackbits(decode_bytes(data, -(-count // 8), where))[:count].astype(np.bool_)
 
@@ -448,8 +444,7 @@ def compute_orc_epoch(zone: str, where: str) -> int:
 def find_offsets(instants: Integers, zone: str, where: str) -> Integers:
     """Return the seconds by which clocks of `zone` are ahead of UTC at these instants (seconds since 1970).
 
-    Raises:
-        Unsupported: the time zone database lacks the zone.
+    Raises `Unsupported`: the time zone database lacks the zone.
     """
     if is_utc(zone):
         return np.zeros(len(instants), np.int64)

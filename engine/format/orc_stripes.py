@@ -275,8 +275,7 @@ ENTRY_BYTES = 4
 def check_lengths(columns: StripeColumns) -> None:
     """Check that the columns of a stripe do not take more memory than the contents of their streams justify.
 
-    Raises:
-        CorruptFile: the columns take more memory, or a stream ends early.
+    Raises `CorruptFile`: the columns take more memory, or a stream ends early.
     """
     found = [place for node in columns.columns for place in _find_places(columns, node, (0, node))]
     for depth in range(max((place.depth for place in found), default=-1) + 1):
@@ -479,8 +478,7 @@ MAX_WIDTH = BIT_WIDTHS[-1]
 def count_values(data: bytes, where: str, *, version: int = 2, most_runs: int | None = None) -> int | None:
     """Count the values of a whole integer stream; return None if it has more than `most_runs` runs.
 
-    Raises:
-        CorruptFile: the stream ends within a run, or a run is invalid.
+    Raises `CorruptFile`: the stream ends within a run, or a run is invalid.
     """
     at, end, values, widths = 0, len(data), 0, BIT_WIDTHS
     left = end if most_runs is None else most_runs
@@ -544,8 +542,7 @@ def _read_old_run(data: bytes, at: int, where: str) -> tuple[int, int]:
 def count_bytes(data: bytes, where: str, most_runs: int | None = None) -> int | None:
     """Count the bytes of a byte stream; return None if it has more than `most_runs` runs.
 
-    Raises:
-        CorruptFile: the stream ends within a run.
+    Raises `CorruptFile`: the stream ends within a run.
     """
     at, end, count = 0, len(data), 0
     left = end if most_runs is None else most_runs

@@ -283,8 +283,7 @@ def count_rows(levels: bytes | memoryview, width: int, values: int) -> int:
 def check_page_sizes(data: bytes, where: str, most_rows: int, most_bytes: int) -> None:
     """Check that a Parquet file claims at most `most_rows` rows and `most_bytes` bytes of pages.
 
-    Raises:
-        CorruptFile: the file claims more, or its footer or a page header is damaged.
+    Raises `CorruptFile`: the file claims more, or its footer or a page header is damaged.
     """
     try:
         length = int.from_bytes(data[-TAIL_BYTES : -TAIL_BYTES // 2], "little")

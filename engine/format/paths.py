@@ -26,27 +26,9 @@ import polars as pl
 
 from morrow.engine.arguments import is_name
 from morrow.engine.errors import UnsafePath, Unsupported
+from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import EPOCH, Value
 from morrow.engine.format.java_floats import format_double, format_float
-from morrow.engine.format.types import (
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-)
 from morrow.engine.io.store import FileStore
 from morrow.engine.polars_threads import MAX_SMALL_ROWS
 
@@ -117,8 +99,7 @@ class TablePaths(msgspec.Struct, frozen=True):
 def check_segment(name: str, where: str) -> str:
     """Return `name` if it is a single path segment.
 
-    Raises:
-        UnsafePath: a separator, ``.``, ``..``, an empty name, a NUL byte or half a surrogate pair.
+    Raises `UnsafePath`: a separator, ``.``, ``..``, an empty name, a NUL byte or half a surrogate pair.
     """
     if not name or name in (".", "..") or any(c in name for c in "/\\") or not is_name(name):
         raise UnsafePath(
@@ -164,8 +145,7 @@ def build_bucket_dir(root: str, partition: str, bucket: int, data_directory: str
 def check_external_path(path: str, roots: Sequence[str], *, where: str) -> str:
     """Return `path` as a path within the store, if it is below one of the allowed roots.
 
-    Raises:
-        UnsafePath: the path is outside of all roots, or contains ``..``.
+    Raises `UnsafePath`: the path is outside of all roots, or contains ``..``.
     """
     location = normalize_path(path)
     allowed = [normalize_path(root) for root in roots if root]
@@ -214,12 +194,12 @@ _BLANK = "[\t-\r\x1c-\x20\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u300
 PLAIN_NOTATION_FROM = 1e-3
 PLAIN_NOTATION_BELOW = 1e7
 
-Text = Callable[[Any, DataType], str]
+Text = Callable[[Any, t.DataType], str]
 
 
 def partition_path(
     values: Sequence[Value],
-    types: Sequence[DataType],
+    types: Sequence[t.DataType],
     names: Sequence[str],
     *,
     default_name: str = DEFAULT_PARTITION_NAME,
@@ -262,54 +242,54 @@ def unescape_path_name(text: str) -> str:
     return re.sub(_ESCAPE, lambda match: chr(int(match[1], 16)), text)
 
 
-def _to_text(value: Value, kind: DataType, legacy_name: bool, time_zone: dt.tzinfo, shortest_floats: bool) -> str:
+def _to_text(value: Value, kind: t.DataType, legacy_name: bool, time_zone: dt.tzinfo, shortest_floats: bool) -> str:
     text = (_LEGACY_TEXTS if legacy_name else _TEXTS).get(type(kind))
     if shortest_floats:
         text = _SHORTEST_TEXTS.get(type(kind), text)
     if text is None:
         naming = f"partition.legacy-name={str(legacy_name).lower()}"
         raise Unsupported(f"{kind} as a partition key with {naming}", hint="Paimon has no stable folder name for it")
-    if isinstance(kind, LocalZonedTimestampType) and not legacy_name and time_zone is not dt.UTC:
+    if isinstance(kind, t.LocalZonedTimestampType) and not legacy_name and time_zone is not dt.UTC:
         value = _move_to_zone(value, time_zone)
     return text(value, kind)
 
 
-def _format_boolean(value: bool, _: DataType) -> str:
+def _format_boolean(value: bool, _: t.DataType) -> str:
     return "true" if value else "false"
 
 
-def _format_string(value: str, _: DataType) -> str:
+def _format_string(value: str, _: t.DataType) -> str:
     return value
 
 
-def _format_binary(value: bytes, kind: DataType) -> str:
+def _format_binary(value: bytes, kind: t.DataType) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
         raise Unsupported(f"a {kind} partition value that is not UTF-8") from error
 
 
-def _format_int(value: int, _: DataType) -> str:
+def _format_int(value: int, _: t.DataType) -> str:
     return str(value)
 
 
-def _format_decimal(value: Decimal, _: DataType) -> str:
+def _format_decimal(value: Decimal, _: t.DataType) -> str:
     return f"{value:f}"
 
 
-def _format_float(value: float, _: DataType) -> str:
+def _format_float(value: float, _: t.DataType) -> str:
     return format_float(value)
 
 
-def _format_double(value: float, _: DataType) -> str:
+def _format_double(value: float, _: t.DataType) -> str:
     return format_double(value)
 
 
-def _format_shortest_float(value: float, _: DataType) -> str:
+def _format_shortest_float(value: float, _: t.DataType) -> str:
     return _format_shortest(np.float32(value))
 
 
-def _format_shortest_double(value: float, _: DataType) -> str:
+def _format_shortest_double(value: float, _: t.DataType) -> str:
     return _format_shortest(np.float64(value))
 
 
@@ -330,21 +310,21 @@ def _format_shortest(value: np.float32 | np.float64) -> str:
     return f"{mantissa}E{int(exponent)}"
 
 
-def _format_date(value: dt.date, _: DataType) -> str:
+def _format_date(value: dt.date, _: t.DataType) -> str:
     return value.isoformat()
 
 
-def _format_epoch_days(value: dt.date, _: DataType) -> str:
+def _format_epoch_days(value: dt.date, _: t.DataType) -> str:
     return str((value - EPOCH.date()).days)
 
 
-def _format_day_millis(value: dt.time, _: DataType) -> str:
+def _format_day_millis(value: dt.time, _: t.DataType) -> str:
     return str(((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000)
 
 
-def _format_time(value: dt.time, kind: DataType) -> str:
+def _format_time(value: dt.time, kind: t.DataType) -> str:
     """Return ``07:25:07``; above precision 0 with a fraction of 1 to `precision` digits, without trailing zeros."""
-    assert isinstance(kind, TimeType)
+    assert isinstance(kind, t.TimeType)
     text = value.strftime("%H:%M:%S")
     if kind.precision == 0:
         return text
@@ -370,9 +350,9 @@ def _move_to_zone(value: Value, time_zone: dt.tzinfo) -> Value:
     return np.datetime64(wall, "ns") + np.timedelta64(nanos, "ns")
 
 
-def _format_timestamp(value: dt.datetime | np.datetime64, kind: DataType) -> str:
+def _format_timestamp(value: dt.datetime | np.datetime64, kind: t.DataType) -> str:
     """Return ``2024-01-31 07:00:00`` and a fraction of at least `precision` digits."""
-    assert isinstance(kind, (TimestampType, LocalZonedTimestampType))
+    assert isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType))
     seconds, nanos = _split_timestamp(value)
     digits = f"{nanos:09d}"
     fraction = digits[: kind.precision] + digits[kind.precision :].rstrip("0")
@@ -380,7 +360,7 @@ def _format_timestamp(value: dt.datetime | np.datetime64, kind: DataType) -> str
     return f"{text}.{fraction}" if fraction else text
 
 
-def _format_local_date_time(value: dt.datetime | np.datetime64, _: DataType) -> str:
+def _format_local_date_time(value: dt.datetime | np.datetime64, _: t.DataType) -> str:
     """Return ``2024-01-31T07:00``, then seconds if there are any, then 3, 6 or 9 digits."""
     seconds, nanos = _split_timestamp(value)
     if not nanos:
@@ -391,31 +371,34 @@ def _format_local_date_time(value: dt.datetime | np.datetime64, _: DataType) -> 
     return f"{seconds.isoformat()}.{digits}"
 
 
-_TEXTS: dict[type[DataType], Text] = {
-    BooleanType: _format_boolean,
-    TinyIntType: _format_int,
-    SmallIntType: _format_int,
-    IntType: _format_int,
-    BigIntType: _format_int,
-    FloatType: _format_float,
-    DoubleType: _format_double,
-    DecimalType: _format_decimal,
-    CharType: _format_string,
-    VarCharType: _format_string,
-    BinaryType: _format_binary,
-    VarBinaryType: _format_binary,
-    DateType: _format_date,
-    TimeType: _format_time,
-    TimestampType: _format_timestamp,
-    LocalZonedTimestampType: _format_timestamp,
+_TEXTS: dict[type[t.DataType], Text] = {
+    t.BooleanType: _format_boolean,
+    t.TinyIntType: _format_int,
+    t.SmallIntType: _format_int,
+    t.IntType: _format_int,
+    t.BigIntType: _format_int,
+    t.FloatType: _format_float,
+    t.DoubleType: _format_double,
+    t.DecimalType: _format_decimal,
+    t.CharType: _format_string,
+    t.VarCharType: _format_string,
+    t.BinaryType: _format_binary,
+    t.VarBinaryType: _format_binary,
+    t.DateType: _format_date,
+    t.TimeType: _format_time,
+    t.TimestampType: _format_timestamp,
+    t.LocalZonedTimestampType: _format_timestamp,
 }
 
-_LEGACY_TEXTS: dict[type[DataType], Text] = {
-    **{kind: text for kind, text in _TEXTS.items() if kind not in (BinaryType, VarBinaryType)},
-    DateType: _format_epoch_days,
-    TimeType: _format_day_millis,
-    TimestampType: _format_local_date_time,
-    LocalZonedTimestampType: _format_local_date_time,
+_LEGACY_TEXTS: dict[type[t.DataType], Text] = {
+    **{kind: text for kind, text in _TEXTS.items() if kind not in (t.BinaryType, t.VarBinaryType)},
+    t.DateType: _format_epoch_days,
+    t.TimeType: _format_day_millis,
+    t.TimestampType: _format_local_date_time,
+    t.LocalZonedTimestampType: _format_local_date_time,
 }
 
-_SHORTEST_TEXTS: dict[type[DataType], Text] = {FloatType: _format_shortest_float, DoubleType: _format_shortest_double}
+_SHORTEST_TEXTS: dict[type[t.DataType], Text] = {
+    t.FloatType: _format_shortest_float,
+    t.DoubleType: _format_shortest_double,
+}

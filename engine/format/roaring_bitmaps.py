@@ -25,10 +25,9 @@ of many rows are copied: a bitmap container *is* the bits of a block (`bench/tes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -52,11 +51,9 @@ MAX_POSITIONS = 1 << 18
 def read_bitmap32(data: U8, *, where: str, max_end: int) -> Blocks:
     """Decode a 32-bit bitmap that fills `data`.
 
-    Args:
-        max_end: limit of positions; a position beyond is refused before memory is allocated for it.
+    `max_end`: limit of positions; a position beyond is refused before memory is allocated for it.
 
-    Raises:
-        CorruptFile: the bytes are not a roaring bitmap, or contradict its cardinalities.
+    Raises `CorruptFile`: the bytes are not a roaring bitmap, or contradict its cardinalities.
     """
     blocks, size = read_bitmap32_prefix(data, where=where, max_end=max_end)
     if size != data.size:
@@ -174,9 +171,7 @@ def _pack_runs(pairs: I64) -> U8:
 
 U8 = npt.NDArray[np.uint8]
 I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
-Buffer: TypeAlias = "bytes | memoryview"
 
 BLOCK_BITS = 1 << 16
 BLOCK_BYTES = BLOCK_BITS // 8
@@ -283,12 +278,6 @@ def put_positions(bits: U8, positions: I64) -> None:
         bits |= np.packbits(mask, bitorder="little")
     else:
         np.bitwise_or.at(bits, positions >> 3, np.left_shift(np.uint8(1), (positions & 7).astype(np.uint8)))
-
-
-def find_stretches(mask: Bools) -> Iterator[tuple[int, int]]:
-    """Yield the (start, stop) of every maximal run of true values."""
-    edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0))
-    return zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
 
 
 def concat_blocks(parts: list[Blocks]) -> Blocks:

@@ -75,8 +75,7 @@ class BlockIndex(msgspec.Struct, frozen=True):
 def decode_footer(footer: bytes, size: int, where: str) -> tuple[int, int, int, int]:
     """Return rows, blocks, and offset and size of the index of a file of `size` bytes.
 
-    Raises:
-        CorruptFile: not a footer, or one of another file. Unsupported: another version.
+    Raises `CorruptFile`: not a footer, or one of another file. `Unsupported`: another version.
     """
     if len(footer) < FOOTER.size:
         raise CorruptFile(where, f"truncated: {len(footer)} bytes are too few for a row file")

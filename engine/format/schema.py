@@ -14,21 +14,8 @@ import pyarrow as pa
 
 from morrow.engine.arguments import is_name
 from morrow.engine.errors import OTHER_WRITER, ColumnNotFound, Unsupported
+from morrow.engine.format import types as t
 from morrow.engine.format.metadata_json import build_from_json, format_json, parse_object, refuse_slips
-from morrow.engine.format.types import (
-    ArrayType,
-    BigIntType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    TinyIntType,
-    VarCharType,
-    from_json_field,
-    to_arrow_schema,
-    to_json_field,
-)
 from morrow.engine.names import KEY_PREFIX
 from morrow.engine.redaction import clean_text, escape_to_line, format_columns, hide_secrets, suggest_name
 
@@ -57,26 +44,26 @@ KEY_FIELD_ID_START = (2**31 - 1) // 2
 SYSTEM_FIELD_ID_START = (2**31 - 1) // 2
 """Ids from this number on belong to system columns: keys, sequence numbers, row ids."""
 
-SEQUENCE_NUMBER_FIELD = DataField(2**31 - 2, SEQUENCE_NUMBER, BigIntType(nullable=False))
-VALUE_KIND_FIELD = DataField(2**31 - 3, VALUE_KIND, TinyIntType(nullable=False))
-ROWKIND_FIELD = DataField(2**31 - 5, ROWKIND, VarCharType())
-ROW_ID_FIELD = DataField(2**31 - 6, ROW_ID, BigIntType(nullable=False))
+SEQUENCE_NUMBER_FIELD = t.DataField(2**31 - 2, SEQUENCE_NUMBER, t.BigIntType(nullable=False))
+VALUE_KIND_FIELD = t.DataField(2**31 - 3, VALUE_KIND, t.TinyIntType(nullable=False))
+ROWKIND_FIELD = t.DataField(2**31 - 5, ROWKIND, t.VarCharType())
+ROW_ID_FIELD = t.DataField(2**31 - 6, ROW_ID, t.BigIntType(nullable=False))
 TRACKED = (ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD)
 """Columns that rows of tables with row tracking have in addition to the table's columns."""
-STORED_TRACKED = (ROW_ID_FIELD, DataField(SEQUENCE_NUMBER_FIELD.id, SEQUENCE_NUMBER, BigIntType()))
+STORED_TRACKED = (ROW_ID_FIELD, t.DataField(SEQUENCE_NUMBER_FIELD.id, SEQUENCE_NUMBER, t.BigIntType()))
 """`TRACKED` in data files: a row of the file's own snapshot has no sequence number."""
 
 MAX_SHOWN = 40
 """Maximum number of columns in the repr of a schema."""
 
 
-def find_member(fields: Sequence[DataField], name: str) -> tuple[DataField, ...] | None:
+def find_member(fields: Sequence[t.DataField], name: str) -> tuple[t.DataField, ...] | None:
     """Return the path of ``column.member.member``, or of a column with this very name; None if there is none."""
     for field in fields:
         if field.name == name:
             return (field,)
     for field in fields:
-        if isinstance(field.type, RowType) and name.startswith(f"{field.name}."):
+        if isinstance(field.type, t.RowType) and name.startswith(f"{field.name}."):
             below = find_member(field.type.fields, name.removeprefix(f"{field.name}."))
             if below is not None:
                 return (field, *below)
@@ -87,7 +74,7 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
     """One version of a table's schema: columns, keys and options, immutable."""
 
     id: int
-    fields: tuple[DataField, ...]
+    fields: tuple[t.DataField, ...]
     highest_field_id: int
     partition_keys: tuple[str, ...] = ()
     primary_keys: tuple[str, ...] = ()
@@ -107,7 +94,7 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         return clean_text(f"TableSchema(id={self.id}, [{columns}{more}], {keys}, options={hide_secrets(self.options)})")
 
     @cached_property
-    def by_name(self) -> Mapping[str, DataField]:
+    def by_name(self) -> Mapping[str, t.DataField]:
         return {f.name: f for f in self.fields}
 
     @cached_property
@@ -135,7 +122,7 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         """Whether a key may move between partitions, because the primary key lacks a partition key."""
         return bool(self.primary_keys) and any(key not in self.primary_keys for key in self.partition_keys)
 
-    def column(self, name: str) -> DataField:
+    def column(self, name: str) -> t.DataField:
         """Return a column by name. Raises `ColumnNotFound` for an unknown name."""
         try:
             return self.by_name[name]
@@ -144,18 +131,18 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
             raise ColumnNotFound(f"there is no column {name!r}; {hint}{format_columns(self.by_name)}") from None
 
     @cached_property
-    def key_fields(self) -> tuple[DataField, ...]:
+    def key_fields(self) -> tuple[t.DataField, ...]:
         """The ``_KEY_x`` columns that primary-key data files carry (unless in thin mode)."""
         return tuple(make_key_field(self.by_name[name]) for name in self.trimmed_primary_keys)
 
     def arrow(self) -> pa.Schema:
         """Return the Arrow schema of the table's columns; comments become field metadata."""
-        return to_arrow_schema(self.fields)
+        return t.to_arrow_schema(self.fields)
 
 
-def make_key_field(column: DataField) -> DataField:
+def make_key_field(column: t.DataField) -> t.DataField:
     """Return the ``_KEY_`` copy of a primary-key column in a data file."""
-    return DataField(column.id + KEY_FIELD_ID_START, KEY_PREFIX + column.name, column.type.with_nullable(False))
+    return t.DataField(column.id + KEY_FIELD_ID_START, KEY_PREFIX + column.name, column.type.with_nullable(False))
 
 
 def parse_schema(data: bytes, path: str) -> TableSchema:
@@ -178,7 +165,7 @@ def parse_schema(data: bytes, path: str) -> TableSchema:
 
 
 def _build_schema(node: Mapping[str, Any], version: int, path: str) -> TableSchema:
-    fields = tuple(from_json_field(f, where=path) for f in node["fields"])
+    fields = tuple(t.from_json_field(f, where=path) for f in node["fields"])
     # Every version of Paimon writes the members that are accessed by [], and cannot read a schema without them.
     options = {str(key): str(value) for key, value in dict(node["options"] or {}).items()}
     # Before version 2 an absent bucket meant 1, before version 3 an absent format meant ORC.
@@ -256,7 +243,7 @@ def format_schema(schema: TableSchema) -> bytes:
     node: dict[str, Any] = {
         "version": schema.version,
         "id": schema.id,
-        "fields": [to_json_field(f) for f in schema.fields],
+        "fields": [t.to_json_field(f) for f in schema.fields],
         "highestFieldId": schema.highest_field_id,
         "partitionKeys": schema.partition_keys,
         "primaryKeys": schema.primary_keys,
@@ -268,12 +255,12 @@ def format_schema(schema: TableSchema) -> bytes:
     return format_json(node)
 
 
-def list_nested_field_ids(data_type: DataType) -> tuple[int, ...]:
+def list_nested_field_ids(data_type: t.DataType) -> tuple[int, ...]:
     """Return the field ids of all ROW members inside a type, depth first."""
-    if isinstance(data_type, RowType):
+    if isinstance(data_type, t.RowType):
         return tuple(i for f in data_type.fields for i in (f.id, *list_nested_field_ids(f.type)))
-    if isinstance(data_type, (ArrayType, MultisetType)):
+    if isinstance(data_type, (t.ArrayType, t.MultisetType)):
         return list_nested_field_ids(data_type.element)
-    if isinstance(data_type, MapType):
+    if isinstance(data_type, t.MapType):
         return list_nested_field_ids(data_type.key) + list_nested_field_ids(data_type.value)
     return ()

@@ -138,8 +138,7 @@ def write_text_index(values: pl.Series, rows: Ints, options: Mapping[str, str], 
         rows: the local row id of each text.
         options: options of paimon-ftindex.
 
-    Raises:
-        InvalidArgument: an option. Unsupported: paimon-ftindex is not installed.
+    Raises `InvalidArgument`: an option. `Unsupported`: paimon-ftindex is not installed.
     """
     with require_extra(f"an index of the type {TEXT_INDEX}", "paimon_ftindex", "full-text"):
         from paimon_ftindex import FullTextIndexWriter
@@ -323,8 +322,7 @@ def _check_rows(rows: Ints, row_count: int, path: str) -> Ints:
 def parse_text_query(query: object) -> str:
     """Return a query in Paimon's JSON. Text that is not a JSON object is a query for its words.
 
-    Raises:
-        InvalidArgument: another kind of object, or a query without words.
+    Raises `InvalidArgument`: another kind of object, or a query without words.
     """
     if isinstance(query, Mapping):
         try:

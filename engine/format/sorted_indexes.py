@@ -70,10 +70,8 @@ SORTED_INDEXES = (BTREE, BITMAP)
 
 MAX_READ_AT_ONCE_BYTES = 4 << 20
 """The size up to which a whole file is read by one request."""
-MAX_LOCAL_ROWS = 1 << 32
 MAX_VARINT_BYTES = 9
 """The bytes of the largest `long` that is not negative."""
-DEFAULT_DICTIONARY_BYTES = 16 << 10
 WIDE_BYTES = 16
 NANOS_PER_MILLI = 1_000_000
 
@@ -135,11 +133,7 @@ def encode_keys(values: pl.Series, kind: t.DataType) -> Ragged:
 
 
 def decode_keys(keys: Ragged, kind: t.DataType, where: str) -> pl.Series:
-    """Return keys as values in the Polars dtype of `kind`.
-
-    Raises:
-        CorruptFile: a key is not a value of the type.
-    """
+    """Return keys as values in the Polars dtype of `kind`. Raises `CorruptFile`: a key is not a value of the type."""
     dtype = t.to_polars_dtype(kind)
     if isinstance(kind, _TEXT):
         offsets = np.append(0, np.cumsum(keys.sizes))
@@ -229,8 +223,7 @@ def encode_varints(values: Ints) -> Ragged:
 def read_varints(data: U8, at: Ints, where: str) -> tuple[Ints, Ints]:
     """Read a varint at each of these places; return the numbers and the places after them.
 
-    Raises:
-        CorruptFile: a varint goes beyond the data, or is too long.
+    Raises `CorruptFile`: a varint goes beyond the data, or is too long.
     """
     values, at = np.zeros(len(at), np.int64), at.copy()
     open_ = np.ones(len(at), np.bool_)
@@ -488,10 +481,6 @@ class BitmapFile(SortedIndexFile, frozen=True, dict=True):
         """Return the rows without a value."""
         return self.read_bitmap(Block(*self._footer[0:2]))
 
-    def read_others(self) -> Ints:
-        """Return the rows with a value."""
-        return self.read_bitmap(Block(*self._footer[2:4]))
-
     def read_entries(self, blocks: Sequence[Block]) -> Iterator[Entries]:
         """Yield the entries of each block."""
         return (self._parse_block(self.read_block(block)) for block in blocks)
@@ -550,7 +539,7 @@ def write_index_file(
 
     Args:
         values: the values of the rows, in the Polars dtype of `kind`.
-        rows: the local row id of each value, ascending, below `MAX_LOCAL_ROWS`.
+        rows: the local row id of each value, ascending, below 2 ** 32.
     """
     is_null = values.is_null().to_numpy()
     nulls, rows = rows[is_null], rows[~is_null]
@@ -637,7 +626,7 @@ def _write_bitmap64(rows: Ints) -> bytes:
 
 
 _BITMAP64_HEAD = (1).to_bytes(8, "little") + (0).to_bytes(4, "little")
-"""One 32-bit bitmap, with the upper bits 0: local row ids are below `MAX_LOCAL_ROWS`."""
+"""One 32-bit bitmap, with the upper bits 0: local row ids are below 2 ** 32."""
 
 
 def _write_bitmap(keys: Ragged, rows: Ints, order: Ints, nulls: Ints, block_bytes: int) -> bytes:

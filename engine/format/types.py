@@ -347,7 +347,6 @@ def _drop_nullability(kind: DataType) -> DataType:
 
 SIZED_TYPES: dict[str, type[_SizedType]] = {t.keyword: t for t in (CharType, VarCharType, BinaryType, VarBinaryType)}
 
-
 PLAIN_TYPES: dict[str, type[DataType]] = {
     **{t.keyword: t for t in (BooleanType, TinyIntType, SmallIntType, IntType, BigIntType, FloatType, DoubleType)},
     **{t.keyword: t for t in (DateType, VariantType, BlobType)},
@@ -369,8 +368,7 @@ NOT_NULL = " NOT NULL"
 def parse_atomic(text: str, *, where: str | None = None) -> DataType:
     """Parse an atomic type such as ``TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL``.
 
-    Raises:
-        Unsupported: the text is not a type of the specification that Morrow knows.
+    Raises `Unsupported`: the text is not a type of the specification that Morrow knows.
     """
     plain = PLAIN_TYPES.get(text.removesuffix(NOT_NULL))
     if plain is not None:
@@ -533,8 +531,7 @@ _PARAMETRIC: dict[type[DataType], Callable[[Any], pl.DataType]] = {
 def to_polars_dtype(type: DataType) -> pl.DataType:
     """Return the Polars dtype in which Morrow's frames hold values of this Paimon type (see the table above).
 
-    Raises:
-        Unsupported: a type without Polars representation.
+    Raises `Unsupported`: a type without Polars representation.
     """
     kind = type.__class__
     if kind in _ATOMIC_POLARS_TYPES:

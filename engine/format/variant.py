@@ -124,8 +124,7 @@ def encode(value: object) -> tuple[bytes, bytes]:
     None, booleans, numbers, text, bytes, dates, times, UUIDs, lists, tuples and mappings with text keys are encoded.
     Integers have the fewest bytes, floats are DOUBLE, and decimals keep their scale.
 
-    Raises:
-        InvalidArgument: a value of another type, a number that is too long, or a name that occurs twice.
+    Raises `InvalidArgument`: a value of another type, a number that is too long, or a name that occurs twice.
     """
     names: dict[str, int] = {}
     out = bytearray()
@@ -334,8 +333,7 @@ def encode_json(text: str) -> tuple[bytes, bytes]:
 
     Numbers are integers of the fewest bytes or decimals of up to 38 digits; others are DOUBLE.
 
-    Raises:
-        InvalidArgument: it is not JSON, or an object has a member twice.
+    Raises `InvalidArgument`: it is not JSON, or an object has a member twice.
     """
     try:
         value = _PARSER.decode(text)

@@ -34,7 +34,6 @@ from morrow.engine.format.variant_bytes import ByteStrings, scatter, spread
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
-Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 FIXED = np.array([WIDTHS.get(info, -1) for info in range(64)], np.int64)
 SIZED = (Primitive.STRING, Primitive.BINARY)

@@ -219,8 +219,7 @@ def encode_arrow(array: pa.Array) -> pa.Array:
 
     Members and elements that are null become the null of JSON.
 
-    Raises:
-        InvalidArgument: a map, or a value of a type that `encode` does not take.
+    Raises `InvalidArgument`: a map, or a value of a type that `encode` does not take.
     """
     names: dict[str, int] = {}
     value = _encode_nested(array, names)

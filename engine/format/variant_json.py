@@ -50,11 +50,9 @@ MIN_ROWS = 32
 def encode_json_column(array: pa.Array, *, errors: bool = True) -> pa.Array:
     """Return JSON texts as a column of variants; null stays null.
 
-    Args:
-        errors: raise for text that is not JSON; otherwise it becomes null.
+    `errors`: raise for text that is not JSON; otherwise it becomes null.
 
-    Raises:
-        InvalidArgument: a text is not JSON, or an object has a member twice.
+    Raises `InvalidArgument`: a text is not JSON, or an object has a member twice.
     """
     present = np.flatnonzero(read_validity(array))
     texts = array.take(pa.array(present)).cast(pa.large_string())

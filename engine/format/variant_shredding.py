@@ -30,7 +30,6 @@ import pyarrow as pa
 from morrow.engine.errors import CorruptFile, InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import read_validity
-from morrow.engine.format.types import ArrayType, DataType, MapType, RowType, VariantType, has_type
 from morrow.engine.format.variant import ARRAY, EMPTY_METADATA, MAX_INT64, OBJECT, Primitive, decode
 from morrow.engine.format.variant_arrays import INTEGERS, Names, Nodes, VariantColumn
 from morrow.engine.format.variant_building import build_containers, build_variants, encode_leaves
@@ -46,18 +45,18 @@ VALUE, METADATA, TYPED = "value", "metadata", "typed_value"
 ORDER = (VALUE, METADATA)
 
 
-def is_shredded(stored: pa.DataType, kind: DataType) -> bool:
+def is_shredded(stored: pa.DataType, kind: t.DataType) -> bool:
     """Return whether a column of this Arrow type in a file has variants in another layout than `VariantType.arrow`."""
-    if isinstance(kind, VariantType):
+    if isinstance(kind, t.VariantType):
         return not pa.types.is_struct(stored) or tuple(member.name for member in stored) != ORDER
-    if not has_type(kind, VariantType):
+    if not t.has_type(kind, t.VariantType):
         return False
-    if isinstance(kind, RowType) and pa.types.is_struct(stored):
+    if isinstance(kind, t.RowType) and pa.types.is_struct(stored):
         members = {member.name: member.type for member in stored}
         return any(each.name in members and is_shredded(members[each.name], each.type) for each in kind.fields)
-    if isinstance(kind, MapType) and pa.types.is_map(stored):
+    if isinstance(kind, t.MapType) and pa.types.is_map(stored):
         return is_shredded(stored.item_type, kind.value)
-    if isinstance(kind, ArrayType) and (pa.types.is_list(stored) or pa.types.is_large_list(stored)):
+    if isinstance(kind, t.ArrayType) and (pa.types.is_list(stored) or pa.types.is_large_list(stored)):
         return is_shredded(stored.value_type, kind.element)
     return False
 
@@ -184,25 +183,25 @@ def rank_names(texts: pa.Array) -> Ints:
     return ranks[codes] if len(codes) else codes
 
 
-def rebuild_within(array: pa.Array, kind: DataType) -> pa.Array:
+def rebuild_within(array: pa.Array, kind: t.DataType) -> pa.Array:
     """Return a column of a file with its shredded variants rebuilt, at any depth."""
-    if isinstance(kind, VariantType):
+    if isinstance(kind, t.VariantType):
         return rebuild(array)
-    if not has_type(kind, VariantType):
+    if not t.has_type(kind, t.VariantType):
         return array
     nulls = array.is_null() if array.null_count else None
-    if isinstance(kind, RowType):
+    if isinstance(kind, t.RowType):
         given = {array.type.field(i).name: array.field(i) for i in range(array.type.num_fields)}
         fields = [each for each in kind.fields if each.name in given]
         members = [rebuild_within(given[each.name], each.type) for each in fields]
         return pa.StructArray.from_arrays(members, [each.name for each in fields], mask=nulls)
-    if isinstance(kind, MapType):
+    if isinstance(kind, t.MapType):
         lists = array.cast(pa.list_(pa.struct([array.type.key_field.with_nullable(True), array.type.item_field])))
         entries = lists.flatten()
         item = rebuild_within(entries.field(1), kind.value)
         offsets = _count_offsets(lists)
         return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), entries.field(0), item, mask=nulls)
-    assert isinstance(kind, ArrayType)
+    assert isinstance(kind, t.ArrayType)
     values = rebuild_within(array.flatten(), kind.element)
     return pa.ListArray.from_arrays(pa.array(_count_offsets(array), pa.int32()), values, mask=nulls)
 
@@ -563,8 +562,7 @@ def _finalize(observed: Any, least: float, budget: _Budget) -> t.DataType:
 def parse_shredding_types(text: str, where: str) -> dict[str, t.DataType]:
     """Return the shredding types of columns from the JSON of ``variant.shreddingSchema``. Ids of fields have no effect.
 
-    Raises:
-        InvalidArgument: it is not the JSON of a ROW. Unsupported: an unknown type.
+    Raises `InvalidArgument`: it is not the JSON of a ROW. `Unsupported`: an unknown type.
     """
     try:
         node = json.loads(text, object_hook=lambda member: {"id": 0, **member})  # pypaimon writes no ids
@@ -610,7 +608,7 @@ def find_part_leaves(name: str, stored: pa.DataType, path: Sequence[str | int]) 
     return None if pa.types.is_nested(stored) else PartLeaves(name, stored, tuple(others))
 
 
-def decide_part(group: pa.Array, path: Sequence[str | int], kind: DataType) -> tuple[pa.Array, Bools] | None:
+def decide_part(group: pa.Array, path: Sequence[str | int], kind: t.DataType) -> tuple[pa.Array, Bools] | None:
     """Return a part of a shredded column, cast to `kind`, and a mask of the rows that need the whole variant.
 
     A value is the result of casting the part's text to `kind`, null if there is no part. `group` needs only the leaves
@@ -644,7 +642,7 @@ def _keep(array: pa.Array, kept: Bools) -> pa.Array:
     return array if bool(kept.all()) else pc.if_else(pa.array(kept), array, pa.scalar(None, array.type))
 
 
-def convert_part(values: pa.Array, kind: DataType) -> tuple[pa.Array, Bools] | None:
+def convert_part(values: pa.Array, kind: t.DataType) -> tuple[pa.Array, Bools] | None:
     """Convert values of a typed column as a cast of their text does; also return a mask of the values left out.
 
     Conversions keep the order of values. Returns None if all values need the cast of their text.
@@ -666,7 +664,7 @@ def convert_part(values: pa.Array, kind: DataType) -> tuple[pa.Array, Bools] | N
     return _convert_numbers(values, kind, here)
 
 
-def _convert_numbers(values: pa.Array, kind: DataType, here: Bools) -> tuple[pa.Array, Bools] | None:
+def _convert_numbers(values: pa.Array, kind: t.DataType, here: Bools) -> tuple[pa.Array, Bools] | None:
     stored = values.type
     if pa.types.is_integer(stored):
         unscaled, scale = values.cast(pa.int64()).fill_null(0).to_numpy(), 0

@@ -51,14 +51,14 @@ class FsspecStore:
         )
 
     def read(self, path: str) -> bytes:
-        return bytes(self._asked(path, lambda: self._fs.cat_file(path)))
+        return bytes(self._ask(path, lambda: self._fs.cat_file(path)))
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         with self.open(path) as stream:
-            return self._asked(path, lambda: (stream.seek(start), stream.read(length))[1])
+            return self._ask(path, lambda: (stream.seek(start), stream.read(length))[1])
 
     def open(self, path: str) -> BinaryIO:
-        return cast(BinaryIO, self._asked(path, lambda: self._fs.open(path, "rb")))
+        return cast(BinaryIO, self._ask(path, lambda: self._fs.open(path, "rb")))
 
     def size(self, path: str) -> int | None:
         try:
@@ -73,7 +73,7 @@ class FsspecStore:
     def list(self, folder: str) -> list[FileStatus]:
         try:
             self._fs.invalidate_cache()  # other processes write too
-            found = self._asked(folder, lambda: self._fs.ls(folder, detail=True))
+            found = self._ask(folder, lambda: self._fs.ls(folder, detail=True))
         except FileMissing:
             return []
         except StorageError as error:
@@ -86,7 +86,7 @@ class FsspecStore:
     def walk(self, folder: str) -> Walk:
         try:
             self._fs.invalidate_cache()
-            found = self._asked(folder, lambda: self._fs.find(folder, detail=True))
+            found = self._ask(folder, lambda: self._fs.find(folder, detail=True))
         except FileMissing:
             return
         own = self._fs._strip_protocol(folder).rstrip("/")
@@ -120,17 +120,17 @@ class FsspecStore:
             return True
 
     def write(self, path: str, data: bytes) -> None:
-        self._asked(path, lambda: self._parents(path))
-        self._asked(path, lambda: self._fs.pipe_file(path, data))
+        self._ask(path, lambda: self._parents(path))
+        self._ask(path, lambda: self._fs.pipe_file(path, data))
 
     @contextmanager
     def output(self, path: str) -> Iterator[BinaryIO]:
         unfinished = f"{path}.{uuid.uuid4().hex}.part"
         try:
-            self._asked(path, lambda: self._parents(path))
+            self._ask(path, lambda: self._parents(path))
             with self._fs.open(unfinished, "wb") as stream:
                 yield cast(BinaryIO, stream)
-            self._asked(path, lambda: self._fs.mv(unfinished, path))
+            self._ask(path, lambda: self._fs.mv(unfinished, path))
         except BaseException:
             self.discard([unfinished])
             raise
@@ -144,7 +144,7 @@ class FsspecStore:
     def delete(self, path: str) -> bool:
         if not self.exists(path):
             return False
-        self._asked(path, lambda: self._fs.rm_file(path))
+        self._ask(path, lambda: self._fs.rm_file(path))
         return True
 
     def delete_many(self, paths: Sequence[str]) -> None:
@@ -152,7 +152,7 @@ class FsspecStore:
         for path in paths:
             try:
                 with suppress(FileMissing):
-                    self._asked(path, partial(self._fs.rm_file, path))
+                    self._ask(path, partial(self._fs.rm_file, path))
             except StorageError as error:
                 failed.append(error)
         if failed:
@@ -160,15 +160,15 @@ class FsspecStore:
 
     def move(self, source: str, target: str) -> None:
         self._info(source)
-        self._asked(target, lambda: self._parents(target))
-        self._asked(source, lambda: self._fs.copy(source, target))
-        self._asked(source, lambda: self._fs.rm_file(source))
+        self._ask(target, lambda: self._parents(target))
+        self._ask(source, lambda: self._fs.copy(source, target))
+        self._ask(source, lambda: self._fs.rm_file(source))
 
     def remove_empty_folder(self, folder: str) -> bool:
         if not self.is_dir(folder) or self.list(folder):
             return False
         with suppress(StorageError, FileMissing):
-            self._asked(folder, lambda: self._fs.rmdir(folder))
+            self._ask(folder, lambda: self._fs.rmdir(folder))
             return True
         return False
 
@@ -181,10 +181,10 @@ class FsspecStore:
             raise InvalidArgument(f"{self._protocol}:// itself is not deleted; name a folder in it")
         with suppress(FileMissing):
             self._info(folder)
-            self._asked(folder, lambda: self._fs.rm(folder, recursive=True))
+            self._ask(folder, lambda: self._fs.rm(folder, recursive=True))
 
     def make_folder(self, folder: str) -> None:
-        self._asked(folder, lambda: self._fs.makedirs(folder, exist_ok=True))
+        self._ask(folder, lambda: self._fs.makedirs(folder, exist_ok=True))
 
     def move_folder(self, source: str, target: str) -> None:  # noqa: ARG002  # not supported
         hint = "files would be moved one by one, and readers would see a part; write the rows into a new one"
@@ -201,9 +201,9 @@ class FsspecStore:
 
     def _info(self, path: str) -> Mapping[str, Any]:
         self._fs.invalidate_cache()
-        return cast("Mapping[str, Any]", self._asked(path, lambda: self._fs.info(path)))
+        return cast("Mapping[str, Any]", self._ask(path, lambda: self._fs.info(path)))
 
-    def _asked(self, path: str, ask: Callable[[], T]) -> T:
+    def _ask(self, path: str, ask: Callable[[], T]) -> T:
         try:
             return ask()
         except FileNotFoundError as error:

@@ -66,8 +66,7 @@ class HdfsStore:
 
         The default host is the one of ``fs.defaultFS``. A host without a port is a name service, or has port 8020.
 
-        Raises:
-            Unsupported: hdfs-native is not installed. InvalidArgument: an unknown option, or the host is unknown.
+        Raises `Unsupported`: hdfs-native is not installed. InvalidArgument: an unknown option, or the host is unknown.
         """
         scheme, _, rest = url.partition("://")
         authority, _, path = rest.partition("/")
@@ -76,7 +75,7 @@ class HdfsStore:
         return store, "/" + "/".join(part for part in path.split("/") if part)
 
     def read(self, path: str) -> bytes:
-        return self._asked(path, lambda: self._client().read(normalize_path(path)).read())
+        return self._ask(path, lambda: self._client().read(normalize_path(path)).read())
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         def ask() -> bytes:
@@ -84,25 +83,25 @@ class HdfsStore:
             least = min(length, len(reader) - start)
             return reader.read_range(start, least) if least > 0 else b""
 
-        return self._asked(path, ask)
+        return self._ask(path, ask)
 
     def open(self, path: str) -> BinaryIO:
-        reader = self._asked(path, lambda: self._client().read(normalize_path(path)))
+        reader = self._ask(path, lambda: self._client().read(normalize_path(path)))
 
         def read_range(offset: int, length: int) -> bytes:
-            return self._asked(path, lambda: reader.read_range(offset, length))
+            return self._ask(path, lambda: reader.read_range(offset, length))
 
         return io.BufferedReader(RangeInput(read_range, len(reader)), STREAM_BUFFER)
 
     def size(self, path: str) -> int | None:
-        found = self._found(path)
+        found = self._find(path)
         return None if found is None or found.isdir else found.length
 
     def exists(self, path: str) -> bool:
         return self.size(path) is not None
 
     def list(self, folder: str) -> list[FileStatus]:
-        return [_to_file_status(found) for found in self._listed(folder)]
+        return [_to_file_status(found) for found in self._list(folder)]
 
     def walk(self, folder: str) -> Walk:
         piece: list[tuple[str, FileStatus]] = []
@@ -115,18 +114,18 @@ class HdfsStore:
             yield piece
 
     def is_dir(self, folder: str) -> bool:
-        found = self._found(folder)
+        found = self._find(folder)
         return found is not None and found.isdir
 
     def url(self, path: str) -> str:
         return f"{self._base_url}{normalize_path(path) if path else ''}"
 
     def create(self, path: str, data: bytes) -> bool:
-        unfinished = self._filled(path, data)
+        unfinished = self._fill(path, data)
         try:
-            self._asked(path, lambda: self._client().rename(unfinished, normalize_path(path), overwrite=False))
+            self._ask(path, lambda: self._client().rename(unfinished, normalize_path(path), overwrite=False))
         except (StorageError, FileMissing) as error:
-            if self._taken_back(path, unfinished):
+            if self._take_back(path, unfinished):
                 if isinstance(error.__cause__, FileExistsError):
                     return False
                 raise
@@ -134,18 +133,18 @@ class HdfsStore:
         return True
 
     def write(self, path: str, data: bytes) -> None:
-        unfinished = self._filled(path, data)
+        unfinished = self._fill(path, data)
         try:
-            self._asked(path, lambda: self._client().rename(unfinished, normalize_path(path), overwrite=True))
+            self._ask(path, lambda: self._client().rename(unfinished, normalize_path(path), overwrite=True))
         except BaseException:
             self.discard([unfinished])
             raise
 
     @contextmanager
     def output(self, path: str) -> Iterator[BinaryIO]:
-        writer = self._asked(path, lambda: self._client().create(normalize_path(path), self._writing()))
+        writer = self._ask(path, lambda: self._client().create(normalize_path(path), self._writing()))
         try:
-            put = RangeOutput(lambda data: int(self._asked(path, lambda: writer.write(data))))
+            put = RangeOutput(lambda data: int(self._ask(path, lambda: writer.write(data))))
             with io.BufferedWriter(put, STREAM_BUFFER) as stream:
                 yield cast(BinaryIO, stream)
                 stream.flush()
@@ -161,14 +160,14 @@ class HdfsStore:
         """Do nothing: written files are already on the disks of the datanodes."""
 
     def delete(self, path: str) -> bool:
-        return self._asked(path, lambda: self._client().delete(normalize_path(path)))
+        return self._ask(path, lambda: self._client().delete(normalize_path(path)))
 
     def delete_many(self, paths: Sequence[str]) -> None:
         failed: list[StorageError] = []
         for path in paths:
             try:
                 with suppress(FileMissing):
-                    self._asked(path, partial(self._client().delete, normalize_path(path)))
+                    self._ask(path, partial(self._client().delete, normalize_path(path)))
             except StorageError as error:
                 failed.append(error)
         if failed:
@@ -181,7 +180,7 @@ class HdfsStore:
         if not self.is_dir(folder):
             return False
         try:
-            return self._asked(folder, lambda: self._client().delete(normalize_path(folder)))
+            return self._ask(folder, lambda: self._client().delete(normalize_path(folder)))
         except StorageError as error:
             if NOT_EMPTY in str(error):
                 return False
@@ -194,10 +193,10 @@ class HdfsStore:
     def delete_folder(self, folder: str) -> None:
         if normalize_path(folder) == "/":
             raise InvalidArgument(f"{self._base_url} itself is not deleted; name a folder in it")
-        self._asked(folder, lambda: self._client().delete(normalize_path(folder), recursive=True))
+        self._ask(folder, lambda: self._client().delete(normalize_path(folder), recursive=True))
 
     def make_folder(self, folder: str) -> None:
-        self._asked(folder, lambda: self._client().mkdirs(normalize_path(folder), create_parent=True))
+        self._ask(folder, lambda: self._client().mkdirs(normalize_path(folder), create_parent=True))
 
     def move_folder(self, source: str, target: str) -> None:
         self._rename(source, target, overwrite=False)
@@ -217,13 +216,13 @@ class HdfsStore:
             create_parent=True,
         )
 
-    def _filled(self, path: str, data: bytes) -> str:
+    def _fill(self, path: str, data: bytes) -> str:
         """Write a hidden file next to `path`, durably, and return its path."""
         folder, _, name = normalize_path(path).rpartition("/")
         unfinished = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
         try:
-            writer = self._asked(path, lambda: self._client().create(unfinished, self._writing()))
-            self._asked(path, lambda: writer.write(data))
+            writer = self._ask(path, lambda: self._client().create(unfinished, self._writing()))
+            self._ask(path, lambda: writer.write(data))
             self._finish(path, writer, len(data))
         except BaseException:
             self.discard([unfinished])
@@ -233,13 +232,13 @@ class HdfsStore:
     def _finish(self, path: str, writer: FileWriter, size: int) -> None:
         if size:
             try:
-                self._asked(path, writer.hsync)
+                self._ask(path, writer.hsync)
             except StorageError as error:
                 if ERASURE_CODED not in str(error):  # Java's client does not sync erasure-coded files either
                     raise
-        self._asked(path, writer.close)
+        self._ask(path, writer.close)
 
-    def _taken_back(self, path: str, unfinished: str) -> bool:
+    def _take_back(self, path: str, unfinished: str) -> bool:
         """Remove the hidden file, so that it can no longer be renamed; return False if it does not exist."""
         try:
             return self.delete(unfinished)
@@ -251,21 +250,21 @@ class HdfsStore:
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
         self.make_folder(normalize_path(target).rpartition("/")[0] or "/")
-        self._asked(
+        self._ask(
             source, lambda: self._client().rename(normalize_path(source), normalize_path(target), overwrite=overwrite)
         )
 
-    def _found(self, path: str) -> Found | None:
+    def _find(self, path: str) -> Found | None:
         try:
-            return self._asked(path, lambda: self._client().get_file_info(normalize_path(path)))
+            return self._ask(path, lambda: self._client().get_file_info(normalize_path(path)))
         except FileMissing:
             return None
 
-    def _listed(self, folder: str) -> Iterator[Found]:
+    def _list(self, folder: str) -> Iterator[Found]:
         own = normalize_path(folder)
         try:
-            listed = self._asked(folder, lambda: iter(self._client().list_status(own)))
-            while (found := self._asked(folder, lambda: next(listed, None))) is not None:
+            listed = self._ask(folder, lambda: iter(self._client().list_status(own)))
+            while (found := self._ask(folder, lambda: next(listed, None))) is not None:
                 if found.path.rstrip("/") != own.rstrip("/"):  # listing a file returns the file itself
                     yield found
         except FileMissing:
@@ -276,7 +275,7 @@ class HdfsStore:
 
     def _below(self, folder: str) -> Iterator[tuple[str, FileStatus]]:
         inner: list[tuple[str, FileStatus]] = []
-        for found in self._listed(folder):
+        for found in self._list(folder):
             status = _to_file_status(found)
             entry = f"{folder.rstrip('/')}/{status.name}", status
             if status.is_dir:
@@ -287,7 +286,7 @@ class HdfsStore:
             yield from self._below(path)
             yield path, status
 
-    def _asked(self, path: str, ask: Callable[[], T]) -> T:
+    def _ask(self, path: str, ask: Callable[[], T]) -> T:
         try:
             return ask()
         except FileNotFoundError as error:
@@ -324,8 +323,7 @@ _making = threading.Lock()
 def connect(base_url: str, options: HadoopOptions) -> Client:
     """Return the client that this process has for ``hdfs://host[:port]``; a forked process makes its own.
 
-    Raises:
-        Unsupported: hdfs-native is not installed. InvalidArgument: the address is invalid.
+    Raises `Unsupported`: hdfs-native is not installed. `InvalidArgument`: the address is invalid.
     """
     config = tuple(sorted(options.config.items()))
     key = (

@@ -26,7 +26,6 @@ from morrow.engine.units import NANOS_PER_MILLI
 
 T = TypeVar("T")
 
-
 NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS})
 """Error numbers of file systems without hard links (exFAT, and some network file systems)."""
 

@@ -58,7 +58,6 @@ CUT, CUT_TRIES = "body error", 2
 DELETED_AT_ONCE = 1000
 """Objects removed by one request: S3's maximum."""
 
-
 NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 """Texts of errors of S3, OSS, Azure and GCS for a missing bucket or container."""
 INSTANCE_METADATA = "://169.254.169.254/"
@@ -103,8 +102,7 @@ class ObjectStore:
 
         An ``http://`` endpoint is used without encryption, as in Polars.
 
-        Raises:
-            InvalidArgument: no store supports the scheme, or an option is unknown.
+        Raises `InvalidArgument`: no store supports the scheme, or an option is unknown.
         """
         from obstore.exceptions import BaseError
 
@@ -172,8 +170,8 @@ class ObjectStore:
         return files + folders
 
     def walk(self, folder: str) -> Walk:
-        pages = iter(self._asked(folder, lambda: self._bucket.list(folder.strip("/") + "/", chunk_size=WALKED_AT_ONCE)))
-        while page := self._asked(folder, lambda: next(pages, [])):
+        pages = iter(self._ask(folder, lambda: self._bucket.list(folder.strip("/") + "/", chunk_size=WALKED_AT_ONCE)))
+        while page := self._ask(folder, lambda: next(pages, [])):
             yield [(found["path"], _to_file_status(found)) for found in page]
 
     def is_dir(self, folder: str) -> bool:
@@ -186,7 +184,7 @@ class ObjectStore:
         return self._conditional.create(path, data)
 
     def write(self, path: str, data: bytes) -> None:
-        self._told(path, lambda: self._bucket.put(path, data))
+        self._ask_write(path, lambda: self._bucket.put(path, data))
 
     @contextmanager
     def output(self, path: str) -> Iterator[BinaryIO]:
@@ -196,10 +194,10 @@ class ObjectStore:
         upload = obstore.open_writer(self._bucket, path, buffer_size=PART, max_concurrency=PARTS_AT_ONCE)
         try:
             with io.BufferedWriter(
-                RangeOutput(lambda data: int(self._told(path, lambda: upload.write(data)))), STREAM_BUFFER
+                RangeOutput(lambda data: int(self._ask_write(path, lambda: upload.write(data)))), STREAM_BUFFER
             ) as stream:
                 yield cast(BinaryIO, stream)
-            self._told(path, upload.close)
+            self._ask_write(path, upload.close)
         except BaseException as error:
             # Leaving the block with an error aborts the upload; after a lost answer the whole object may exist.
             with suppress(BaseError, OSError):
@@ -216,7 +214,7 @@ class ObjectStore:
     def delete(self, path: str) -> bool:
         if not self.exists(path):
             return False
-        self._told(path, lambda: self._bucket.delete(path))
+        self._ask_write(path, lambda: self._bucket.delete(path))
         return True
 
     def delete_many(self, paths: Sequence[str]) -> None:
@@ -224,23 +222,23 @@ class ObjectStore:
         for start in range(0, len(paths), DELETED_AT_ONCE):
             batch = list(paths[start : start + DELETED_AT_ONCE])
             try:
-                self._told(batch[0], lambda batch=batch: self._bucket.delete(batch))
+                self._ask_write(batch[0], lambda batch=batch: self._bucket.delete(batch))
             except StorageError:
                 # The error does not name the object: some stores stop at an object that does not exist.
-                failed += self._deleted_singly(batch)
+                failed += self._delete_singly(batch)
         if failed:
             raise failed[0]
 
-    def _deleted_singly(self, paths: Sequence[str]) -> Iterator[StorageError]:
+    def _delete_singly(self, paths: Sequence[str]) -> Iterator[StorageError]:
         for path in paths:
             try:
                 with suppress(FileMissing):
-                    self._asked(path, lambda path=path: self._bucket.delete(path))
+                    self._ask(path, lambda path=path: self._bucket.delete(path))
             except StorageError as error:
                 yield error
 
     def move(self, source: str, target: str) -> None:
-        self._asked(source, lambda: self._bucket.copy(source, target))
+        self._ask(source, lambda: self._bucket.copy(source, target))
         self.delete_many([source])
 
     def remove_empty_folder(self, folder: str) -> bool:  # noqa: ARG002  # object stores have no folders
@@ -249,14 +247,14 @@ class ObjectStore:
     def discard(self, paths: Sequence[str]) -> None:
         if paths:
             with suppress(StorageError):
-                self._told(paths[0], lambda: self._bucket.delete(list(paths)))
+                self._ask_write(paths[0], lambda: self._bucket.delete(list(paths)))
 
     def delete_folder(self, folder: str) -> None:
         prefix = folder.strip("/")
         if not prefix:
             raise InvalidArgument(f"{self._base_url} itself is not deleted; name a folder in it")
-        listed = self._told(prefix, lambda: self._bucket.list(prefix).collect())
-        self._told(prefix, lambda: self._bucket.delete([found["path"] for found in listed]))
+        listed = self._ask_write(prefix, lambda: self._bucket.list(prefix).collect())
+        self._ask_write(prefix, lambda: self._bucket.delete([found["path"] for found in listed]))
 
     def make_folder(self, folder: str) -> None:
         """Put an empty object below the prefix, as buckets only have prefixes instead of folders."""
@@ -278,7 +276,7 @@ class ObjectStore:
         for _ in range(CUT_TRIES):
             hasty = not self._clients.reached
             try:
-                answer = self._asked(path, lambda: ask(self._clients.now))
+                answer = self._ask(path, lambda: ask(self._clients.now))
             except FileMissing:
                 self._clients.reached = True
                 raise
@@ -290,18 +288,18 @@ class ObjectStore:
             else:
                 self._clients.reached = True
                 return answer
-        return self._asked(path, lambda: ask(self._bucket))
+        return self._ask(path, lambda: ask(self._bucket))
 
-    def _told(self, path: str, tell: Any) -> Any:
-        """Run a write as `_asked` runs a read; "not found" then means that the bucket is missing."""
+    def _ask_write(self, path: str, tell: Any) -> Any:
+        """Run a write as `_ask` runs a read; "not found" then means that the bucket is missing."""
         try:
-            return self._asked(path, tell)
+            return self._ask(path, tell)
         except FileMissing as error:
             cause = error.__cause__ or error
             known = explain_store_error(str(cause), self.url(path)) or f"{to_summary(cause)}; make the bucket"
             raise StorageError(f"{self.url(path)}: {known}") from error
 
-    def _asked(self, path: str, ask: Any) -> Any:
+    def _ask(self, path: str, ask: Any) -> Any:
         from obstore.exceptions import BaseError
 
         try:
@@ -475,9 +473,9 @@ class ConditionalPut:
             UnclearOutcome: whether the object was created is unknown.
             StorageError: the request failed; nothing was created.
         """
-        return self._created(key, data, self._prove(key))
+        return self._create(key, data, self._prove(key))
 
-    def _created(self, key: str, data: bytes, condition: Condition) -> bool:
+    def _create(self, key: str, data: bytes, condition: Condition) -> bool:
         from obstore import exceptions
 
         token = uuid.uuid4().hex
@@ -493,7 +491,7 @@ class ConditionalPut:
                 exceptions.UnauthenticatedError,
                 exceptions.InvalidPathError,
             ) as error:
-                raise self._failed(key, error) from error
+                raise self._make_error(key, error) from error
             except (exceptions.BaseError, OSError) as error:
                 unclear = error
             except ValueError as error:  # a control character
@@ -543,7 +541,7 @@ class ConditionalPut:
         folder, _, name = key.rpartition("/")
         probe = f"{folder}/.{name}.{uuid.uuid4().hex}.probe".lstrip("/")
         try:
-            return self._created(probe, b"", condition) and not self._created(probe, b"", condition)
+            return self._create(probe, b"", condition) and not self._create(probe, b"", condition)
         finally:
             self._forget(probe)
 
@@ -553,7 +551,7 @@ class ConditionalPut:
         with suppress(BaseError, OSError):
             self._bucket.delete(key)
 
-    def _failed(self, key: str, error: Exception) -> StorageError:
+    def _make_error(self, key: str, error: Exception) -> StorageError:
         where = f"{self._base_url}/{key}"
         known = explain_store_error(str(error), where)
         advice = "check the address, the credentials and their permissions"

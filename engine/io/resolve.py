@@ -52,8 +52,7 @@ def resolve(
         filesystem: an fsspec file system that has the location.
         verify: `VERIFY_PAGES` for a store that checks pages, see `morrow.open`.
 
-    Raises:
-        InvalidArgument: an empty location, an unsupported URL scheme, or an unknown `verify`.
+    Raises `InvalidArgument`: an empty location, an unsupported URL scheme, or an unknown `verify`.
     """
     check_mapping(storage_options, "storage_options")
     for part in chain.from_iterable((storage_options or {}).items()):
@@ -144,8 +143,7 @@ def _resolve_location(location: str, storage_options: Mapping[str, str] | None) 
 def resolve_roots(roots: Roots) -> tuple[str, ...]:
     """Return the folders and URLs that a caller gives (one or several), with absolute folders.
 
-    Raises:
-        InvalidArgument: an item is empty, or neither a folder nor a URL.
+    Raises `InvalidArgument`: an item is empty, or neither a folder nor a URL.
     """
     given = (roots,) if isinstance(roots, (str, os.PathLike)) else roots
     if not isinstance(given, Sequence) or not all(isinstance(root, (str, os.PathLike)) for root in given):
@@ -274,8 +272,7 @@ def confine(store: FileStore, roots: Sequence[str]) -> FileStore:
 def check_inside(store: FileStore, path: str, roots: Sequence[str]) -> str:
     """Return the path with all links resolved, except in its last segment.
 
-    Raises:
-        UnsafePath: the resolved path is not below any of these roots.
+    Raises `UnsafePath`: the resolved path is not below any of these roots.
     """
     found, left = _split_by_roots(store, [path], roots)
     if left:

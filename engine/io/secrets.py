@@ -53,8 +53,7 @@ def register(resolver: Resolver | None) -> None:
     `morrow.open`. Processes that start later, such as Spark executors, must register a resolver themselves, or import
     the one that the environment variable ``MORROW_SECRETS`` names.
 
-    Raises:
-        InvalidArgument: not a function.
+    Raises `InvalidArgument`: not a function.
     """
     global _resolver
     if resolver is not None and not callable(resolver):

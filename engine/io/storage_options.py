@@ -48,8 +48,7 @@ PROXY = ("proxy.host", "proxy.port")
 def translate_encryption(given: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """Return obstore's options for server-side encryption.
 
-    Raises:
-        Unsupported: an unknown kind of encryption. InvalidArgument: a key without a kind.
+    Raises `Unsupported`: an unknown kind of encryption. `InvalidArgument`: a key without a kind.
     """
     key, algorithm = next((given[name] for name in ENCRYPTION_ALGORITHM if name in given), ("", ""))
     of_key, kept = next((given[name] for name in ENCRYPTION_KEY if name in given), ("", ""))
@@ -335,8 +334,7 @@ def is_store_option(key: str) -> bool:
 def to_store_options(options: Mapping[str, str], location: str) -> dict[str, str]:
     """Return the store options for `location`, with obstore's names, from the options of a catalog.
 
-    Raises:
-        InvalidArgument: an unknown option of the store. Unsupported: an option that Morrow does not support.
+    Raises `InvalidArgument`: an unknown option of the store. `Unsupported`: an option that Morrow does not support.
     """
     scheme, _, rest = location.partition("://")
     bucket = rest.partition("/")[0]

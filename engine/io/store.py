@@ -248,8 +248,7 @@ class FileStore(Protocol):
     def delete_many(self, paths: Sequence[str]) -> None:
         """Remove files, durably; ignore files that do not exist.
 
-        Raises:
-            StorageError: some files could not be removed; all others were.
+        Raises `StorageError`: some files could not be removed; all others were.
         """
 
     def move(self, source: str, target: str) -> None:

@@ -160,8 +160,7 @@ class Assumed:
 def open_with_role(url: str, options: Mapping[str, str]) -> RoleStore:
     """Return the store of a URL, accessed in a role.
 
-    Raises:
-        InvalidArgument: an unknown role option, or an invalid value. Unsupported: boto3 is not installed.
+    Raises `InvalidArgument`: an unknown role option, or an invalid value. `Unsupported`: boto3 is not installed.
     """
     for name in options:
         if name.startswith(ROLE_PREFIX) and name not in NAMES:

@@ -70,7 +70,6 @@ def describe_deduplicate(schema: TableSchema, options: TableOptions, where: str)
 
 CHANGELOG_PRODUCERS = (ChangelogProducer.NONE, ChangelogProducer.LOOKUP)
 
-
 OVERWRITE_ADVICE = (
     "overwrite the table with the rows that stay: table.overwrite(table.scan(filter='NOT (...)'), dynamic=False)"
 )
@@ -191,8 +190,7 @@ def check_partial_update(schema: TableSchema, options: TableOptions, where: str)
 
     No group may list a sequence column of another group: it would be undefined which group changes the column.
 
-    Raises:
-        InvalidArgument: a group lists such a column.
+    Raises `InvalidArgument`: a group lists such a column.
     """
     if not schema.primary_keys:
         return
@@ -397,8 +395,7 @@ def describe_merge(schema: TableSchema, options: TableOptions, *, where: str) ->
 def check_merge(schema: TableSchema, options: TableOptions, *, where: str) -> None:
     """Check the merge of a table that is about to be created or changed.
 
-    Raises:
-        Unsupported, InvalidArgument: as `describe_merge`, and the engine's further rules for new tables.
+    Raises `Unsupported`, `InvalidArgument`: as `describe_merge`, and the engine's further rules for new tables.
     """
     _find_engine(options, where).check(schema, options, where)
     describe_merge(schema, options, where=where)

@@ -6,35 +6,14 @@ object whose `spec` is a `FunctionSpec`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format import types as t
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.types import (
-    ArrayType,
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    MapType,
-    RowType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-)
 from morrow.engine.merge.spec import AggregateCall, FieldOptions
 from morrow.engine.options import TableOptions
 from morrow.engine.options.declarations import AGGREGATE_FUNCTION_PLUGINS, ColumnOption
@@ -48,16 +27,16 @@ from morrow.engine.options.declared.merging import (
 from morrow.engine.plugins import load_plugin
 from morrow.engine.structs import replace
 
-NUMERIC = (TinyIntType, SmallIntType, IntType, BigIntType, FloatType, DoubleType, DecimalType)
-TEXT = (CharType, VarCharType)
-TEMPORAL = (DateType, TimeType, TimestampType, LocalZonedTimestampType)
-ORDERED = (*NUMERIC, *TEXT, *TEMPORAL, BinaryType, VarBinaryType)
+NUMERIC = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.FloatType, t.DoubleType, t.DecimalType)
+TEXT = (t.CharType, t.VarCharType)
+TEMPORAL = (t.DateType, t.TimeType, t.TimestampType, t.LocalZonedTimestampType)
+ORDERED = (*NUMERIC, *TEXT, *TEMPORAL, t.BinaryType, t.VarBinaryType)
 """Types that Paimon's min and max compare. BOOLEAN is not one of them, unlike in sequence groups."""
 
 MIN_KEYTIME_MEMBERS = 2
 """The least number of members of a keytime row: a value and its time."""
 
-Accepts = Callable[[DataType], bool]
+Accepts = Callable[[t.DataType], bool]
 ReadOptions = Callable[[AggregateCall, FieldOptions], AggregateCall]
 
 
@@ -86,25 +65,25 @@ class FunctionSpec(msgspec.Struct, frozen=True):
     read_options: ReadOptions = pass_all_options
 
 
-def _accept_any_type(_: DataType) -> bool:
+def _accept_any_type(_: t.DataType) -> bool:
     return True
 
 
-def _accept_kinds(*kinds: type[DataType]) -> Accepts:
+def _accept_kinds(*kinds: type[t.DataType]) -> Accepts:
     return lambda kind: isinstance(kind, kinds)
 
 
-def _is_unbounded_text(kind: DataType) -> bool:
-    return isinstance(kind, VarCharType) and kind.length == VarCharType().length
+def _is_unbounded_text(kind: t.DataType) -> bool:
+    return isinstance(kind, t.VarCharType) and kind.length == t.VarCharType().length
 
 
-def _is_array_of_rows(kind: DataType) -> bool:
-    return isinstance(kind, ArrayType) and isinstance(kind.element, RowType)
+def _is_array_of_rows(kind: t.DataType) -> bool:
+    return isinstance(kind, t.ArrayType) and isinstance(kind.element, t.RowType)
 
 
-def _is_map_to_rows(kind: DataType) -> bool:
-    value = kind.value if isinstance(kind, MapType) else None
-    return isinstance(value, RowType) and len(value.fields) >= MIN_KEYTIME_MEMBERS
+def _is_map_to_rows(kind: t.DataType) -> bool:
+    value = kind.value if isinstance(kind, t.MapType) else None
+    return isinstance(value, t.RowType) and len(value.fields) >= MIN_KEYTIME_MEMBERS
 
 
 def _read_distinct(call: AggregateCall, options: FieldOptions) -> AggregateCall:
@@ -117,7 +96,7 @@ def _read_listagg(call: AggregateCall, options: FieldOptions) -> AggregateCall:
 
 def _read_nested_key(call: AggregateCall, options: FieldOptions) -> AggregateCall:
     kind = options.column.type
-    assert isinstance(kind, ArrayType) and isinstance(kind.element, RowType)
+    assert isinstance(kind, t.ArrayType) and isinstance(kind.element, t.RowType)
     members = [field.name for field in kind.element.fields]
     names, sequence = options.names(merging.NESTED_KEY), options.get(merging.NESTED_SEQUENCE_FIELD)
     for option, named in ((merging.NESTED_KEY, names), (merging.NESTED_SEQUENCE_FIELD, sequence)):
@@ -149,7 +128,7 @@ def _read_nested_partial_update(call: AggregateCall, options: FieldOptions) -> A
 
 def _read_keytime(call: AggregateCall, options: FieldOptions) -> AggregateCall:
     kind = options.column.type
-    assert isinstance(kind, MapType) and isinstance(kind.value, RowType)
+    assert isinstance(kind, t.MapType) and isinstance(kind.value, t.RowType)
     members = {field.name: field.type for field in kind.value.fields}
     name = options.get(merging.TS_FIELD)
     if name is None:
@@ -166,16 +145,13 @@ def _read_keytime(call: AggregateCall, options: FieldOptions) -> AggregateCall:
     return replace(call, timestamp_field=name)
 
 
-def _index_by_name(specs: Iterable[FunctionSpec]) -> Mapping[str, FunctionSpec]:
-    return {spec.name: spec for spec in specs}
-
-
-BUILT_IN: Mapping[str, FunctionSpec] = _index_by_name(
-    (
+BUILT_IN: Mapping[str, FunctionSpec] = {
+    spec.name: spec
+    for spec in (
         FunctionSpec("sum", _accept_kinds(*NUMERIC), "numeric types", True, ignore_options),
         FunctionSpec("product", _accept_kinds(*NUMERIC), "numeric types", True, ignore_options),
         # Paimon 0.7 and 0.8 had count; later versions do not open such tables.
-        FunctionSpec("count", _accept_kinds(IntType, BigIntType), "INT and BIGINT", True, ignore_options),
+        FunctionSpec("count", _accept_kinds(t.IntType, t.BigIntType), "INT and BIGINT", True, ignore_options),
         FunctionSpec("max", _accept_kinds(*ORDERED), "numbers, text, bytes and times", False, ignore_options),
         FunctionSpec("min", _accept_kinds(*ORDERED), "numbers, text, bytes and times", False, ignore_options),
         FunctionSpec("last_value", _accept_any_type, "every type", True, ignore_options),
@@ -183,21 +159,21 @@ BUILT_IN: Mapping[str, FunctionSpec] = _index_by_name(
         FunctionSpec("first_value", _accept_any_type, "every type", False, ignore_options),
         FunctionSpec("first_non_null_value", _accept_any_type, "every type", False, ignore_options),
         FunctionSpec("listagg", _is_unbounded_text, "STRING", False, _read_listagg),
-        FunctionSpec("bool_and", _accept_kinds(BooleanType), "BOOLEAN", False, ignore_options),
-        FunctionSpec("bool_or", _accept_kinds(BooleanType), "BOOLEAN", False, ignore_options),
-        FunctionSpec("collect", _accept_kinds(ArrayType), "ARRAY", True, _read_distinct),
-        FunctionSpec("merge_map", _accept_kinds(MapType), "MAP", True, ignore_options),
+        FunctionSpec("bool_and", _accept_kinds(t.BooleanType), "BOOLEAN", False, ignore_options),
+        FunctionSpec("bool_or", _accept_kinds(t.BooleanType), "BOOLEAN", False, ignore_options),
+        FunctionSpec("collect", _accept_kinds(t.ArrayType), "ARRAY", True, _read_distinct),
+        FunctionSpec("merge_map", _accept_kinds(t.MapType), "MAP", True, ignore_options),
         FunctionSpec(
             "merge_map_with_keytime", _is_map_to_rows, "MAP to ROW of two or more members", False, _read_keytime
         ),
         FunctionSpec("nested_update", _is_array_of_rows, "ARRAY of ROW", True, _read_nested_update),
         FunctionSpec("nested_partial_update", _is_array_of_rows, "ARRAY of ROW", False, _read_nested_partial_update),
-        FunctionSpec("rbm32", _accept_kinds(VarBinaryType), "VARBINARY and BYTES", False, ignore_options),
-        FunctionSpec("rbm64", _accept_kinds(VarBinaryType), "VARBINARY and BYTES", False, ignore_options),
-        FunctionSpec("hll_sketch", _accept_kinds(VarBinaryType), "VARBINARY and BYTES", False, ignore_options),
-        FunctionSpec("theta_sketch", _accept_kinds(VarBinaryType), "VARBINARY and BYTES", False, ignore_options),
+        FunctionSpec("rbm32", _accept_kinds(t.VarBinaryType), "VARBINARY and BYTES", False, ignore_options),
+        FunctionSpec("rbm64", _accept_kinds(t.VarBinaryType), "VARBINARY and BYTES", False, ignore_options),
+        FunctionSpec("hll_sketch", _accept_kinds(t.VarBinaryType), "VARBINARY and BYTES", False, ignore_options),
+        FunctionSpec("theta_sketch", _accept_kinds(t.VarBinaryType), "VARBINARY and BYTES", False, ignore_options),
     )
-)
+}
 
 ALIASES: Mapping[str, str] = {"first_not_null_value": "first_non_null_value"}
 
@@ -205,8 +181,7 @@ ALIASES: Mapping[str, str] = {"first_not_null_value": "first_non_null_value"}
 def find_function_spec(name: str, *, where: str) -> FunctionSpec:
     """Return the function of this name: a built-in one, or one that an installed package registered.
 
-    Raises:
-        Unsupported: no such function; another function is never substituted.
+    Raises `Unsupported`: no such function; another function is never substituted.
     """
     spec = BUILT_IN.get(ALIASES.get(name, name))
     if spec is not None:
@@ -235,8 +210,7 @@ def find_function_name(options: FieldOptions) -> str | None:
 def check_functions_known(schema: TableSchema, options: TableOptions, where: str) -> None:
     """Check that every function that options name exists, even if unused, as Paimon requires.
 
-    Raises:
-        Unsupported: a function that Morrow does not know.
+    Raises `Unsupported`: a function that Morrow does not know.
     """
     named = {find_function_name(FieldOptions(field, options.given)) for field in schema.fields}
     for name in sorted(name for name in named if name is not None):

@@ -14,17 +14,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format import types as t
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.types import (
-    ArrayType,
-    BlobType,
-    DataField,
-    MapType,
-    MultisetType,
-    RowType,
-    VariantType,
-    VectorType,
-)
 from morrow.engine.options import Declared, Options, TableOptions
 from morrow.engine.options.declarations import FIELDS, ColumnOption
 from morrow.engine.options.declared.merging import AGGREGATE_FUNCTION, FIELDS_DEFAULT_AGGREGATE_FUNCTION, SEQUENCE_FIELD
@@ -221,7 +212,7 @@ SEPARATOR = ","
 class FieldOptions(msgspec.Struct, frozen=True):
     """The options of one column, ``fields.<column>.<suffix>``, by declaration."""
 
-    column: DataField
+    column: t.DataField
     given: Options
 
     @property
@@ -284,8 +275,7 @@ def check_field_names(schema: TableSchema, raw: Mapping[str, str], where: str) -
 
     The text after the columns may be the option of a member (``fields.<row>.<member>.distinct``), which Paimon ignores.
 
-    Raises:
-        InvalidArgument: an option of something that is not a column.
+    Raises `InvalidArgument`: an option of something that is not a column.
     """
     for key in sorted(raw):
         if key.startswith(FIELDS) and key != FIELDS_DEFAULT_AGGREGATE_FUNCTION.key:
@@ -314,8 +304,8 @@ def check_new_field_names(schema: TableSchema, raw: Mapping[str, str], where: st
     check_field_names(schema, raw, where)
 
 
-WITHOUT_ORDER = (VariantType, BlobType)
-NESTED = (ArrayType, VectorType, MapType, MultisetType, RowType)
+WITHOUT_ORDER = (t.VariantType, t.BlobType)
+NESTED = (t.ArrayType, t.VectorType, t.MapType, t.MultisetType, t.RowType)
 """Types that Paimon orders element by element, although its documentation does not list them."""
 
 

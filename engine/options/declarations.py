@@ -2,7 +2,8 @@
 
 An option is declared once: ``BUCKET = declare_honoured("bucket", INT, -1, "Number of buckets", rows=True)``.
 `declare_idle` is for an option without effect in Morrow, and gives the reason: ``declare_idle(TUNING, "page-size",
-MEMORY, 64 << 10, "Size of a page of memory")``. `declare_refused` is for an option with only harmless values supported.
+MEMORY, 64 << 10, "Size of a page of memory")``; a theme lists those that no code reads in `declare_all_idle`.
+`declare_refused` is for an option with only harmless values supported.
 `rows` marks options that decide which rows a batch read returns. If a key of a stored table looks like a misspelling of
 such an option, the table is refused, rather than the key considered unknown.
 
@@ -383,6 +384,13 @@ def declare_idle(
     return Declared(key, kind, default, doc, former, immutable, idle=reason)
 
 
+def declare_all_idle(
+    groups: Mapping[str, Sequence[tuple[str, Kind[Any], Any, str]]],
+) -> tuple[AnyOption, ...]:
+    """Declare options that are ignored here and read nowhere: key, kind, default and effect, by the reason."""
+    return tuple(declare_idle(reason, *option) for reason, options in groups.items() for option in options)
+
+
 def explain_dependency(other: str) -> str:
     """Return the reason for an option that has an effect only together with another, refused option."""
     return f"it counts only beside '{other}', which is refused"
@@ -458,7 +466,7 @@ class Options(msgspec.Struct, frozen=True):
         """
         for key in option.keys:
             if key in self.raw:
-                return self._parsed(option, key)
+                return self._parse(option, key)
         return option.default
 
     def has(self, option: Declared[Any]) -> bool:
@@ -474,7 +482,7 @@ class Options(msgspec.Struct, frozen=True):
         key = next(key for key in option.keys if key in self.raw)
         return make_value_error(self.raw, key, self.where, problem)
 
-    def _parsed(self, option: Declared[T], key: str) -> T:
+    def _parse(self, option: Declared[T], key: str) -> T:
         try:
             return option.kind.parse(self.raw[key])
         except UnknownWord as error:

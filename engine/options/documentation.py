@@ -43,7 +43,6 @@ TEXT_INDEXES = "Full-text indexes have `full-text.<option>`. The options are {}.
 MAX_LINE_LENGTH = 100
 """The limit of characters in a line of text, as in all documents."""
 TABLE = ("| option | kind | default | here | what it does |", "| -- | -- | -- | -- | -- |")
-UNITS = (("days", "d"), ("hours", "h"), ("minutes", "min"), ("seconds", "s"))
 SIZES = ((1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb"))
 SPANS = (
     (timedelta(days=1), "d"),

@@ -90,8 +90,7 @@ class ExpireOptions(msgspec.Struct, frozen=True):
 def parse_expire_options(options: Mapping[str, str], *, where: str) -> ExpireOptions:
     """Parse the options of one schema, with Paimon's defaults. Changelog options default to the values for snapshots.
 
-    Raises:
-        InvalidArgument: a value that does not parse. Unsupported: an unknown word.
+    Raises `InvalidArgument`: a value that does not parse. `Unsupported`: an unknown word.
     """
     given = Options(options, where)
     snapshots = Retention(
@@ -157,9 +156,7 @@ DAY = dt.timedelta(days=1)
 MIN_PERIOD = dt.timedelta(milliseconds=1)
 """The shortest period: Java counts periods in milliseconds."""
 
-
 BY_PERIOD = (TagCreation.PROCESS_TIME, TagCreation.WATERMARK)
-
 
 LENGTHS: Mapping[Period, dt.timedelta] = {
     Period.DAILY: DAY,
@@ -321,11 +318,7 @@ MAX_OFFSET = dt.timedelta(hours=18)
 
 
 def parse_zone(name: str) -> dt.tzinfo:
-    """Return the zone of this name.
-
-    Raises:
-        InvalidArgument: no such zone.
-    """
+    """Return the zone of this name. Raises `InvalidArgument`: no such zone."""
     if name in NO_OFFSET:
         return dt.UTC
     if match := re.fullmatch(OFFSET, name):
@@ -359,8 +352,7 @@ def parse_partition_time(
 
     Returns: the nanoseconds, or None if a value is null or the text of the values does not parse.
 
-    Raises:
-        Unsupported: values of a column's type cannot be formatted as text.
+    Raises `Unsupported`: values of a column's type cannot be formatted as text.
     """
     known = list(values) if options.pattern is not None else [values[0]]
     if any(value is None for value in known):
@@ -368,9 +360,9 @@ def parse_partition_time(
     texts = [_to_java_text(value, field) for value, field in zip(known, fields)]
     text = texts[0]
     if options.pattern is not None:
-        text = options.pattern
-        for field, part in zip(fields, texts):  # one after the other, as in Java: $m also matches in $month
-            text = text.replace(f"${field.name}", part)
+        parts = {f"${field.name}": part for field, part in zip(fields, texts)}
+        longest_first = sorted(parts, key=len, reverse=True)  # "$month" is not "$m" and "onth"
+        text = re.sub("|".join(map(re.escape, longest_first)), lambda found: parts[found[0]], options.pattern)
     return parse_default_time(text) if options.formatter is None else options.formatter.read(text)
 
 

@@ -88,7 +88,8 @@ THEMES: tuple[ModuleType, ...] = (table, files, merging, maintenance, scans, fea
 
 def list_options(theme: ModuleType) -> tuple[AnyOption, ...]:
     """Return the options that a module declares, in its order."""
-    return tuple(value for value in vars(theme).values() if isinstance(value, Declared))
+    groups = (value if isinstance(value, tuple) else (value,) for value in vars(theme).values())
+    return tuple(option for group in groups for option in group if isinstance(option, Declared))
 
 
 OPTIONS: Mapping[str, AnyOption] = {option.key: option for theme in THEMES for option in list_options(theme)}
@@ -257,8 +258,7 @@ DEFAULT_METRIC = "inner_product"
 def choose_vector_options(index_type: str, column: str, options: Options) -> tuple[dict[str, str], float]:
     """Return the options of paimon-vindex for an index, and the share of its vectors to train with.
 
-    Raises:
-        InvalidArgument: an unknown option of the index, or a share that is not above 0 and up to 1.
+    Raises `InvalidArgument`: an unknown option of the index, or a share that is not above 0 and up to 1.
     """
     chosen = {METRIC: DEFAULT_METRIC}
     for prefix in (f"{index_type}.", f"{FIELDS}{column}."):  # options of the column win
@@ -416,8 +416,7 @@ FIELD_OPTIONS = tuple(suffix for suffix, option in COLUMN_OPTIONS.items() if opt
 def refuse_slips(raw: Mapping[str, str], where: str) -> None:
     """Check the keys of a table's options.
 
-    Raises:
-        InvalidArgument: a key looks like a misspelling of an option that decides which rows a read returns.
+    Raises `InvalidArgument`: a key looks like a misspelling of an option that decides which rows a read returns.
     """
     for key in raw:
         if key not in BY_ANY_KEY and (meant := _find_meant(key)) is not None:
@@ -492,8 +491,7 @@ class StreamOptions(msgspec.Struct, frozen=True):
 def parse_stream_options(options: Options, *, begins: bool) -> StreamOptions:
     """Parse the options.
 
-    Args:
-        begins: whether the options determine the start of the stream; False if the caller does.
+    `begins`: whether the options determine the start of the stream; False if the caller does.
 
     Raises:
         InvalidArgument: a value that does not parse, or a mode without the option that it needs.

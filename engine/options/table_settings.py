@@ -26,8 +26,7 @@ def match_settings(settings: Mapping[str, str], *names: tuple[str, ...], prefix:
         names: the parts of the table's name, in each form that settings use. prefix: the prefix of the keys, for
         messages.
 
-    Raises:
-        InvalidArgument: a setting of an unknown option. Unsupported: a setting of a secret.
+    Raises `InvalidArgument`: a setting of an unknown option. `Unsupported`: a setting of a secret.
     """
     found: list[tuple[int, str, str]] = []
     for key in settings:

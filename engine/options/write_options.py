@@ -163,8 +163,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
 def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> WriteOptions:
     """Parse the options that writers depend on.
 
-    Args:
-        keyed: whether the table has a primary key, on which some defaults depend.
+    `keyed`: whether the table has a primary key, on which some defaults depend.
 
     Raises:
         InvalidArgument: a value that does not parse.

@@ -69,8 +69,7 @@ def check_main_alone(metadata: TableMetadata, request: ScanRequest) -> None:
     Rows of the fallback branch are read as rows of main, but not changed with them. A row that is written to main hides
     all rows of its partition in the branch.
 
-    Raises:
-        Unsupported: the request reads files of the fallback branch.
+    Raises `Unsupported`: the request reads files of the fallback branch.
     """
     found = _find_others(metadata, request.options, request.snapshot, request.travel)
     if found is None:

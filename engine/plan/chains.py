@@ -83,8 +83,7 @@ def find_chain(
 def plan_chain(request: ScanRequest, chain: Chain, held: frozenset[bytes]) -> ScanPlan:
     """Plan a read of the partitions that main lacks.
 
-    Args:
-        held: the partitions of main, in stored form.
+    `held`: the partitions of main, in stored form.
 
     Raises:
         Unsupported: branches that differ in their merge or schemas, or numbers of buckets that differ in a chain;
@@ -100,8 +99,7 @@ def plan_merged(
 ) -> ScanPlan | None:
     """Plan a read of the partitions that are merged from both branches; None if there are none.
 
-    Args:
-        ignores_whole: merge also partitions that the snapshot branch holds.
+    `ignores_whole`: merge also partitions that the snapshot branch holds.
 
     Raises as `plan_chain`.
     """

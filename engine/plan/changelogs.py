@@ -73,8 +73,7 @@ def remove_changelog_hints(metadata: TableMetadata) -> None:
 def find_snapshot_or_changelog(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
     """Return the snapshot, or its changelog if the snapshot has expired.
 
-    Raises:
-        SnapshotExpired, SnapshotNotFound: neither exists.
+    Raises `SnapshotExpired`, `SnapshotNotFound`: neither exists.
     """
     try:
         return metadata.snapshot(snapshot_id)
@@ -108,8 +107,7 @@ def find_oldest_change(metadata: TableMetadata, *, changelogs: bool) -> int | No
 def find_id_at(metadata: TableMetadata, millis: int, *, changelogs: bool = False) -> int | None:
     """Return the id of the newest snapshot committed at or before a time (epoch milliseconds); None if all are younger.
 
-    Args:
-        changelogs: include snapshots that have become changelogs.
+    `changelogs`: include snapshots that have become changelogs.
     """
     found = find_last_until(metadata, millis)
     if found is not None or not changelogs:
@@ -124,8 +122,7 @@ def find_id_at(metadata: TableMetadata, millis: int, *, changelogs: bool = False
 def list_snapshots_between(metadata: TableMetadata, start: int, end: int, *, changelogs: bool = True) -> list[Snapshot]:
     """Return the snapshots after `start`, up to and including `end`.
 
-    Args:
-        changelogs: include snapshots that have become changelogs.
+    `changelogs`: include snapshots that have become changelogs.
 
     Raises:
         InvalidArgument: `end` is before `start`.

@@ -74,8 +74,7 @@ class Consumers:
     def next_snapshot(self, name: str) -> int | None:
         """Return the snapshot that the consumer reads next; None if the consumer does not exist.
 
-        Raises:
-            InvalidArgument: not a valid consumer name. CorruptFile: its file is damaged.
+        Raises `InvalidArgument`: not a valid consumer name. `CorruptFile`: its file is damaged.
         """
         found = self.progress(name)
         return None if found is None else found.next_snapshot
@@ -92,11 +91,9 @@ class Consumers:
     def record(self, name: str, next_snapshot: int, read: ReadCommit | None = None) -> None:
         """Record that this consumer has read everything before `next_snapshot`.
 
-        Args:
-            read: the commit of the snapshot before, by which a stream that resumes notices a rollback; None: unknown.
+        `read`: the commit of the snapshot before, by which a stream that resumes notices a rollback; None: unknown.
 
-        Raises:
-            InvalidArgument: not a valid consumer name, or not an id. StorageError: it cannot be written.
+        Raises `InvalidArgument`: not a valid consumer name, or not an id. `StorageError`: it cannot be written.
         """
         if isinstance(next_snapshot, bool) or not isinstance(next_snapshot, int) or next_snapshot < 0:
             raise InvalidArgument(f"a consumer reads on from the id of a snapshot, not from {next_snapshot!r}")
@@ -109,11 +106,7 @@ class Consumers:
         return self.metadata.store.delete(self._path(name))
 
     def all(self) -> dict[str, int]:
-        """Return the next snapshot of every consumer, by name.
-
-        Raises:
-            CorruptFile: a file is damaged.
-        """
+        """Return the next snapshot of every consumer, by name. Raises `CorruptFile`: a file is damaged."""
         return {name: found.next_snapshot for name, found in self._each().items()}
 
     def _each(self) -> dict[str, Progress]:

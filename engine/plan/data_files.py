@@ -176,8 +176,7 @@ def decode_partition_values(schema: TableSchema, frame: pl.DataFrame, *, where: 
 def parse_file_formats(frame: pl.DataFrame, where: str) -> pl.Series:
     """Return the format of each file, by its name's extension (``.json.gz`` is json).
 
-    Raises:
-        Unsupported: a format that Morrow does not read.
+    Raises `Unsupported`: a format that Morrow does not read.
     """
     names = frame["_FILE_NAME"]
     if frame.height <= MAX_SMALL_ROWS:
@@ -214,8 +213,7 @@ def find_partition_folders(
 def choose_partition_folder(metadata: TableMetadata, schema: TableSchema, options: TableOptions, values: Values) -> str:
     """Return the folder for new files of a partition: the existing one, otherwise the likeliest name.
 
-    Raises:
-        Unsupported: the partition lies in several folders. Morrow reads them all; Java finds only one folder.
+    Raises `Unsupported`: the partition lies in several folders. Morrow reads them all; Java finds only one folder.
     """
     names = _list_folder_names(schema, options, values)
     there = _filter_present(metadata, options, names) if len(names) > 1 else ()
@@ -343,8 +341,7 @@ def check_needs_no_merge(metadata: TableMetadata, snapshot: Snapshot, live: pl.D
         live: the live files of the snapshot.
         visible: a mask of the files on levels that are read.
 
-    Raises:
-        Unsupported: the snapshot was made before vectors were enabled, and needs a merge.
+    Raises `Unsupported`: the snapshot was made before vectors were enabled, and needs a merge.
     """
     then = Options(metadata.schema(snapshot.schema_id).options, metadata.where)
     if not then.get(DELETION_VECTORS_ENABLED) and not has_single_runs(live.filter(visible)):
@@ -354,8 +351,7 @@ def check_needs_no_merge(metadata: TableMetadata, snapshot: Snapshot, live: pl.D
 def check_snapshot_numbers(metadata: TableMetadata, live: pl.DataFrame) -> None:
     """Check that the files of a table with ``sequence.snapshot-ordering`` have the numbers of their snapshots.
 
-    Raises:
-        Unsupported: a file of a writer that does not know the option. Its rows have no order among the others.
+    Raises `Unsupported`: a file of a writer that does not know the option. Its rows have no order among the others.
     """
     if "_FILE_SOURCE" not in live.columns:
         return

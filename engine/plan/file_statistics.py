@@ -71,8 +71,7 @@ def read_file_facts(metadata: TableMetadata, plan: ScanPlan) -> tuple[ScanPlan, 
     A plan without a filter covers all live files, including files that batch reads do not see yet: level 0 in tables
     that look up deletion vectors or first rows, and postponed rows.
 
-    Raises:
-        CorruptFile, Unsupported, FileMissing, UnsafePath: metadata that cannot be trusted.
+    Raises `CorruptFile`, `Unsupported`, `FileMissing`, `UnsafePath`: metadata that cannot be trusted.
     """
     if plan.snapshot is None:
         return plan, []
@@ -183,8 +182,7 @@ def find_plain_files(metadata: TableMetadata, request: ScanRequest) -> PlainFile
     Returns None if metadata does not show which keys are live: retractions, columns of a row in several files, or a
     deletion vector without a recorded cardinality.
 
-    Raises:
-        CorruptFile, FileMissing, Unsupported, UnsafePath: metadata that cannot be trusted.
+    Raises `CorruptFile`, `FileMissing`, `Unsupported`, `UnsafePath`: metadata that cannot be trusted.
     """
     spec = resolve_merge(metadata, request)
     entries, vectors = read_visible_entries(metadata, request, spec, [])

@@ -105,10 +105,9 @@ class FolderTable:
     def files(self) -> list[FolderFile]:
         """Return the files with rows (format tables), or all files (object tables), in the order of their paths.
 
-        Raises:
-            Unsupported: a file of a format table lies outside of the partition folders. StorageError.
+        Raises `Unsupported`: a file of a format table lies outside of the partition folders. `StorageError`.
         """
-        found = self._partitioned() if self.kind == FORMAT_TABLE else self._below()
+        found = self._list_partitioned() if self.kind == FORMAT_TABLE else self._below()
         known = None if self.registry is None else set(self.list_partitions().values())
         return sorted(
             (each for each in found if known is None or each.partition in known), key=lambda each: each.relative
@@ -164,7 +163,7 @@ class FolderTable:
                 if not status.is_dir:
                     yield FolderFile(path, path[prefix:], status)
 
-    def _partitioned(self) -> Iterator[FolderFile]:
+    def _list_partitioned(self) -> Iterator[FolderFile]:
         keys = self.schema.partition_keys
         default = self.given.get(PARTITION_DEFAULT_NAME)
         only_values = self.given.get(FORMAT_TABLE_PARTITION_PATH_ONLY_VALUE)
@@ -185,8 +184,7 @@ class FolderTable:
     def partition_in(self, folders: Sequence[str], path: str) -> tuple[str | None, ...]:
         """Return the partition values as text, from the names of the folders; None for null.
 
-        Raises:
-            Unsupported: a folder is not named after its key; `path` is the file in it.
+        Raises `Unsupported`: a folder is not named after its key; `path` is the file in it.
         """
         default = self.given.get(PARTITION_DEFAULT_NAME)
         only_values = self.given.get(FORMAT_TABLE_PARTITION_PATH_ONLY_VALUE)

@@ -154,8 +154,7 @@ class IndexSearch(msgspec.Struct, frozen=True):
     def narrow_plan(self, plan: ScanPlan, by: str = "global index") -> ScanPlan:
         """Return the plan with only the ranges of rows that may match; a section becomes one for each range.
 
-        Args:
-            by: the index or search, for explain.
+        `by`: the index or search, for explain.
         """
         sections = tuple(part for section in plan.sections for part in _divide_section(section, self))
         before, after = (sum(map(_count_read_rows, each)) for each in (plan.sections, sections))
@@ -173,11 +172,9 @@ def search_indexes(
 ) -> IndexSearch | None:
     """Look up a filter in the indexes of a snapshot; return None if no index decides anything.
 
-    Args:
-        frame: the live entries of the matching partitions.
+    `frame`: the live entries of the matching partitions.
 
-    Raises:
-        CorruptFile, FileMissing, Unsupported, StorageError: an index file cannot be read.
+    Raises `CorruptFile`, `FileMissing`, `Unsupported`, `StorageError`: an index file cannot be read.
     """
     columns = find_columns(predicate)
     if not options.global_index_enabled or schema.primary_keys or not any(name in schema.by_name for name in columns):

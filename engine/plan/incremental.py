@@ -347,22 +347,23 @@ def _build_sections(metadata: TableMetadata, request: ChangesRequest, entries: p
 
 def plan_difference(
     metadata: TableMetadata, request: ChangesRequest, before: Snapshot | None, after: Snapshot
-) -> Difference:
+) -> Difference | FullRows:
     """Return plans of two snapshots, without the files and sections that both share (`drop_shared`).
 
-    `before`: None if the table had no rows.
+    Without `before`, the table was empty: all rows of `after` were added.
 
     Raises:
         InvalidArgument: `after` is the older one.
     """
-    if before is not None:
-        check_snapshot_order(metadata, before.id, after.id)
+    if before is None:
+        return FullRows(_plan_all_rows(metadata, request, after))
+    check_snapshot_order(metadata, before.id, after.id)
     everything = replace(request, columns=tuple(request.schema.by_name), filter=NO_FILTER)
     old, new = (_plan_all_rows(metadata, everything, snapshot) for snapshot in (before, after))
     return Difference(*drop_shared(old, new), request.schema.row_keys, request.filter)
 
 
-def _plan_all_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot | None) -> ScanPlan:
+def _plan_all_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> ScanPlan:
     scan = ScanRequest(request.schema, request.options, snapshot, request.columns, request.filter)
     return make_plan(metadata, scan)
 

@@ -82,7 +82,7 @@ def guard_planning(metadata: TableMetadata, snapshot: Snapshot | None, *, of_cha
 
 def _check_held(metadata: TableMetadata, snapshot: Snapshot, missing: FileMissing, *, of_changes: bool) -> None:
     try:
-        held = _is_living(metadata, snapshot) or (
+        held = is_living(metadata, snapshot) or (
             _has_changelog(metadata, snapshot) if of_changes else _has_tag(metadata, snapshot)
         )
     except MorrowError:  # a failed look-up must not hide the missing file
@@ -94,7 +94,11 @@ def _check_held(metadata: TableMetadata, snapshot: Snapshot, missing: FileMissin
         ) from missing
 
 
-def _is_living(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+def is_living(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    """Return whether the table has this snapshot, and expiry has not announced its removal.
+
+    The file of a snapshot is removed after the files that it names.
+    """
     found = metadata.snapshot_or_none(snapshot.id)
     if found is None or not is_same_commit(found, snapshot):
         return False
@@ -116,7 +120,7 @@ def _has_changelog(metadata: TableMetadata, snapshot: Snapshot) -> bool:
 def is_same_commit(one: Snapshot, other: Snapshot) -> bool:
     """Return whether both snapshots are of one commit: after a rollback, another commit may have the same id.
 
-    Catalogs that keep snapshots may add members to them, or change their time.
+    Catalogs that keep snapshots may add members to them, or change their time. Java drops unknown members from tags.
     """
     return one.id == other.id and one.delta_manifest_list == other.delta_manifest_list
 
@@ -124,10 +128,8 @@ def is_same_commit(one: Snapshot, other: Snapshot) -> bool:
 MANIFEST_READERS = 4
 """The number of manifests read at once: decoding is native code that releases the interpreter lock."""
 
-
 REMOTE_READERS = 16
 """The number of manifests read at once from a remote store, where most of the time is spent waiting."""
-
 
 MIN_THREADED_BYTES = 1 << 20
 """The size in bytes below which manifests are decoded together, without threads.
@@ -135,10 +137,8 @@ MIN_THREADED_BYTES = 1 << 20
 On a local disk, starting threads for fewer bytes costs more than it saves, as does decoding each manifest separately.
 """
 
-
 Stored: TypeAlias = tuple[str, int | None]
 """Path and size of a metadata file; the size is null if it was not recorded."""
-
 
 Decode: TypeAlias = Callable[[Sequence[tuple[bytes, str]]], Sequence[pl.DataFrame]]
 """Decodes files, given as data and path, into frames."""

@@ -121,13 +121,12 @@ class MetadataFiles:
     def schema(self, schema_id: int) -> TableSchema:
         """Return the schema with this id; schemas never change, so it is read once.
 
-        Raises:
-            FileMissing: no such schema file. CorruptFile, Unsupported: as `parse_schema`.
+        Raises `FileMissing`: no such schema file. `CorruptFile`, `Unsupported`: as `parse_schema`.
         """
         if schema_id in self.known:
             return self.known[schema_id]
         path = self.paths.schema(schema_id)
-        found = self._parsed(path, parse_schema)
+        found = self._parse(path, parse_schema)
         if found.id != schema_id:
             raise CorruptFile(path, f"it says that it is schema {found.id}")
         return found
@@ -152,8 +151,7 @@ class MetadataFiles:
     def snapshot(self, snapshot_id: int) -> Snapshot:
         """Return the snapshot with this id.
 
-        Raises:
-            SnapshotExpired: the snapshot was removed. SnapshotNotFound: it never existed.
+        Raises `SnapshotExpired`: the snapshot was removed. `SnapshotNotFound`: it never existed.
         """
         found = self.snapshot_or_none(snapshot_id)
         if found is not None:
@@ -217,7 +215,7 @@ class MetadataFiles:
         """Return the id in the hint LATEST or EARLIEST of the snapshots, None without the hint."""
         return read_hint(self.store, f"{self.paths.snapshot_dir}/{name}")
 
-    def _parsed(self, path: str, parse: Callable[[bytes, str], T]) -> T:
+    def _parse(self, path: str, parse: Callable[[bytes, str], T]) -> T:
         """Parse a small file once. The cache key contains its bytes, in case the table is re-created."""
         data = self.store.read(path)
         key = (self.store.url(path), data)
@@ -235,8 +233,7 @@ class TableMetadata(MetadataFiles):
     def on_branch(self, branch: str) -> TableMetadata:
         """Return the same table on another branch.
 
-        Raises:
-            BranchNotFound: the table lacks the branch. InvalidArgument, UnsafePath: not a valid branch name.
+        Raises `BranchNotFound`: the table lacks the branch. `InvalidArgument`, `UnsafePath`: not a valid branch name.
         """
         if not isinstance(branch, str) or not branch.strip():
             raise InvalidArgument(f"{branch!r} is not a branch name")
@@ -265,11 +262,7 @@ class TableMetadata(MetadataFiles):
     # The newest state
 
     def latest_schema(self) -> TableSchema:
-        """Return the newest schema.
-
-        Raises:
-            TableNotFound: the folder does not exist or holds no schema.
-        """
+        """Return the newest schema. Raises `TableNotFound`: the folder does not exist or holds no schema."""
         found = find_newest_schema(self)
         if found is None:
             there = self.store.is_dir(self.root)
@@ -311,8 +304,7 @@ class TableMetadata(MetadataFiles):
     def tag(self, name: str) -> Tag:
         """Return the tag of this name.
 
-        Raises:
-            TagNotFound: the tag does not exist. InvalidArgument: not a valid tag name.
+        Raises `TagNotFound`: the tag does not exist. `InvalidArgument`: not a valid tag name.
         """
         if not is_name(name) or not name.strip() or any(c in name for c in "/\\"):
             raise InvalidArgument(f"{name!r} is not a tag name")

@@ -49,17 +49,16 @@ class TableOwner:
 
     def latest_snapshot(self, branch: str) -> Snapshot | None:
         """Return the newest snapshot of a branch, None if nothing was committed. For `Owned.SNAPSHOTS`."""
-        raise self._unsupported("the newest snapshot")
+        raise self._make_refusal("the newest snapshot")
 
     def commit_snapshot(self, branch: str, base: Snapshot | None, snapshot: Snapshot) -> bool:
         """Make `snapshot` the newest of the branch if `base` currently is; otherwise return False.
 
         A repeated call with a committed snapshot returns True. For `Owned.SNAPSHOTS`.
 
-        Raises:
-            UnclearOutcome: the snapshot may have been committed. StorageError: it was not.
+        Raises `UnclearOutcome`: the snapshot may have been committed. `StorageError`: it was not.
         """
-        raise self._unsupported("a commit")
+        raise self._make_refusal("a commit")
 
     def snapshot_committed(self, branch: str, snapshot: Snapshot) -> None:
         """Handle a new snapshot of a branch, for catalogs that keep a list of partitions. Raises nothing."""
@@ -74,44 +73,44 @@ class TableOwner:
 
     def roll_back(self, branch: str, goal: Snapshot) -> None:
         """Make an older snapshot the newest and remove the snapshots after it. For `Owned.SNAPSHOTS`."""
-        raise self._unsupported("a rollback")
+        raise self._make_refusal("a rollback")
 
     def commit_schema(self, branch: str, schema: TableSchema, changes: Sequence[object]) -> bool:
         """Make `schema` the newest of the branch if its id follows the newest; otherwise return False.
 
         `changes` are the `SchemaChange`s that lead to it from the previous schema. For `Owned.SCHEMAS`.
         """
-        raise self._unsupported("a change of the schema")
+        raise self._make_refusal("a change of the schema")
 
     def schema_changed(self, branch: str, schema: TableSchema) -> None:
         """Handle a new schema file of a branch, for catalogs that keep a copy of the options."""
 
     def create_tag(self, branch: str, name: str, data: bytes) -> bool:
         """Create a tag with this JSON; return False if the name exists. For `Owned.TAGS`."""
-        raise self._unsupported("the creation of a tag")
+        raise self._make_refusal("the creation of a tag")
 
     def delete_tag(self, branch: str, name: str) -> bool:
         """Delete a tag; return False if it does not exist. For `Owned.TAGS`."""
-        raise self._unsupported("the deletion of a tag")
+        raise self._make_refusal("the deletion of a tag")
 
     def create_branch(self, branch: str, name: str, *, tag: str | None, snapshot: Snapshot | None) -> bool:
         """Create a branch of `branch`, empty or from a tag or snapshot; return False if the name exists.
 
         For `Owned.BRANCHES`.
         """
-        raise self._unsupported("the creation of a branch")
+        raise self._make_refusal("the creation of a branch")
 
     def delete_branch(self, name: str) -> None:
         """Remove a branch. For `Owned.BRANCHES`."""
-        raise self._unsupported("the removal of a branch")
+        raise self._make_refusal("the removal of a branch")
 
     def rename_branch(self, name: str, new_name: str) -> None:
         """Rename a branch. For `Owned.BRANCHES`."""
-        raise self._unsupported("a rename of a branch")
+        raise self._make_refusal("a rename of a branch")
 
     def fast_forward(self, branch: str, name: str) -> None:
         """Replace the contents of `branch` with the contents of the branch `name`. For `Owned.BRANCHES`."""
-        raise self._unsupported("a fast-forward")
+        raise self._make_refusal("a fast-forward")
 
     def _has_no_partitions(self) -> Unsupported:
         return Unsupported(
@@ -119,13 +118,13 @@ class TableOwner:
             hint="set 'partition.mark-done-action' = 'success-file'",
         )
 
-    def _unsupported(self, what: str) -> Unsupported:
+    def _make_refusal(self, what: str) -> Unsupported:
         return Unsupported(f"{what} in the catalog {type(self).__name__}", hint="the catalog commits by itself")
 
     def refuse(self, owned: Owned, what: str) -> None:
         """Raise `Unsupported` for a change of files that belong to the catalog."""
         if owned & self.owns:
-            raise self._unsupported(what)
+            raise self._make_refusal(what)
 
 
 FILES = TableOwner()

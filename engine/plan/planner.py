@@ -111,7 +111,6 @@ MAX_OBJECT_FILES = 1 << 17
 Packed files take a third of the memory, but each iteration over them costs time.
 """
 
-
 Outlines: TypeAlias = Callable[[TableMetadata, ScanRequest, pl.DataFrame], Decoded | None]
 """Decodes manifests of a list in other processes, as `decode_outlined`; returns None if this process has to do it."""
 
@@ -468,8 +467,7 @@ MATCHES = (BUCKET_MATCHES, KEYS_MATCH, VALUES_MATCH)
 def decode_outlined(metadata: TableMetadata, request: ScanRequest, manifests: pl.DataFrame) -> Decoded:
     """Decode manifests of a list for a plan of `request`: the entries of matching partitions, with the needed columns.
 
-    Raises:
-        CorruptFile, FileMissing, Unsupported, StorageError: a manifest, or a schema, cannot be read.
+    Raises `CorruptFile`, `FileMissing`, `Unsupported`, `StorageError`: a manifest, or a schema, cannot be read.
     """
     found = [_decode_piece(metadata, request, piece) for piece in split_manifests(manifests)]
     return Decoded(pl.concat(each.frame for each in found), sum(each.rows for each in found))

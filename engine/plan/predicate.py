@@ -28,7 +28,6 @@ from msgspec import structs
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import find_member
-from morrow.engine.format.types import DataField, has_same_values
 from morrow.engine.redaction import suggest_name
 
 if TYPE_CHECKING:
@@ -102,14 +101,6 @@ class Or(msgspec.Struct, frozen=True):
 Predicate: TypeAlias = Leaf | And | Or
 ALWAYS = And(())
 NEVER = Or(())
-
-
-def negate(predicate: Predicate) -> Predicate:
-    """Return the predicate that is true exactly when this one is false (unknown stays unknown)."""
-    if isinstance(predicate, Leaf):
-        return Leaf(predicate.column, NEGATED[predicate.op], predicate.literals)
-    flipped = tuple(negate(child) for child in predicate.children)
-    return Or(flipped) if isinstance(predicate, And) else And(flipped)
 
 
 def combine_predicates(*predicates: Predicate) -> Predicate:
@@ -211,7 +202,7 @@ def _translate_leaf(part: Leaf, written: t.DataField | None, field: t.DataField)
     if written is None:
         return _evaluate_on_nulls(part)
     renamed = structs.replace(part, column=written.name)
-    if has_same_values(written.type, field.type) or _is_longer_text(written.type, field.type):
+    if t.has_same_values(written.type, field.type) or _is_longer_text(written.type, field.type):
         return renamed
     if part.op in (Op.IS_NULL, Op.IS_NOT_NULL):
         # No cast turns null into a value, but some turn a value into null: a DECIMAL that does not fit.
@@ -256,7 +247,6 @@ MAX_LEVELS = 64
 """The maximum nesting depth of AND and OR."""
 MAX_SHOWN_LENGTH = 500
 """The limit of characters of a filter that a message shows."""
-
 
 VARIANT_PREFIX = "morrow_variant_"
 VARIANT_PARSE, VARIANT_TRY_PARSE, VARIANT_PART, VARIANT_TEXT, VARIANT_IS_NULL = (
@@ -326,24 +316,23 @@ Part: TypeAlias = Leaf | And | Or | Residual
 class Columns:
     """The columns a filter may name: exact spelling first, then any case if that is unambiguous."""
 
-    def __init__(self, fields: Sequence[DataField]) -> None:
+    def __init__(self, fields: Sequence[t.DataField]) -> None:
         self.fields = tuple(fields)
         self._exact = {f.name: f for f in self.fields}
-        self._folded: dict[str, list[DataField]] = {}
+        self._folded: dict[str, list[t.DataField]] = {}
         for f in self.fields:
             self._folded.setdefault(f.name.casefold(), []).append(f)
 
-    def exact(self, name: str) -> DataField:
+    def exact(self, name: str) -> t.DataField:
         """Return the column with exactly this spelling (Arrow and Polars names are case-sensitive).
 
-        Raises:
-            ColumnNotFound: the column does not exist; the message names the nearest.
+        Raises `ColumnNotFound`: the column does not exist; the message names the nearest.
         """
         if name not in self._exact:
             raise ColumnNotFound(self._unknown(name))
         return self._exact[name]
 
-    def find(self, name: str) -> DataField:
+    def find(self, name: str) -> t.DataField:
         """Return the column of this SQL name.
 
         Raises:

@@ -32,22 +32,13 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import make_series
 from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.file_formats import get_format
 from morrow.engine.format.manifest_entries import ColumnStats, decode_column_stats
 from morrow.engine.format.paths import INDEX_SUFFIX, check_segment
 from morrow.engine.format.schema import ROW_ID, TableSchema
-from morrow.engine.format.types import (
-    INTEGER_TYPES,
-    CharType,
-    DataField,
-    DataType,
-    DateType,
-    VarCharType,
-    has_same_values,
-    to_polars_dtype,
-)
 from morrow.engine.names import BUCKET_MATCHES, KEEP, KEYS_MATCH, MODERN_DATES, PATH, ROW, VALUES_MATCH
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.data_files import build_file_paths, parse_file_formats
@@ -81,7 +72,7 @@ MAX_HASHED_FILES = 1000
 
 INDEX_READERS = 4
 
-SchemaTest = Callable[[TableMetadata, Sequence[DataField], Predicate, pl.DataFrame], pl.Series]
+SchemaTest = Callable[[TableMetadata, Sequence[t.DataField], Predicate, pl.DataFrame], pl.Series]
 """Tests files that were all written with the same columns; the predicate uses the names of these columns."""
 
 
@@ -141,10 +132,10 @@ def compute_pinned_buckets(
     }
 
 
-def _to_column(values: Sequence[Value], kind: DataType) -> pl.Series | pa.Array:
+def _to_column(values: Sequence[Value], kind: t.DataType) -> pl.Series | pa.Array:
     if any(isinstance(value, np.datetime64) for value in values):
         return pa.array(values, kind.arrow())  # this call imports pandas
-    return pl.Series(values, dtype=to_polars_dtype(kind))
+    return pl.Series(values, dtype=t.to_polars_dtype(kind))
 
 
 def mask_changed_keys(
@@ -156,7 +147,7 @@ def mask_changed_keys(
     """
     keys = options.bucket_key or schema.trimmed_primary_keys
     mask = _mask_other_types(metadata, schema, keys, entries)
-    if any(isinstance(schema.by_name[name].type, CharType) for name in keys):
+    if any(isinstance(schema.by_name[name].type, t.CharType) for name in keys):
         mask |= _mask_inexact(entries, metadata.where)
     return mask
 
@@ -164,7 +155,7 @@ def mask_changed_keys(
 def has_cut_keys(metadata: TableMetadata, schema: TableSchema, entries: pl.DataFrame) -> bool:
     """Return whether bounds of ORC files have CHAR keys with trailing blanks, which rows of these files lack."""
     types = [schema.by_name[name].type for name in schema.trimmed_primary_keys]
-    columns = [i for i, kind in enumerate(types) if isinstance(kind, CharType)]
+    columns = [i for i, kind in enumerate(types) if isinstance(kind, t.CharType)]
     if not columns:
         return False
     files = entries.filter(_mask_inexact(entries, metadata.where) & (entries["_BUCKET"] >= 0))
@@ -188,7 +179,7 @@ def has_rehashed_keys(
     ids = {schema.by_name[name].id for name in keys}
     for number in find_schema_ids(files):
         old, part = metadata.schema(number), files.filter(files["_SCHEMA_ID"] == number)
-        wanted = [field.name for field in old.fields if field.id in ids and isinstance(field.type, INTEGER_TYPES)]
+        wanted = [field.name for field in old.fields if field.id in ids and isinstance(field.type, t.INTEGER_TYPES)]
         for each in read_key_stats(metadata, old, wanted, part).values():
             if each.minimum is None or (each.minimum < 0).fill_null(True).any():
                 return True
@@ -279,13 +270,13 @@ def read_key_stats(
 
 
 def _loosen_bounds(
-    found: dict[str, ColumnStats], types: Mapping[str, DataType], entries: pl.DataFrame, where: str
+    found: dict[str, ColumnStats], types: Mapping[str, t.DataType], entries: pl.DataFrame, where: str
 ) -> dict[str, ColumnStats]:
     """Return the statistics with lower bounds of CHAR that also hold for values whose trailing blanks ORC dropped.
 
     A value without its blanks is below a bound only if the bound has a blank or a control character after it.
     """
-    cut = [name for name in found if isinstance(types[name], CharType) and found[name].minimum is not None]
+    cut = [name for name in found if isinstance(types[name], t.CharType) and found[name].minimum is not None]
     if not cut:
         return found
     inexact = _mask_inexact(entries, where)
@@ -310,8 +301,8 @@ def _mask_other_types(
     return entries["_SCHEMA_ID"].is_in(others)
 
 
-def _is_stored_alike(old: DataType, new: DataType) -> bool:
-    return has_same_values(old, new) or (isinstance(old, VarCharType) and isinstance(new, VarCharType))
+def _is_stored_alike(old: t.DataType, new: t.DataType) -> bool:
+    return t.has_same_values(old, new) or (isinstance(old, t.VarCharType) and isinstance(new, t.VarCharType))
 
 
 def mask_by_value(
@@ -365,7 +356,7 @@ def _run_by_schema(
 
 
 def _mask_values(
-    metadata: TableMetadata, fields: Sequence[DataField], predicate: Predicate, entries: pl.DataFrame
+    metadata: TableMetadata, fields: Sequence[t.DataField], predicate: Predicate, entries: pl.DataFrame
 ) -> pl.Series:
     types = {field.name: field.type for field in fields}
     wanted = [name for name in types if name in find_columns(predicate)]
@@ -373,7 +364,7 @@ def _mask_values(
 
 
 def _mask_indexes(
-    metadata: TableMetadata, fields: Sequence[DataField], predicate: Predicate, entries: pl.DataFrame
+    metadata: TableMetadata, fields: Sequence[t.DataField], predicate: Predicate, entries: pl.DataFrame
 ) -> pl.Series:
     types = {field.name: field.type for field in fields}
 
@@ -382,7 +373,7 @@ def _mask_indexes(
         index = load_file_index(metadata, path, embedded, extra)
         return index is None or not _evaluate_index(predicate, index, types, row_count).is_none
 
-    if any(isinstance(types[name], CharType) for name in find_columns(predicate)):  # indexes have the blanks
+    if any(isinstance(types[name], t.CharType) for name in find_columns(predicate)):  # indexes have the blanks
         entries = entries.with_columns(
             pl.when(~_mask_inexact(entries, metadata.where)).then("_EMBEDDED_FILE_INDEX"),
             pl.when(~_mask_inexact(entries, metadata.where)).then("_EXTRA_FILES"),
@@ -397,8 +388,7 @@ def load_file_index(
 ) -> FileIndex | None:
     """Return the index of the data file at `path`, embedded in its entry or an extra file; None without an index.
 
-    Raises:
-        CorruptFile, Unsupported, FileMissing, UnsafePath.
+    Raises `CorruptFile`, `Unsupported`, `FileMissing`, `UnsafePath`.
     """
     from morrow.engine.format.file_index import read_file_index  # few tables have an index, and this import takes 15 ms
 
@@ -411,7 +401,9 @@ def load_file_index(
     return read_file_index(metadata.store.read(beside), where=beside)
 
 
-def _evaluate_index(predicate: Predicate, index: FileIndex, types: dict[str, DataType], row_count: int) -> IndexResult:
+def _evaluate_index(
+    predicate: Predicate, index: FileIndex, types: dict[str, t.DataType], row_count: int
+) -> IndexResult:
     """Return the rows that may match: the intersection over the parts of an AND, the union over those in an OR."""
     from morrow.engine.format.file_index import ALL, NONE
 
@@ -449,7 +441,7 @@ class StatsFrame(msgspec.Struct, frozen=True, eq=False):
 
 
 def read_value_stats(
-    entries: pl.DataFrame, types: Mapping[str, DataType], wanted: Sequence[str], *, where: str
+    entries: pl.DataFrame, types: Mapping[str, t.DataType], wanted: Sequence[str], *, where: str
 ) -> StatsFrame:
     """Return the statistics of the `wanted` columns, of these `types`, in entries that were written with one schema."""
     stats = entries["_VALUE_STATS"].struct
@@ -640,13 +632,10 @@ _EXCLUDED: dict[Op, Callable[[_Bounds, tuple[Value, ...]], Mask]] = {
     Op.NOT_STARTS_WITH: _exclude_other_prefix,
 }
 
-
 ORC = r"(?i)\.orc$"
-
 
 FIRST_MODERN = date(1583, 1, 1)
 """Some weeks after the switch of calendars: writers may have recorded bounds in either calendar, or in a time zone."""
-
 
 ORC_ROW = "_ROW"
 
@@ -654,7 +643,7 @@ ORC_ROW = "_ROW"
 def is_without_statistics(schema: TableSchema, entries: pl.DataFrame) -> bool:
     """Return whether dates of ORC files may be read although the entries lack statistics about them."""
     told = "_VALUE_STATS" in entries.columns or MODERN_DATES in entries.columns
-    if told or not any(isinstance(field.type, DateType) for field in schema.fields):
+    if told or not any(isinstance(field.type, t.DateType) for field in schema.fields):
         return False
     return bool(entries["_FILE_NAME"].str.contains(ORC).any())
 
@@ -672,7 +661,7 @@ def add_modern_dates(metadata: TableMetadata, entries: pl.DataFrame) -> pl.DataF
     parts = []
     for (schema_id,), group in entries.with_row_index(ORC_ROW).filter(is_orc).group_by(["_SCHEMA_ID"]):
         types = {field.name: field.type for field in metadata.schema(int(str(schema_id))).fields}
-        dates = [name for name, kind in types.items() if isinstance(kind, DateType)]
+        dates = [name for name, kind in types.items() if isinstance(kind, t.DateType)]
         if not dates:
             continue
         stats = read_value_stats(group, types, dates, where=metadata.where)

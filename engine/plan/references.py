@@ -70,11 +70,9 @@ class ReferencedMetadata:
 def find_metadata_files(roots: Sequence[Root], *, gone: bool = False) -> ReferencedMetadata:
     """Return the files besides data files that roots need.
 
-    Args:
-        gone: the roots are being removed, and some of their files may already be missing.
+    `gone`: the roots are being removed, and some of their files may already be missing.
 
-    Raises:
-        FileMissing: a file of a root does not exist, unless `gone`. CorruptFile: it cannot be read.
+    Raises `FileMissing`: a file of a root does not exist, unless `gone`. `CorruptFile`: it cannot be read.
     """
     lists = {stored for root in roots for stored in (*get_data_lists(root), *get_changelog_lists(root))}
     frames = read_lists(roots, sorted(lists), gone=gone)
@@ -246,8 +244,7 @@ def find_live_names(roots: Sequence[Root], among: pl.DataFrame | None = None) ->
     Args:
         among: the files in question, with the columns `KEY`; others are not considered. None: all files.
 
-    Raises:
-        FileMissing, CorruptFile: a manifest cannot be read.
+    Raises `FileMissing`, `CorruptFile`: a manifest cannot be read.
     """
     keeping = _deduplicate_roots(root for root in roots if root.keeps_data)
     if not keeping:
@@ -361,8 +358,7 @@ class StateWalk:
 
         If the manifests contradict each other, all live files are read.
 
-        Raises:
-            CorruptFile, FileMissing: as `read_live_entries`.
+        Raises `CorruptFile`, `FileMissing`: as `read_live_entries`.
         """
         try:
             manifests = self._of(metadata, snapshot)
@@ -400,14 +396,14 @@ class StateWalk:
         missing = [number for number, key in enumerate(keys) if key not in self._manifests]
         if missing:
             for number, entries in zip(missing, read_manifest_entries(metadata, listed[missing], outlines=True)):
-                self._manifests[keys[number]] = self._numbered(entries, metadata.where)
+                self._manifests[keys[number]] = self._number(entries, metadata.where)
         found = [self._manifests[key] for key in keys]
         for each, (_, _, added, deleted) in zip(found, rows):
             if (int(each.adds.sum()), len(each.adds) - int(each.adds.sum())) != (added, deleted):
                 return None
         return found
 
-    def _numbered(self, entries: pl.DataFrame, where: str) -> _Manifest:
+    def _number(self, entries: pl.DataFrame, where: str) -> _Manifest:
         named = [self._names.setdefault(row, len(self._names)) for row in entries.select(*NAME).iter_rows()]
         rest = entries.select(
             "_LEVEL", pl.col("_EXTRA_FILES").list.join("\0"), "_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH"

@@ -131,8 +131,7 @@ class Span:
 def find_holding_roots(gone: Sequence[Root], lines: Iterable[Line]) -> list[Root]:
     """Return the snapshots and tags of `lines` that may need files of the `gone` roots, which belong to one branch.
 
-    Raises:
-        SnapshotExpired: one of them has been removed meanwhile; list the lines again.
+    Raises `SnapshotExpired`: one of them has been removed meanwhile; list the lines again.
     """
     found: list[Root] = []
     for line in lines:
@@ -183,8 +182,7 @@ def _has_id(ids: Sequence[int], wanted: int) -> bool:
 def find_roots_around(line: Line, spans: Iterable[Span]) -> list[Root]:
     """Return the snapshots and tags of a line in these spans of ids, and the nearest ones before and after each span.
 
-    Raises:
-        SnapshotExpired: a snapshot of the line has been removed.
+    Raises `SnapshotExpired`: a snapshot of the line has been removed.
     """
     ids = sorted({*line.snapshot_ids, *(tag.snapshot.id for tag in line.tags)})
     wanted = {i for span in spans for i in _find_ids_around(ids, span)}

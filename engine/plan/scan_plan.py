@@ -370,7 +370,7 @@ class PackedFiles(ManyFiles):
 
     def __iter__(self) -> Iterator[DataFile]:
         for first in range(self._first, self._last, MAX_UNPACKED_FILES):
-            yield from self._made(first, min(first + MAX_UNPACKED_FILES, self._last))
+            yield from self._make(first, min(first + MAX_UNPACKED_FILES, self._last))
 
     @overload
     def __getitem__(self, at: int) -> DataFile: ...
@@ -383,7 +383,7 @@ class PackedFiles(ManyFiles):
                 return tuple(self)[at]
             return PackedFiles(self._columns, self._deletions, self._first + first, self._first + max(first, last))
         number = range(self._first, self._last)[at]
-        return next(self._made(number, number + 1))
+        return next(self._make(number, number + 1))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (tuple, PackedFiles)):
@@ -410,7 +410,7 @@ class PackedFiles(ManyFiles):
             return int(column[0]) * len(self)
         return int(column[self._first : self._last].sum())
 
-    def _made(self, first: int, last: int) -> Iterator[DataFile]:
+    def _make(self, first: int, last: int) -> Iterator[DataFile]:
         *members, written, dates = (_unpack_values(column, first, last) for column in self._columns)
         deletions: Iterable[DeletionRef | None] = (
             map(self._deletions.get, range(first, last)) if self._deletions else repeat(None, last - first)

@@ -122,8 +122,7 @@ def decode_key_bounds(metadata: TableMetadata, schema: TableSchema, frame: pl.Da
 
     Bounds of files from before a key column was widened are cast to its type.
 
-    Raises:
-        Unsupported: the type of a key column was changed in another way.
+    Raises `Unsupported`: the type of a key column was changed in another way.
     """
     names = schema.trimmed_primary_keys
     types = [schema.by_name[name].type.with_nullable(True) for name in names]

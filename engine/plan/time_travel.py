@@ -162,8 +162,7 @@ def _parse_number(text: str) -> int | None:
 def parse_travel_options(options: Mapping[str, str]) -> Travel:
     """Return the snapshot selection in the ``scan.*`` options stored with a table.
 
-    Raises:
-        InvalidArgument: more than one is set, or a value is not a number but has to be.
+    Raises `InvalidArgument`: more than one is set, or a value is not a number but has to be.
     """
     if len(options) > 1:
         raise InvalidArgument(f"only one of the options {', '.join(options)} may be set")
@@ -193,8 +192,7 @@ _OPTIONS: Mapping[str, Callable[[str, str], Travel]] = {
 def to_millis(value: Time) -> int:
     """Convert a time to epoch milliseconds. Ints are unchanged; text is ISO 8601; times without a zone are in UTC.
 
-    Raises:
-        InvalidArgument: text that is not an ISO 8601 time.
+    Raises `InvalidArgument`: text that is not an ISO 8601 time.
     """
     if isinstance(value, bool) or not isinstance(value, (int, str, dt.datetime, dt.date)):
         raise InvalidArgument(f"a time must be milliseconds, ISO text, a datetime or a date, not {value!r}")
@@ -218,8 +216,7 @@ def to_millis(value: Time) -> int:
 def resolve_travel(metadata: TableMetadata, travel: Travel) -> Snapshot | None:
     """Return the snapshot to read; None if the table has none and no particular one is requested.
 
-    Raises:
-        SnapshotNotFound, SnapshotExpired, TagNotFound: the requested snapshot does not exist.
+    Raises `SnapshotNotFound`, `SnapshotExpired`, `TagNotFound`: the requested snapshot does not exist.
     """
     if travel.version is not None:
         return find_at_version(metadata, travel.version)
@@ -240,8 +237,7 @@ def find_at_version(metadata: TableMetadata, version: str) -> Snapshot:
     These are: the name of a tag (in old tables it may be a number), an id, ``snapshot.<id>``, ``watermark-<millis>``,
     an ISO time.
 
-    Raises:
-        SnapshotNotFound, SnapshotExpired, TagNotFound: it does not exist. InvalidArgument: not a version text.
+    Raises `SnapshotNotFound`, `SnapshotExpired`, `TagNotFound`: it does not exist. InvalidArgument: not a version text.
     """
     try:
         return metadata.tag(version).snapshot
@@ -290,8 +286,7 @@ def _find_snapshot_or_tag(metadata: TableMetadata, snapshot_id: int) -> Snapshot
 def find_at_time(metadata: TableMetadata, millis: int) -> Snapshot:
     """Return the newest snapshot committed at or before `millis`, otherwise the newest such tag.
 
-    Raises:
-        SnapshotNotFound: neither a snapshot nor a tag is that old.
+    Raises `SnapshotNotFound`: neither a snapshot nor a tag is that old.
     """
     found = find_last_until(metadata, millis)
     if found is not None:
@@ -314,8 +309,7 @@ def _format_millis(millis: int) -> str:
 def find_at_watermark(metadata: TableMetadata, watermark: int) -> Snapshot:
     """Return the oldest snapshot whose watermark is at or after `watermark` (epoch milliseconds).
 
-    Raises:
-        SnapshotNotFound: no snapshot has reached it.
+    Raises `SnapshotNotFound`: no snapshot has reached it.
     """
     found = find_first_reaching(metadata, watermark)
     if found is None:
@@ -509,8 +503,7 @@ def _find_snapshot(
 def _find_at_time(main: TableMetadata, other: TableMetadata, millis: int) -> Snapshot | None:
     """Return the branch's snapshot at a time; None if it had none yet.
 
-    Raises:
-        SnapshotNotFound: its snapshots of then have expired.
+    Raises `SnapshotNotFound`: its snapshots of then have expired.
     """
     try:
         return find_at_time(other, millis)

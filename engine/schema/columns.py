@@ -255,8 +255,7 @@ Converter: TypeAlias = Callable[[pa.DataType, str], DataType]
 def to_paimon_type(arrow: pa.DataType, column: str) -> DataType:
     """Return the nullable Paimon type of an Arrow type; `column` goes into errors.
 
-    Raises:
-        InvalidArgument: no Paimon type holds all values of the Arrow type.
+    Raises `InvalidArgument`: no Paimon type holds all values of the Arrow type.
     """
     if arrow in PLAIN:
         return PLAIN[arrow]
@@ -367,8 +366,7 @@ def check_cases(schema: TableSchema, where: str, before: TableSchema | None) -> 
     Paimon allows such names, but DuckDB and Spark cannot distinguish the columns: neither can be selected. Pairs that
     another writer has made are kept.
 
-    Raises:
-        InvalidArgument: there is such a pair that `before` does not have.
+    Raises `InvalidArgument`: there is such a pair that `before` does not have.
     """
     there = {} if before is None else _find_alike(before)
     for ids, (first, second) in _find_alike(schema).items():

@@ -14,29 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.format.types import (
-    MAX_DECIMAL_PRECISION,
-    ArrayType,
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    MapType,
-    RowType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-)
+from morrow.engine.format import types as t
 from morrow.engine.units import NANOS_PER_SECOND
 
 TRUE = frozenset({"t", "true", "y", "yes", "1"})
@@ -54,7 +32,7 @@ MILLIS_DIGITS = 3
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
-def parse_default(data_type: DataType, text: str, column: str) -> pa.Scalar:
+def parse_default(data_type: t.DataType, text: str, column: str) -> pa.Scalar:
     """Return the value of a default's text, in the column's Arrow type.
 
     Texts of TIMESTAMP_LTZ are in UTC. Whole numbers are days for a DATE, milliseconds for a TIME, and units of the
@@ -80,7 +58,7 @@ def parse_default(data_type: DataType, text: str, column: str) -> pa.Scalar:
     raise InvalidArgument(f"the column {column!r}: the default value {text!r} is not a valid {data_type.text()}")
 
 
-def check_default(data_type: DataType, value: object, column: str) -> str | None:
+def check_default(data_type: t.DataType, value: object, column: str) -> str | None:
     """Return the text of a default given as text or as a Python value; None stays None.
 
     Raises: as `parse_default`.
@@ -109,30 +87,30 @@ def _parse_whole(text: str, bits: int) -> int | None:
     return value if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else None
 
 
-def _parse_real(text: str, _: DataType) -> float | None:
+def _parse_real(text: str, _: t.DataType) -> float | None:
     return float(text) if REAL.fullmatch(text.strip()) else None
 
 
 def _parse_decimal(text: str, kind: Any) -> Decimal | None:
     if not Decimal(text).is_finite():
         return None
-    with localcontext(prec=2 * MAX_DECIMAL_PRECISION):
+    with localcontext(prec=2 * t.MAX_DECIMAL_PRECISION):
         value = Decimal(text).quantize(Decimal(1).scaleb(-kind.scale), rounding=ROUND_HALF_UP)
     return value if len(value.as_tuple().digits) <= kind.precision else None
 
 
-def _parse_boolean(text: str, _: DataType) -> bool | None:
+def _parse_boolean(text: str, _: t.DataType) -> bool | None:
     return {**dict.fromkeys(TRUE, True), **dict.fromkeys(FALSE, False)}.get(text.lower())
 
 
-def _parse_date(text: str, _: DataType) -> date | None:
+def _parse_date(text: str, _: t.DataType) -> date | None:
     if COUNT.fullmatch(text):
         return date.fromordinal(EPOCH_DAY + int(text))
     match = DATE.fullmatch(text)
     return None if match is None else date(int(match[1]), int(match[2]), int(match[3]))
 
 
-def _parse_time(text: str, _: DataType) -> time | None:
+def _parse_time(text: str, _: t.DataType) -> time | None:
     if COUNT.fullmatch(text):
         return _to_time(int(text))
     match = TIME.fullmatch(text)
@@ -149,7 +127,7 @@ def _to_time(millis: int) -> time:
 
 def _parse_timestamp(text: str, kind: Any) -> int | None:
     """Return the number of the Arrow type's units since 1970; digits beyond the precision are cut off."""
-    if COUNT.fullmatch(text) and isinstance(kind, TimestampType):
+    if COUNT.fullmatch(text) and isinstance(kind, t.TimestampType):
         return int(text) if kind.precision in UNIT_PRECISIONS else None
     match = TIMESTAMP.fullmatch(text)
     if match is None:
@@ -165,40 +143,40 @@ UNIT_NANOS = {"s": NANOS_PER_SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
 def _fit_char(text: str, kind: Any) -> str:
-    return text[: kind.length].ljust(kind.length) if isinstance(kind, CharType) else text[: kind.length]
+    return text[: kind.length].ljust(kind.length) if isinstance(kind, t.CharType) else text[: kind.length]
 
 
 def _fit_binary(text: str, kind: Any) -> bytes:
     data = text.encode()[: kind.length]
-    return data.ljust(kind.length, b"\0") if isinstance(kind, BinaryType) else data
+    return data.ljust(kind.length, b"\0") if isinstance(kind, t.BinaryType) else data
 
 
-PARSERS: dict[type[DataType], Callable[[str, DataType], Any]] = {
-    BooleanType: _parse_boolean,
-    TinyIntType: lambda text, _: _parse_whole(text, 8),
-    SmallIntType: lambda text, _: _parse_whole(text, 16),
-    IntType: lambda text, _: _parse_whole(text, 32),
-    BigIntType: lambda text, _: _parse_whole(text, 64),
-    FloatType: _parse_real,
-    DoubleType: _parse_real,
-    DecimalType: _parse_decimal,
-    CharType: _fit_char,
-    VarCharType: _fit_char,
-    BinaryType: _fit_binary,
-    VarBinaryType: _fit_binary,
-    DateType: _parse_date,
-    TimeType: _parse_time,
-    TimestampType: _parse_timestamp,
-    LocalZonedTimestampType: _parse_timestamp,
+PARSERS: dict[type[t.DataType], Callable[[str, t.DataType], Any]] = {
+    t.BooleanType: _parse_boolean,
+    t.TinyIntType: lambda text, _: _parse_whole(text, 8),
+    t.SmallIntType: lambda text, _: _parse_whole(text, 16),
+    t.IntType: lambda text, _: _parse_whole(text, 32),
+    t.BigIntType: lambda text, _: _parse_whole(text, 64),
+    t.FloatType: _parse_real,
+    t.DoubleType: _parse_real,
+    t.DecimalType: _parse_decimal,
+    t.CharType: _fit_char,
+    t.VarCharType: _fit_char,
+    t.BinaryType: _fit_binary,
+    t.VarBinaryType: _fit_binary,
+    t.DateType: _parse_date,
+    t.TimeType: _parse_time,
+    t.TimestampType: _parse_timestamp,
+    t.LocalZonedTimestampType: _parse_timestamp,
 }
 
 
 # Arrays, maps and rows
 
-NESTED: dict[type[DataType], re.Pattern[str]] = {
-    ArrayType: re.compile(r"(?:ARRAY\s*\((.*)\)|\[(.*)\])", re.IGNORECASE | re.DOTALL),
-    MapType: re.compile(r"(?:MAP\s*\((.*)\)|\{(.*)\})", re.IGNORECASE | re.DOTALL),
-    RowType: re.compile(r"(?:STRUCT\s*\((.*)\)|\{(.*)\})", re.IGNORECASE | re.DOTALL),
+NESTED: dict[type[t.DataType], re.Pattern[str]] = {
+    t.ArrayType: re.compile(r"(?:ARRAY\s*\((.*)\)|\[(.*)\])", re.IGNORECASE | re.DOTALL),
+    t.MapType: re.compile(r"(?:MAP\s*\((.*)\)|\{(.*)\})", re.IGNORECASE | re.DOTALL),
+    t.RowType: re.compile(r"(?:STRUCT\s*\((.*)\)|\{(.*)\})", re.IGNORECASE | re.DOTALL),
 }
 """The two forms of a nested value: a function of SQL, or brackets, in which a map has ``key -> value``."""
 QUOTED = re.compile(r"""(?:DATE|TIMESTAMP(?:_NTZ|_LTZ)?)?\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")""", re.DOTALL)
@@ -217,9 +195,9 @@ def _parse_nested(text: str, kind: Any) -> Any:
         raise ValueError(text)
     inner = found[1] if found[1] is not None else found[2]
     parts = _split_parts(inner)
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, t.ArrayType):
         return [_parse_part(part, kind.element) for part in parts]
-    if isinstance(kind, MapType):
+    if isinstance(kind, t.MapType):
         if found[1] is None:
             parts = [side for part in parts for side in part.split("->", 1)]
         sides = [iter(parts)] * 2
@@ -248,7 +226,7 @@ def _split_parts(text: str) -> list[str]:
     return [part.strip() for part in [*parts, text[start:]]] if text.strip() else []
 
 
-def _parse_part(text: str, kind: DataType) -> Any:
+def _parse_part(text: str, kind: t.DataType) -> Any:
     text = text.strip()
     if text.lower() == "null":
         return None

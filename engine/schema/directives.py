@@ -11,16 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.format import types as t
 from morrow.engine.format.blobs import get_blob_member
-from morrow.engine.format.types import (
-    ArrayType,
-    BinaryType,
-    BlobType,
-    DataType,
-    MapType,
-    VarBinaryType,
-    VectorType,
-)
 from morrow.engine.options.declarations import Options, parse_names
 from morrow.engine.options.declared.features import (
     BLOB_DESCRIPTOR_FIELD,
@@ -47,8 +39,7 @@ BLOB_DIRECTIVES = {
 def apply_directive(column: Column, options: Mapping[str, str], where: str) -> tuple[Column, dict[str, str]]:
     """Return a column as the directive in its comment declares it, and the options of its table.
 
-    Raises:
-        InvalidArgument: the directive has no length, or the column is not an ARRAY.
+    Raises `InvalidArgument`: the directive has no length, or the column is not an ARRAY.
     """
     comment = (column.comment or "").strip()
     if comment.startswith(BLOB_PREFIX):
@@ -61,12 +52,12 @@ def apply_directive(column: Column, options: Mapping[str, str], where: str) -> t
             f"{where}: the comment {comment!r} of column {column.name!r} is not a directive; write "
             f"'{VECTOR_DIRECTIVE};128; comment' for vectors of 128 elements"
         )
-    if not isinstance(column.type, ArrayType):
+    if not isinstance(column.type, t.ArrayType):
         raise InvalidArgument(
             f"{where}: the column {column.name!r} has the directive {VECTOR_DIRECTIVE} and is {column.type}; declare "
             "an ARRAY"
         )
-    kind = VectorType(column.type.nullable, column.type.element, int(rest[0]))
+    kind = t.VectorType(column.type.nullable, column.type.element, int(rest[0]))
     listed = [*parse_names(options.get(VECTOR_FIELD.key)), column.name]
     made = replace(column, type=kind, comment=rest[1] or None if len(rest) > 1 else None)
     return made, {**options, VECTOR_FIELD.key: ",".join(listed)}
@@ -87,19 +78,18 @@ def _apply_blob_directive(
     return replace(made, comment=rest.strip() or None), {**options, option.key: ",".join(dict.fromkeys(listed))}
 
 
-def to_blob_type(kind: DataType, where: str) -> DataType:
+def to_blob_type(kind: t.DataType, where: str) -> t.DataType:
     """Return the type with blobs instead of bytes: of a column, or of the members of an ARRAY or MAP.
 
-    Raises:
-        InvalidArgument: another type.
+    Raises `InvalidArgument`: another type.
     """
     member = get_blob_member(kind)
-    if not isinstance(member, (BinaryType, VarBinaryType, BlobType)):
+    if not isinstance(member, (t.BinaryType, t.VarBinaryType, t.BlobType)):
         raise InvalidArgument(f"{where} is {kind} and cannot be a BLOB; declare BYTES, ARRAY<BYTES> or MAP<K, BYTES>")
-    blob = BlobType(member.nullable)
-    if isinstance(kind, ArrayType):
+    blob = t.BlobType(member.nullable)
+    if isinstance(kind, t.ArrayType):
         return replace(kind, element=blob)
-    return replace(kind, value=blob) if isinstance(kind, MapType) else blob
+    return replace(kind, value=blob) if isinstance(kind, t.MapType) else blob
 
 
 def apply_blob_options(columns: Sequence[Column], options: Mapping[str, str], where: str) -> tuple[Column, ...]:
@@ -116,8 +106,7 @@ def apply_blob_options(columns: Sequence[Column], options: Mapping[str, str], wh
 def apply_vector_options(columns: Sequence[Column], options: Mapping[str, str], where: str) -> tuple[Column, ...]:
     """Return the columns of a new table, in which the arrays that ``vector-field`` names are vectors.
 
-    Raises:
-        InvalidArgument: a named column is not an array, or its length is missing.
+    Raises `InvalidArgument`: a named column is not an array, or its length is missing.
     """
     named = Options(options, where).get(VECTOR_FIELD)
     return tuple(_to_vector(column, options, where) if column.name in named else column for column in columns)
@@ -125,20 +114,21 @@ def apply_vector_options(columns: Sequence[Column], options: Mapping[str, str], 
 
 def _to_vector(column: Column, options: Mapping[str, str], where: str) -> Column:
     kind, key = column.type, VECTOR_LENGTH.format(column.name)
-    if isinstance(kind, VectorType):
+    if isinstance(kind, t.VectorType):
         return column
-    if not isinstance(kind, ArrayType):
+    if not isinstance(kind, t.ArrayType):
         raise InvalidArgument(
-            f"{where}: {VECTOR_FIELD} names {column.name!r}, which is {kind}; declare it as an ARRAY of numbers, or as "
-            "VECTOR<t, n>"
+            f"{where}: The type of vector field {column.name!r} must be array, but is {str(kind).lower()}; declare it "
+            "as an ARRAY of numbers, or as VECTOR<t, n>"
         )
     length = options.get(key, "").strip()
     if not length.isdecimal() or not int(length):
-        raise InvalidArgument(
-            f"{where}: {VECTOR_FIELD} names {column.name!r}, so the option {key!r} gives the length of its vectors, "
-            f"such as '128', not {options.get(key)!r}; set it, or declare the column as VECTOR<t, n>"
-        )
-    return replace(column, type=VectorType(kind.nullable, kind.element, int(length)))
+        if key not in options:
+            problem = f"When setting {VECTOR_FIELD.key!r}, you must also set {key!r}"
+        else:
+            problem = f"Expected an integer for {key!r}, but got{f': {length}' if length else ' empty value'}"
+        raise InvalidArgument(f"{where}: {problem}. It is the length of vectors; or declare the column as VECTOR<t, n>")
+    return replace(column, type=t.VectorType(kind.nullable, kind.element, int(length)))
 
 
 def forget_column(options: Mapping[str, str], name: str) -> dict[str, str]:

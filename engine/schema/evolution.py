@@ -40,6 +40,7 @@ from morrow.engine.options.declared.table import (
     ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED,
     BUCKET_KEY,
     DISABLE_EXPLICIT_TYPE_CASTING,
+    PRIMARY_KEY,
 )
 from morrow.engine.options.table_options import IMMUTABLE, find_present_key, resolve_former_keys, split_column_option
 from morrow.engine.plan.data_files import has_single_runs
@@ -102,8 +103,7 @@ def _create_file(metadata: TableMetadata, path: str, data: bytes) -> bool:
 def create_first_schema(metadata: TableMetadata, schema: TableSchema) -> None:
     """Create the table: `schema` becomes its first schema.
 
-    Raises:
-        AlreadyExists: this location already holds a table.
+    Raises `AlreadyExists`: this location already holds a table.
     """
     _check_branches(metadata, schema)
     if metadata.schema_ids() or not commit_schema(metadata, schema):
@@ -119,8 +119,7 @@ def commit_changes(
 
     Concurrent changes of the schema go first: `changes` are then applied again to the newer schema.
 
-    Args:
-        check: raises unless the schema before may be replaced by the schema after.
+    `check`: raises unless the schema before may be replaced by the schema after.
 
     Returns: the newest schema; a new version only if the changes have an effect.
 
@@ -163,8 +162,7 @@ def apply_changes(
 ) -> TableSchema:
     """Return the next version of the schema after all `changes`, checked; the same object if nothing changes.
 
-    Args:
-        has_snapshots: whether the table may have rows, which some changes would corrupt.
+    `has_snapshots`: whether the table may have rows, which some changes would corrupt.
 
     Raises:
         ColumnNotFound, AlreadyExists, InvalidArgument: changes that are impossible, or that Paimon refuses.
@@ -217,11 +215,11 @@ class Draft:
         return Options(self.before.options, self.where)
 
     def refuse_keys(self, path: c.Path, keys: Sequence[str], what: str) -> None:
-        """Raise `InvalidArgument` if `path` is one of these key columns."""
+        """Raise `InvalidArgument` if `path` is one of these key columns. `what` names the change."""
         if len(path) == 1 and path[0] in keys:
             raise InvalidArgument(
-                f"{self.where}: {format_path(path)} is a {what} column, which cannot be changed this way; create "
-                "a table with other keys, and append `table.scan()` to it"
+                f"{self.where}: Cannot {what}: [{path[0]}]; create a table with other keys, and append "
+                "`table.scan()` to it"
             )
 
     def refuse_not_null(self, path: c.Path, before: DataType, nullable: bool) -> None:
@@ -260,8 +258,9 @@ def _add(draft: Draft, change: c.AddColumn) -> None:
 
 
 def _drop(draft: Draft, change: c.DropColumn) -> None:
-    draft.refuse_keys(change.path, draft.before.partition_keys, "partition key")
-    draft.refuse_keys(change.path, draft.before.primary_keys, "primary key")
+    draft.refuse_keys(
+        change.path, (*draft.before.partition_keys, *draft.before.primary_keys), "drop partition key or primary key"
+    )
 
     def drop(members: Fields) -> Fields:
         place = find_index(members, change.path)
@@ -276,7 +275,7 @@ def _drop(draft: Draft, change: c.DropColumn) -> None:
 
 def _rename(draft: Draft, change: c.RenameColumn) -> None:
     path, new = change.path, change.new_name
-    draft.refuse_keys(path, draft.before.partition_keys, "partition key")
+    draft.refuse_keys(path, draft.before.partition_keys, "rename partition column")
 
     def rename(members: Fields) -> Fields:
         place = find_index(members, path)
@@ -300,7 +299,7 @@ def _move(draft: Draft, change: c.MoveColumn) -> None:
         )
     place = find_index(draft.fields, change.path)
     if change.position.neighbour == change.path[0]:
-        raise InvalidArgument(f"{draft.where}: the column {format_path(change.path)} cannot be moved next to itself")
+        raise InvalidArgument(f"{draft.where}: Cannot move itself for column {change.path[0]}; name another column")
     moved, others = draft.fields[place], (*draft.fields[:place], *draft.fields[place + 1 :])
     to = _find_place(others, change.position, change.path)
     draft.fields = (*others[:to], moved, *others[to:])
@@ -308,11 +307,11 @@ def _move(draft: Draft, change: c.MoveColumn) -> None:
 
 def _set_type(draft: Draft, change: c.SetType) -> None:
     before, path = draft.before, change.path
-    draft.refuse_keys(path, before.partition_keys, "partition key")
+    draft.refuse_keys(path, before.partition_keys, "update partition column")
     if not (change.widens_keys and is_key_widening(find_type(before.fields, path), change.type)):
-        draft.refuse_keys(path, before.primary_keys, "primary key")
+        draft.refuse_keys(path, before.primary_keys, "update primary key")
         if draft.has_snapshots:
-            draft.refuse_keys(path, draft.rules.get(BUCKET_KEY), "bucket key")
+            draft.refuse_keys(path, draft.rules.get(BUCKET_KEY), "update bucket key")
     explicit = not draft.rules.get(DISABLE_EXPLICIT_TYPE_CASTING)
 
     def cast(source: DataType) -> DataType:
@@ -340,7 +339,7 @@ def _suggest_alternative(source: DataType, explicit: bool) -> str:
 
 def _set_nullable(draft: Draft, change: c.SetNullable) -> None:
     if change.nullable:
-        draft.refuse_keys(change.path, draft.before.primary_keys, "primary key")
+        draft.refuse_keys(change.path, draft.before.primary_keys, "change nullability of primary key")
     draft.refuse_not_null(change.path, find_type(draft.fields, change.path), change.nullable)
     draft.fields = replace_type(draft.fields, change.path, lambda source: source.with_nullable(change.nullable))
 
@@ -413,8 +412,7 @@ UNAWARE_OR_DYNAMIC = table.BUCKET.default
 def check_set_option(options: Mapping[str, str], key: str, value: str, where: str) -> None:
     """Check the new value of one option; `options` belong to the current schema.
 
-    Raises:
-        InvalidArgument: the change is refused.
+    Raises `InvalidArgument`: the change is refused.
     """
     before = resolve_former_keys(options)
     key = find_present_key(key)
@@ -441,7 +439,10 @@ def check_remove_option(options: Mapping[str, str], key: str, where: str) -> Non
 
 def _check_mutable(key: str, where: str) -> None:
     if key in IMMUTABLE:
-        raise InvalidArgument(f"{where}: the option {key!r} cannot be changed in a table that has snapshots")
+        what = (
+            "Alter primary key is not supported" if key == PRIMARY_KEY.key else f"the option {key!r} cannot be changed"
+        )
+        raise InvalidArgument(f"{where}: {what} in a table that has snapshots")
 
 
 def _check_bucket(before: Options, after: Options) -> None:
@@ -570,8 +571,7 @@ def _rename_in_names(text: str, old: str, new: str) -> str:
 def check_deletion_vector_switch(metadata: TableMetadata, before: TableSchema, after: TableSchema) -> None:
     """Check a change of the option ``deletion-vectors.enabled`` against the newest snapshot.
 
-    Raises:
-        InvalidArgument: rows would be lost, duplicated, or reappear.
+    Raises `InvalidArgument`: rows would be lost, duplicated, or reappear.
     """
     had, has = (Options(schema.options, metadata.where).get(DELETION_VECTORS_ENABLED) for schema in (before, after))
     if had == has or (snapshot := metadata.latest_snapshot()) is None:

@@ -181,8 +181,7 @@ def check_indexes(schema: TableSchema, where: str, before: TableSchema | None = 
 
     A table whose schema `before` requested such indexes may still be changed.
 
-    Raises:
-        InvalidArgument: an index of a missing column, or of a column whose type does not support it.
+    Raises `InvalidArgument`: an index of a missing column, or of a column whose type does not support it.
     """
     if not any(key.startswith(INDEXES) for key in schema.options):
         return
@@ -206,8 +205,7 @@ def check_iceberg(proposal: Proposal) -> None:
 
     Morrow writes field ids for Iceberg in Parquet files only, as Java does.
 
-    Raises:
-        InvalidArgument: an option that contradicts it. Unsupported: a column of a type that Iceberg lacks.
+    Raises `InvalidArgument`: an option that contradicts it. `Unsupported`: a column of a type that Iceberg lacks.
     """
     if proposal.given.get(METADATA_ICEBERG_STORAGE) == "disabled":
         return
@@ -232,8 +230,7 @@ def check_iceberg(proposal: Proposal) -> None:
 def check_iceberg_change(schema: TableSchema, where: str, before: TableSchema | None) -> None:
     """Refuse a new type of a column in which Iceberg's readers would not read the files written before.
 
-    Raises:
-        InvalidArgument: such a change of a table with Iceberg metadata.
+    Raises `InvalidArgument`: such a change of a table with Iceberg metadata.
     """
     if before is None or Options(schema.options, where).get(METADATA_ICEBERG_STORAGE) == "disabled":
         return

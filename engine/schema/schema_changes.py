@@ -146,8 +146,7 @@ ELEMENT, KEY, VALUE = "element", "key", "value"
 def replace_fields(fields: Fields, parent: Path, change: Callable[[Fields], Fields]) -> Fields:
     """Return the columns with the members directly in `parent` changed (the columns themselves, if it is empty).
 
-    Raises:
-        ColumnNotFound: no such column or member. InvalidArgument: `parent` is not a row.
+    Raises `ColumnNotFound`: no such column or member. `InvalidArgument`: `parent` is not a row.
     """
     if not parent:
         return change(fields)
@@ -173,8 +172,7 @@ def replace_field(fields: Fields, path: Path, change: Callable[[DataField], Data
 def replace_type(fields: Fields, path: Path, change: Callable[[DataType], DataType]) -> Fields:
     """Return the columns with the type at `path` changed, which may be that of elements or map values.
 
-    Raises:
-        ColumnNotFound: no such column or member. Unsupported: the keys of a map.
+    Raises `ColumnNotFound`: no such column or member. `Unsupported`: the keys of a map.
     """
     place = find_index(fields, path[:1])
     field = fields[place]

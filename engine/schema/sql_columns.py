@@ -17,16 +17,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.format.types import (
-    ArrayType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    VectorType,
-    parse_atomic,
-)
+from morrow.engine.format import types as t
 
 TOKEN = re.compile(
     r"""\s*(?: (?P<text>'(?:[^']|'')*') | (?P<quoted>`(?:[^`]|``)*`|"(?:[^"]|"")*")
@@ -72,7 +63,7 @@ class Column:
     """A column without an id yet. `default` is the text that schema files hold."""
 
     name: str
-    type: DataType
+    type: t.DataType
     comment: str | None = None
     default: str | None = None
 
@@ -90,8 +81,7 @@ def parse_columns(text: str, *, only: str | None = None) -> Columns:
 
     `only`: the single column that the text must describe, for errors.
 
-    Raises:
-        InvalidArgument: it does not parse. Unsupported: a type that Paimon does not have.
+    Raises `InvalidArgument`: it does not parse. `Unsupported`: a type that Paimon does not have.
     """
     parser = _Parser(text)
     columns: list[Column] = []
@@ -111,7 +101,7 @@ def parse_columns(text: str, *, only: str | None = None) -> Columns:
     return Columns(tuple(columns), tuple(keys))
 
 
-def parse_type(text: str, column: str) -> DataType:
+def parse_type(text: str, column: str) -> t.DataType:
     """Read one type such as ``ARRAY<ROW<a INT NOT NULL>>``; `column` goes into errors. Raises as `parse_columns`."""
     parser = _Parser(text, column)
     found = parser.type()
@@ -213,7 +203,7 @@ class _Parser:
                 break
         return Column(self.subject, data_type, comment, default), is_key
 
-    def type(self) -> DataType:
+    def type(self) -> t.DataType:
         word = self.next_of("word", expected=f"a type ({TYPE_HINT})").upper()
         found = NESTED[word](self) if word in NESTED else self.atomic(word)
         if self.take("NOT", "NULL"):
@@ -221,7 +211,7 @@ class _Parser:
         self.take("NULL")
         return found
 
-    def atomic(self, word: str) -> DataType:
+    def atomic(self, word: str) -> t.DataType:
         words = [word]
         if word == "DOUBLE" and self.take("PRECISION"):
             words.append("PRECISION")
@@ -229,7 +219,7 @@ class _Parser:
             words.append(f"({', '.join(self.separated(self.length, '(', ')'))})")
         words += next((zone for zone in ZONES if self.take(*zone)), ())
         try:
-            return parse_atomic(" ".join(words))
+            return t.parse_atomic(" ".join(words))
         except Unsupported:
             where = f"the column {self.subject!r}" if self.subject else None
             hint = f"did you mean {OTHER_NAMES[word]}?" if word in OTHER_NAMES else TYPE_HINT
@@ -238,19 +228,19 @@ class _Parser:
     def length(self) -> str:
         return self.next_of("number", expected="a number")
 
-    def element(self) -> DataType:
+    def element(self) -> t.DataType:
         (found,) = self.separated(self.type, "<", ">")
         return found
 
-    def map(self) -> MapType:
+    def map(self) -> t.MapType:
         self.need("<")
         key = self.type()
         self.need(",")
         value = self.type()
         self.need(">")
-        return MapType(key=key, value=value)
+        return t.MapType(key=key, value=value)
 
-    def vector(self) -> VectorType:
+    def vector(self) -> t.VectorType:
         self.need("<")
         element = self.type()
         self.need(",")
@@ -258,21 +248,21 @@ class _Parser:
         self.need(">")
         if not length.isdigit() or int(length) < 1:
             raise InvalidArgument(f"{self.text!r}: a vector has a length of 1 or more, not {length}")
-        return VectorType(element=element, length=int(length))
+        return t.VectorType(element=element, length=int(length))
 
-    def row(self) -> RowType:
+    def row(self) -> t.RowType:
         members = self.separated(self.member, "<", ">")
-        return RowType(fields=tuple(DataField(i, *member) for i, member in enumerate(members)))
+        return t.RowType(fields=tuple(t.DataField(i, *member) for i, member in enumerate(members)))
 
-    def member(self) -> tuple[str, DataType, str | None]:
+    def member(self) -> tuple[str, t.DataType, str | None]:
         name = self.name()
         self.take(":")
         return name, self.type(), self.comment() if self.take("COMMENT") else None
 
 
-NESTED: dict[str, Callable[[_Parser], DataType]] = {
-    "ARRAY": lambda parser: ArrayType(element=parser.element()),
-    "MULTISET": lambda parser: MultisetType(element=parser.element()),
+NESTED: dict[str, Callable[[_Parser], t.DataType]] = {
+    "ARRAY": lambda parser: t.ArrayType(element=parser.element()),
+    "MULTISET": lambda parser: t.MultisetType(element=parser.element()),
     "MAP": _Parser.map,
     "VECTOR": _Parser.vector,
     "ROW": _Parser.row,

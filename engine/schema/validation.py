@@ -10,30 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from morrow.engine.arguments import check_text
 from morrow.engine.errors import MorrowError, Unsupported
+from morrow.engine.format import types as t
 from morrow.engine.format.blobs import is_blob_type
 from morrow.engine.format.file_formats import PARQUET, get_written_format
 from morrow.engine.format.map_shredding import LAYOUT_SUFFIX, is_shareable
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.schema import SYSTEM_NAMES, TableSchema
-from morrow.engine.format.types import (
-    MAX_LENGTH,
-    VECTOR_ELEMENT_TYPES,
-    ArrayType,
-    BigIntType,
-    BinaryType,
-    BlobType,
-    CharType,
-    IntType,
-    MapType,
-    MultisetType,
-    RowType,
-    SmallIntType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-    VariantType,
-    VectorType,
-)
 from morrow.engine.format.variant_shredding import parse_shredding_types
 from morrow.engine.merge.engines import check_merge
 from morrow.engine.merge.spec import check_new_field_names, split_names
@@ -91,8 +73,8 @@ from morrow.engine.schema.columns import check_cases, iterate_types
 from morrow.engine.schema.feature_rules import FEATURE_RULES, check_iceberg_change, check_indexes
 from morrow.engine.schema.proposal import Proposal
 
-WITHOUT_KEYS = (ArrayType, MapType, MultisetType, RowType, VectorType, VariantType, BlobType)
-SIZED = (CharType, VarCharType, BinaryType, VarBinaryType)
+WITHOUT_KEYS = (t.ArrayType, t.MapType, t.MultisetType, t.RowType, t.VectorType, t.VariantType, t.BlobType)
+SIZED = (t.CharType, t.VarCharType, t.BinaryType, t.VarBinaryType)
 
 
 def check_column_names(proposal: Proposal) -> None:
@@ -111,14 +93,14 @@ def check_column_types(proposal: Proposal) -> None:
     for path, kind in iterate_types(proposal.schema):
         check_text(path, f"{proposal.where}: the name of a column")
         if isinstance(kind, SIZED):
-            proposal.require(1 <= kind.length <= MAX_LENGTH, f"the column {path!r} has the type {kind} of no length")
-        if isinstance(kind, VectorType):
+            proposal.require(1 <= kind.length <= t.MAX_LENGTH, f"the column {path!r} has the type {kind} of no length")
+        if isinstance(kind, t.VectorType):
             proposal.require(
-                isinstance(kind.element, VECTOR_ELEMENT_TYPES),
+                isinstance(kind.element, t.VECTOR_ELEMENT_TYPES),
                 f"the vectors of column {path!r} have elements of {kind.element}; the elements of vectors are "
                 "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT or DOUBLE",
             )
-        if isinstance(kind, RowType):
+        if isinstance(kind, t.RowType):
             members = [field.name for field in kind.fields]
             twice = sorted({name for name in members if members.count(name) > 1})
             proposal.require(not twice, f"the rows of column {path!r} have the member {', '.join(twice)} twice")
@@ -152,7 +134,7 @@ def check_file_formats(proposal: Proposal) -> None:
         lacks = get_written_format(name, where).lacks
         assert lacks is not None  # formats that Morrow writes declare their types
         for path, kind in iterate_types(proposal.schema):
-            if apart is not None and isinstance(kind, VectorType) and path in proposal.schema.by_name:
+            if apart is not None and isinstance(kind, t.VectorType) and path in proposal.schema.by_name:
                 continue  # in files of its own
             if (reason := lacks(kind)) is not None:
                 raise Unsupported(f"the type {kind} of column {path!r} in {name} files", where=where, hint=reason)
@@ -165,7 +147,8 @@ def check_vector_columns(proposal: Proposal) -> None:
     for name in names:
         kind = proposal.schema.by_name[name].type
         proposal.require(
-            isinstance(kind, VectorType), f"{VECTOR_FIELD} names {name!r}, which is {kind}; declare it as VECTOR<t, n>"
+            isinstance(kind, t.VectorType),
+            f"{VECTOR_FIELD} names {name!r}, which is {kind}; declare it as VECTOR<t, n>",
         )
 
 
@@ -189,11 +172,11 @@ def check_shared_maps(proposal: Proposal) -> None:
     for name in found:
         kind = by_name[name].type
         proposal.require(is_shareable(kind), f"map.storage-layout names {name!r}, not a MAP of texts: it is {kind}")
-        keys_are_given = isinstance(kind, MapType) and not kind.key.nullable
+        keys_are_given = isinstance(kind, t.MapType) and not kind.key.nullable
         proposal.require(keys_are_given, f"map.storage-layout names {name!r}, whose keys may be null; declare NOT NULL")
     for path, kind in iterate_types(proposal.schema):
-        never = isinstance(kind, (VariantType, MultisetType))
-        apart = isinstance(kind, (BlobType, VectorType)) and path.split(".")[0] in found
+        never = isinstance(kind, (t.VariantType, t.MultisetType))
+        apart = isinstance(kind, (t.BlobType, t.VectorType)) and path.split(".")[0] in found
         proposal.require(not never and not apart, f"map.storage-layout does not go with {path!r}, a {kind}")
     given = proposal.given
     formats = {
@@ -212,7 +195,7 @@ def check_shared_maps(proposal: Proposal) -> None:
 
 def _check_vector_files(proposal: Proposal, name: str) -> None:
     """Check that the format of files of vectors holds vectors, and that the table can have such files."""
-    vectors = [field for field in proposal.schema.fields if isinstance(field.type, VectorType)]
+    vectors = [field for field in proposal.schema.fields if isinstance(field.type, t.VectorType)]
     lacks = get_written_format(name, proposal.where).lacks
     for field in vectors:
         if lacks is not None and (reason := lacks(field.type)) is not None:
@@ -240,7 +223,7 @@ COLUMN_RULES = (
 )
 
 UNAWARE_OR_DYNAMIC = -1
-NESTED = (ArrayType, MultisetType, MapType, RowType)
+NESTED = (t.ArrayType, t.MultisetType, t.MapType, t.RowType)
 
 
 def check_bucket_key(proposal: Proposal) -> None:
@@ -285,7 +268,7 @@ def check_bucket_number(proposal: Proposal) -> None:
         proposal.require(not isinstance(kind, NESTED), f"the bucket key {name!r} has the nested type {kind}")
     if proposal.options.bucket_function == "mod":
         proposal.require(
-            len(kinds) == 1 and isinstance(kinds[0], (IntType, BigIntType)),
+            len(kinds) == 1 and isinstance(kinds[0], (t.IntType, t.BigIntType)),
             f"{BUCKET_FUNCTION_TYPE} = mod takes one INT or BIGINT column, not ({', '.join(chosen_by)})",
         )
 
@@ -353,7 +336,7 @@ def check_partition_expiration(proposal: Proposal) -> None:
 
 HISTORY_RULES = (check_start, check_retention, check_streams, check_partition_expiration)
 
-KIND_TYPES = (CharType, VarCharType, TinyIntType, SmallIntType, IntType, BigIntType)
+KIND_TYPES = (t.CharType, t.VarCharType, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
 GONE_FUNCTION = "count"
 """Paimon 0.7 and 0.8 had this function; later versions do not open such tables."""
 
@@ -399,7 +382,8 @@ def check_changelog(proposal: Proposal) -> None:
     """Check that only tables with a primary key produce changelogs."""
     producer = proposal.options.changelog_producer
     proposal.require(
-        proposal.keyed or producer == "none", f"{CHANGELOG_PRODUCER} = {producer} needs a table with a primary key"
+        proposal.keyed or producer == "none",
+        f"Can not set {CHANGELOG_PRODUCER.key} on table without primary keys; define a primary key, or leave it out",
     )
 
 
@@ -511,8 +495,7 @@ def validate_schema(
         options_set: the options being set now; None for all of them. Options that another writer has stored are not
             refused again.
 
-    Raises:
-        InvalidArgument, Unsupported: for the first rule that the schema breaks.
+    Raises `InvalidArgument`, `Unsupported`: for the first rule that the schema breaks.
     """
     given = tuple(schema.options if options_set is None else options_set)
     check_new_options(schema.options, given, where)

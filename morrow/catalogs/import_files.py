@@ -396,8 +396,7 @@ def translate_file_errors(where: str) -> Iterator[None]:
 def join_rows(rows: RowSource, schema: pa.Schema) -> Source:
     """Return the rows of all parts as one source; `schema` has the columns of the table.
 
-    Raises:
-        InvalidArgument: while it is read, parts with different columns.
+    Raises `InvalidArgument`: while it is read, parts with different columns.
     """
     first = open_source(rows.parts[0].open(schema))
 
@@ -487,8 +486,7 @@ def _make_refusal(writer: _Writer, folder: Place | str, name: str, path: str | N
 def _parse_folder_values(root: Any, path: Any) -> dict[str, str | None]:
     """Return the values that the folders ``<column>=<value>`` between `root` and a file name, None for null.
 
-    Raises:
-        InvalidArgument: a column is named twice.
+    Raises `InvalidArgument`: a column is named twice.
     """
     found: dict[str, str | None] = {}
     for part in path.relative_to(root).parts[:-1]:

@@ -226,8 +226,7 @@ def _query_delta(table: DeltaTable, title: str, keys: tuple[str, ...], version: 
 def _find_iceberg_metadata(path: Path) -> Path | None:
     """Return the metadata file that a path names or that the hint in its folder names, None for other paths.
 
-    Raises:
-        Unsupported: a folder without a hint, in which only the catalog knows the newest metadata.
+    Raises `Unsupported`: a folder without a hint, in which only the catalog knows the newest metadata.
     """
     if path.name.endswith(ICEBERG_METADATA[0]):
         return path

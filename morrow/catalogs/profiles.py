@@ -99,8 +99,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def load_profile(name: str | None) -> Profile:
     """Return the named profile. Without a name, return ``default`` if it exists, else an empty profile.
 
-    Raises:
-        InvalidArgument: the profile does not exist or cannot be read.
+    Raises `InvalidArgument`: the profile does not exist or cannot be read.
     """
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     file = Path(os.environ.get("MORROW_PROFILES") or home / "morrow" / "profiles.toml")

@@ -12,8 +12,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command_name
 
+from morrow.cli import actions, command_groups
 from morrow.cli import arguments as arg
-from morrow.cli import command_groups
 from morrow.cli.arguments import (
     Format,
     add_file_options,
@@ -127,9 +127,7 @@ def read(
     output: arg.Output = None,
 ) -> None:
     """Show the rows of a table, merged; in the format table the first 20, unless --limit says otherwise."""
-    from morrow.cli import queries
-
-    queries.read(path, at, parse_column_names(columns), where, limit, form, output)
+    actions.queries.read(path, at, parse_column_names(columns), where, limit, form, output)
 
 
 @register_command()
@@ -137,9 +135,7 @@ def describe(
     path: arg.TablePath, branch: arg.Branch = None, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None
 ) -> None:
     """Show columns, keys, options, the newest snapshot, and how many tags and branches there are."""
-    from morrow.cli import metadata
-
-    metadata.describe(path, branch, form, output)
+    actions.metadata.describe(path, branch, form, output)
 
 
 @register_command()
@@ -151,9 +147,7 @@ def snapshots(
     output: arg.Output = None,
 ) -> None:
     """List the living snapshots, newest first."""
-    from morrow.cli import metadata
-
-    metadata.write_snapshots(path, branch, limit, form, output)
+    actions.metadata.write_snapshots(path, branch, limit, form, output)
 
 
 @register_command()
@@ -169,9 +163,7 @@ def system(
     output: arg.Output = None,
 ) -> None:
     """Show a system table: snapshots, schemas, tags, files, audit_log, ...; of a warehouse: all_tables and others."""
-    from morrow.cli import metadata as tables
-
-    tables.write_system_table(path, name, at, parse_column_names(columns), where, limit, form, output)
+    actions.metadata.write_system_table(path, name, at, parse_column_names(columns), where, limit, form, output)
 
 
 @register_command()
@@ -185,9 +177,7 @@ def files(
     output: arg.Output = None,
 ) -> None:
     """List the data files that a read would open; --limit counts files."""
-    from morrow.cli import metadata as plans
-
-    plans.write_files(path, at, where, limit, form, output)
+    actions.metadata.write_files(path, at, where, limit, form, output)
 
 
 @register_command()
@@ -202,9 +192,7 @@ def explain(
     output: arg.Output = None,
 ) -> None:
     """Explain what a read would open and why: pruning, sections, masks, bytes, pushed conditions."""
-    from morrow.cli import metadata as plans
-
-    plans.explain(path, at, parse_column_names(columns), where, limit, form, output)
+    actions.metadata.explain(path, at, parse_column_names(columns), where, limit, form, output)
 
 
 @register_command()
@@ -223,10 +211,8 @@ def sql(
     Without a query, statements are read from standard input; a terminal has history and completion. Names in a
     warehouse: db.orders VERSION AS OF 'v1', db.orders TIMESTAMP AS OF '2024-05-14', db."orders$snapshots".
     """
-    from morrow.cli import queries
-
     warehouse, text = split_warehouse_and_query(query or [])
-    queries.run_sql(text, warehouse, parse_named_paths(tables), limit, form, output, yes)
+    actions.queries.run_sql(text, warehouse, parse_named_paths(tables), limit, form, output, yes)
 
 
 @register_command()
@@ -241,10 +227,8 @@ def append(
     partition_by: arg.ExpectedPartitions = None,
 ) -> None:
     """Add the rows of files, in one commit; with a primary key, they replace rows with the same key."""
-    from morrow.cli import writing
-
     keys, partitions = parse_column_names(primary_key) or [], parse_column_names(partition_by) or []
-    writing.append(path, files, options, kinds, schema_mode, keys, partitions)
+    actions.writing.append(path, files, options, kinds, schema_mode, keys, partitions)
 
 
 @register_command()
@@ -258,17 +242,13 @@ def overwrite(
     dry_run: arg.DryRun = False,
 ) -> None:
     """Replace the partitions that the files have rows for; without partitions, replace the whole table."""
-    from morrow.cli import writing
-
-    writing.overwrite(path, files, options, whole, yes=yes, dry_run=dry_run)
+    actions.writing.overwrite(path, files, options, whole, yes=yes, dry_run=dry_run)
 
 
 @register_command()
 def delete(path: arg.TablePath, where: arg.Doomed, yes: arg.Yes = False, dry_run: arg.DryRun = False) -> None:
     """Delete the rows for which a condition is true, in one commit."""
-    from morrow.cli import writing
-
-    writing.delete(path, where, yes=yes, dry_run=dry_run)
+    actions.writing.delete(path, where, yes=yes, dry_run=dry_run)
 
 
 @register_command()
@@ -280,9 +260,7 @@ def compact(
     strategy: arg.Strategy = None,
 ) -> None:
     """Merge many files into few, in one commit; the rows do not change."""
-    from morrow.cli import writing
-
-    writing.compact(path, full, where, parse_column_names(order_by), strategy)
+    actions.writing.compact(path, full, where, parse_column_names(order_by), strategy)
 
 
 PANELS = {

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 def parse_column_names(text: str | None) -> list[str] | None:
     """Parse a comma-separated list of names, which may be quoted as in CSV; None for None.
 
-    Raises:
-        InvalidArgument: not a list of names.
+    Raises `InvalidArgument`: not a list of names.
     """
     if text is None:
         return None
@@ -64,8 +63,7 @@ def _is_place(word: str) -> bool:
 def parse_named_paths(texts: list[str] | None) -> dict[str, str]:
     """Return ``NAME=PATH`` options by name.
 
-    Raises:
-        InvalidArgument: an option of another form, or a name given twice.
+    Raises `InvalidArgument`: an option of another form, or a name given twice.
     """
     paths: dict[str, str] = {}
     for text in texts or []:
@@ -81,8 +79,7 @@ def parse_named_paths(texts: list[str] | None) -> dict[str, str]:
 def parse_pairs(option: str, texts: list[str] | None, *, last: bool = False) -> dict[str, str]:
     """Return ``NAME=VALUE`` options by name, split at the last ``=`` if `last`, else at the first.
 
-    Raises:
-        InvalidArgument: an option of another form, or a name given twice.
+    Raises `InvalidArgument`: an option of another form, or a name given twice.
     """
     found: dict[str, str] = {}
     for text in texts or []:
@@ -471,7 +468,6 @@ TRAVEL = {
 }
 """The time travel options of commands that read a table: members of `TravelArguments`."""
 
-
 Vertical = Annotated[
     bool,
     typer.Option("--vertical", help="A line for each column: --format vertical.", rich_help_panel="Result"),
@@ -484,7 +480,6 @@ NoPager = Annotated[
         rich_help_panel="Result",
     ),
 ]
-
 
 ResultFormat = Annotated[
     Format,

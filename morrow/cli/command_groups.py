@@ -1,6 +1,6 @@
 """Declarations of commands that `morrow.cli.app` registers: their arguments, options and help.
 
-The implementation of a command is imported when it runs.
+The implementation of a command is imported when it runs (`morrow.cli.actions`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from morrow.cli import arguments
+from morrow.cli import actions, arguments
 from morrow.cli import arguments as arg
 from morrow.cli.arguments import Format, add_travel_options, parse_column_names, parse_pairs
 
@@ -37,9 +37,7 @@ def schema(
     path: arg.TablePath, branch: arg.Branch = None, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None
 ) -> None:
     """List the columns: ids, names, types, keys, defaults, comments."""
-    from morrow.cli import metadata
-
-    metadata.write_schema(path, branch, form, output)
+    actions.metadata.write_schema(path, branch, form, output)
 
 
 @add_travel_options
@@ -52,9 +50,7 @@ def partitions(
     output: arg.Output = None,
 ) -> None:
     """List the partitions, with their rows, files and sizes."""
-    from morrow.cli import metadata
-
-    metadata.write_system_table(path, "partitions", at, None, where, limit, form, output)
+    actions.metadata.write_system_table(path, "partitions", at, None, where, limit, form, output)
 
 
 @add_travel_options
@@ -68,9 +64,7 @@ def head(
     output: arg.Output = None,
 ) -> None:
     """Show any rows of a table: 10 unless --limit says otherwise."""
-    from morrow.cli import queries
-
-    queries.read(path, at, parse_column_names(columns), where, limit, form, output)
+    actions.queries.read(path, at, parse_column_names(columns), where, limit, form, output)
 
 
 @add_travel_options
@@ -82,9 +76,7 @@ def count(
     output: arg.Output = None,
 ) -> None:
     """Count the rows of a table, merged; in the format table the number alone."""
-    from morrow.cli import queries
-
-    queries.count(path, at, where, form, output)
+    actions.queries.count(path, at, where, form, output)
 
 
 def diff(
@@ -98,9 +90,7 @@ def diff(
     output: arg.Output = None,
 ) -> None:
     """Compare two states of a table: rows with their kinds, and on standard error how many changed, by column."""
-    from morrow.cli import differences
-
-    differences.write_differences(path, old, new, parse_column_names(columns), where, limit, form, output)
+    actions.differences.write_differences(path, old, new, parse_column_names(columns), where, limit, form, output)
 
 
 def tail(
@@ -114,9 +104,7 @@ def tail(
     form: TailFormat = Format.TABLE,
 ) -> None:
     """Show the changes of the newest snapshots, the last 10 rows unless --limit says otherwise, and follow them."""
-    from morrow.cli import differences
-
-    differences.write_tail(path, branch, parse_column_names(columns), where, limit, follow, form, raw=raw)
+    actions.differences.write_tail(path, branch, parse_column_names(columns), where, limit, follow, form, raw=raw)
 
 
 def history(
@@ -127,9 +115,7 @@ def history(
     output: arg.Output = None,
 ) -> None:
     """List the commits with their times (UTC), rows, files and users, newest first."""
-    from morrow.cli import metadata
-
-    metadata.write_history(path, branch, limit, form, output)
+    actions.metadata.write_history(path, branch, limit, form, output)
 
 
 def du(
@@ -139,9 +125,7 @@ def du(
     output: arg.Output = None,
 ) -> None:
     """Show the bytes of a table by what keeps them: the newest snapshot, branches, tags, history, changelogs."""
-    from morrow.cli import metadata
-
-    metadata.write_storage(path, branch, form, output)
+    actions.metadata.write_storage(path, branch, form, output)
 
 
 def doctor(
@@ -156,9 +140,7 @@ def doctor(
     output: arg.Output = None,
 ) -> None:
     """Examine a table: files, sizes, keys, vectors, hints, orphans, costs. Exit code 1: an error or a warning."""
-    from morrow.cli import maintenance
-
-    maintenance.write_report(path, branch, data, fix, compact, yes, dry_run, form, output)
+    actions.maintenance.write_report(path, branch, data, fix, compact, yes, dry_run, form, output)
 
 
 def inspect(
@@ -171,9 +153,7 @@ def inspect(
     ] = None,
 ) -> None:
     """Draw a table on one HTML page: history, merge trees, partitions, costs, what a filter prunes, findings."""
-    from morrow.cli import maintenance
-
-    maintenance.inspect(path, branch, where, output)
+    actions.maintenance.inspect(path, branch, where, output)
 
 
 READ_COMMANDS: tuple[Callable[..., None], ...] = (
@@ -194,9 +174,7 @@ def tags(
     path: arg.TablePath, branch: arg.Branch = None, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None
 ) -> None:
     """List the tags, by the ids of their snapshots."""
-    from morrow.cli import maintenance
-
-    maintenance.write_tags(path, branch, form, output)
+    actions.maintenance.write_tags(path, branch, form, output)
 
 
 def tag(
@@ -212,18 +190,14 @@ def tag(
     dry_run: arg.DryRun = False,
 ) -> None:
     """Name a snapshot, the newest if none is given, so that it stays when others expire; or rename or delete a tag."""
-    from morrow.cli import maintenance
-
-    maintenance.change_tag(
+    actions.maintenance.change_tag(
         path, name, snapshot, timestamp, branch, time_retained, rename, delete, yes=yes, dry_run=dry_run
     )
 
 
 def branches(path: arg.TablePath, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None) -> None:
     """List the branches besides main, with the newest snapshot of each."""
-    from morrow.cli import maintenance
-
-    maintenance.write_branches(path, form, output)
+    actions.maintenance.write_branches(path, form, output)
 
 
 def branch(
@@ -239,9 +213,9 @@ def branch(
     dry_run: arg.DryRun = False,
 ) -> None:
     """Create a branch of main, empty or from a snapshot or tag; rename, delete or merge it, or fast-forward main."""
-    from morrow.cli import maintenance
-
-    maintenance.change_branch(path, name, snapshot, tag, rename, fast_forward, merge, delete, yes=yes, dry_run=dry_run)
+    actions.maintenance.change_branch(
+        path, name, snapshot, tag, rename, fast_forward, merge, delete, yes=yes, dry_run=dry_run
+    )
 
 
 def rollback(
@@ -254,9 +228,7 @@ def rollback(
     dry_run: arg.DryRun = False,
 ) -> None:
     """Make an earlier state the newest one. Later snapshots and tags are removed, with the files only they need."""
-    from morrow.cli import maintenance
-
-    maintenance.rollback(path, snapshot, tag, timestamp, branch, yes=yes, dry_run=dry_run)
+    actions.maintenance.rollback(path, snapshot, tag, timestamp, branch, yes=yes, dry_run=dry_run)
 
 
 def expire(
@@ -270,9 +242,7 @@ def expire(
     dry_run: arg.DryRun = False,
 ) -> None:
     """Remove old snapshots, with the files that only they need. Missing limits come from the table's options."""
-    from morrow.cli import maintenance
-
-    maintenance.expire(path, retain_max, retain_min, older_than, max_deletes, branch, yes=yes, dry_run=dry_run)
+    actions.maintenance.expire(path, retain_max, retain_min, older_than, max_deletes, branch, yes=yes, dry_run=dry_run)
 
 
 def orphans(
@@ -285,25 +255,19 @@ def orphans(
     output: arg.Output = None,
 ) -> None:
     """List the files that no snapshot, changelog, tag or branch names, by default those older than a day."""
-    from morrow.cli import maintenance
-
-    maintenance.write_orphans(path, older_than, delete, yes, dry_run, form, output)
+    actions.maintenance.write_orphans(path, older_than, delete, yes, dry_run, form, output)
 
 
 def repair(path: arg.TablePath, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None) -> None:
     """Write the hints LATEST and EARLIEST again if they are wrong, in all branches, and show what was changed."""
-    from morrow.cli import maintenance
-
-    maintenance.repair(path, form, output)
+    actions.maintenance.repair(path, form, output)
 
 
 def purge(
     path: arg.TablePath, older_than: arg.OlderThan = None, yes: arg.Yes = False, dry_run: arg.DryRun = False
 ) -> None:
     """Empty a table for good: its rows, branches, tags and snapshots, with their files."""
-    from morrow.cli import maintenance
-
-    maintenance.purge(path, older_than, yes=yes, dry_run=dry_run)
+    actions.maintenance.purge(path, older_than, yes=yes, dry_run=dry_run)
 
 
 def erase(
@@ -321,9 +285,7 @@ def erase(
     output: arg.Output = None,
 ) -> None:
     """Erase rows from all files of a table, in every branch; exit code 1: something still holds them."""
-    from morrow.cli import maintenance
-
-    maintenance.erase(path, where, history, older_than, yes=yes, dry_run=dry_run, form=form, output=output)
+    actions.maintenance.erase(path, where, history, older_than, yes=yes, dry_run=dry_run, form=form, output=output)
 
 
 def cache(
@@ -332,9 +294,7 @@ def cache(
     output: arg.Output = None,
 ) -> None:
     """Show the contents of the cache folder for reads on this machine, or empty it."""
-    from morrow.cli import maintenance
-
-    maintenance.show_cache(clear, form, output)
+    actions.maintenance.show_cache(clear, form, output)
 
 
 MAINTENANCE_COMMANDS: tuple[Callable[..., None], ...] = (
@@ -366,16 +326,12 @@ def upsert(
     options: arg.FileOptions, path: arg.TablePath, files: arg.RowFiles, schema_mode: arg.SchemaMode = None
 ) -> None:
     """Put the rows of files into a table with a primary key; they replace rows with the same key, or are added."""
-    from morrow.cli import writing
-
-    writing.upsert(path, files, options, schema_mode)
+    actions.writing.upsert(path, files, options, schema_mode)
 
 
 def update(path: arg.TablePath, set_: Set, where: arg.Where = None, dry_run: arg.DryRun = False) -> None:
     """Change columns of the rows for which a condition is true (all without one), in one commit."""
-    from morrow.cli import writing
-
-    writing.update(path, parse_pairs("--set", set_), where, dry_run)
+    actions.writing.update(path, parse_pairs("--set", set_), where, dry_run)
 
 
 @add_travel_options
@@ -389,11 +345,9 @@ def export(
     output: arg.Output = None,
 ) -> None:
     """Write the rows of a table to a file."""
-    from morrow.cli import writing
-
     if (file is None) == (output is None):
         raise typer.BadParameter("name one file, after the table or by --output")
-    writing.export(path, file or output or Path(), at, parse_column_names(columns), where, limit)
+    actions.writing.export(path, file or output or Path(), at, parse_column_names(columns), where, limit)
 
 
 Texts = list[str] | None
@@ -447,9 +401,7 @@ def import_(
 
     After an interruption, the same command imports the remaining files.
     """
-    from morrow.cli import writing
-
-    writing.import_(
+    actions.writing.import_(
         path,
         sources,
         files,
@@ -471,9 +423,7 @@ def ls(
     what: Which = None, long: Long = False, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None
 ) -> None:
     """List the tables of a warehouse, or of one database."""
-    from morrow.cli import warehouse
-
-    warehouse.write_listing(what, long, form, output)
+    actions.warehouse.write_listing(what, long, form, output)
 
 
 def create(
@@ -486,10 +436,8 @@ def create(
     if_not_exists: IfNot = False,
 ) -> None:
     """Create a table, or a database if only its name is given."""
-    from morrow.cli import warehouse
-
     keys, partitions = parse_column_names(primary_key) or [], parse_column_names(partition_by) or []
-    warehouse.create(name, columns, keys, partitions, parse_pairs("--set", options), comment, if_not_exists)
+    actions.warehouse.create(name, columns, keys, partitions, parse_pairs("--set", options), comment, if_not_exists)
 
 
 def alter(
@@ -507,9 +455,7 @@ def alter(
     dry_run: arg.DryRun = False,
 ) -> None:
     """Change columns and options of a table, all in one new schema; or the properties of a database."""
-    from morrow.cli import warehouse
-
-    warehouse.alter(
+    actions.warehouse.alter(
         path,
         branch,
         add=parse_pairs("--add", add, last=True),
@@ -533,16 +479,12 @@ def drop(
     dry_run: arg.DryRun = False,
 ) -> None:
     """Drop a table, or a database, with all its files."""
-    from morrow.cli import warehouse
-
-    warehouse.drop(name, if_exists, cascade, yes=yes, dry_run=dry_run)
+    actions.warehouse.drop(name, if_exists, cascade, yes=yes, dry_run=dry_run)
 
 
 def rename(name: Database, new: Annotated[str, typer.Argument(metavar="NEW", show_default=False)]) -> None:
     """Rename a table (db.new, also into another database), or a database."""
-    from morrow.cli import warehouse
-
-    warehouse.rename(name, new)
+    actions.warehouse.rename(name, new)
 
 
 def demo(
@@ -551,13 +493,10 @@ def demo(
     ] = Path("demo"),
 ) -> None:
     """Create a small warehouse to try Morrow on, and print commands to try."""
-    from morrow.cli import warehouse
-
-    warehouse.create_demo(folder)
+    actions.warehouse.create_demo(folder)
 
 
 WAREHOUSE_COMMANDS: tuple[Callable[..., None], ...] = (ls, create, alter, drop, rename, demo)
-
 
 Lake = Annotated[
     str | None,
@@ -586,9 +525,7 @@ def spark_sql(
     form: arg.ResultFormat = Format.TABLE,
 ) -> None:
     """Run statements in Spark, from an option, a file or standard input, with a warehouse as catalog."""
-    from morrow.cli import warehouse
-
-    warehouse.run_sql(folder, name, query, file, parse_pairs("--conf", conf), form)
+    actions.warehouse.run_sql(folder, name, query, file, parse_pairs("--conf", conf), form)
 
 
 def thrift_server(
@@ -599,9 +536,7 @@ def thrift_server(
     conf: Conf = None,
 ) -> None:
     """Start Spark's Thrift server with a warehouse as catalog: for beeline, BI tools and dbt, without a password."""
-    from morrow.cli import warehouse
-
-    warehouse.serve(folder, name, host, port, parse_pairs("--conf", conf))
+    actions.warehouse.serve(folder, name, host, port, parse_pairs("--conf", conf))
 
 
 SPARK_COMMANDS: tuple[Callable[..., None], ...] = (spark_sql, thrift_server)

@@ -134,8 +134,7 @@ def write_tail(
 ) -> None:
     """Write the last changed rows. With `follow`, also write the changes of later snapshots until Ctrl-C.
 
-    Raises:
-        InvalidArgument: an endless stream of Arrow. Others as `Table.stream`.
+    Raises `InvalidArgument`: an endless stream of Arrow. Others as `Table.stream`.
     """
     if follow and form is Format.ARROW:
         raise InvalidArgument("tail --follow --format arrow: such a stream has one end; take json")

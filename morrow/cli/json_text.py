@@ -22,8 +22,7 @@ def format_nested(array: pa.Array) -> pa.Array:
 def format_json(array: pa.Array) -> pa.Array:
     """Return the values as JSON (large_string). Nulls become the text ``null``, so the result has none.
 
-    Raises:
-        Unsupported: as `morrow.cli.output.format_texts`.
+    Raises `Unsupported`: as `morrow.cli.output.format_texts`.
     """
     array = normalize_array(array)
     for test, nested in NESTED:
@@ -41,8 +40,7 @@ def format_json(array: pa.Array) -> pa.Array:
 def format_json_lines(batch: pa.RecordBatch) -> memoryview:
     """Return the rows as JSON objects in UTF-8, one per line.
 
-    Raises:
-        Unsupported: as `morrow.cli.output.format_texts`.
+    Raises `Unsupported`: as `morrow.cli.output.format_texts`.
     """
     members = [(name, format_json(column)) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
     lines = _join_texts(_format_object(members, len(batch)), "\n")

@@ -22,7 +22,7 @@ from morrow.engine.catalog.names import parse_object_name
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.predicate import ALWAYS, split_conjuncts
-from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
+from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.engine.redaction import clean_text, escape_to_line, hide_secrets
 from morrow.engine.units import format_count, format_moment
@@ -282,20 +282,16 @@ def _list_files(scan: Scan) -> Iterator[dict[str, Any]]:
         for section in part.sections:
             partition = dict(zip(part.schema.partition_keys, section.partition, strict=True))
             for file in section.files:
-                yield _build_file_record(file, section, root) | ({"partition": partition} if partition else {})
-
-
-def _build_file_record(file: DataFile, section: Section, root: str) -> dict[str, Any]:
-    return {
-        "path": file.path.removeprefix(root),
-        "level": file.level,
-        "rows": file.row_count,
-        "deleted_rows": 0 if file.deletion is None else file.deletion.cardinality,
-        "size": file.size,
-        "format": file.format,
-        "bucket": section.bucket,
-        "section": section.kind.value,
-    }
+                yield {
+                    "path": file.path.removeprefix(root),
+                    "level": file.level,
+                    "rows": file.row_count,
+                    "deleted_rows": 0 if file.deletion is None else file.deletion.cardinality,
+                    "size": file.size,
+                    "format": file.format,
+                    "bucket": section.bucket,
+                    "section": section.kind.value,
+                } | ({"partition": partition} if partition else {})
 
 
 def _list_steps(plan: ScanPlan) -> dict[str, Any]:

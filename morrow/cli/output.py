@@ -61,8 +61,7 @@ def write_rows(
 def open_output(output: Path | None) -> Iterator[BinaryIO]:
     """Open standard output, or a file that gets its name when it is complete.
 
-    Raises:
-        InvalidArgument: the file cannot be created.
+    Raises `InvalidArgument`: the file cannot be created.
     """
     if output is None:
         yield sys.stdout.buffer
@@ -174,8 +173,7 @@ def _is_number(kind: pa.DataType) -> bool:
 def format_texts(array: pa.Array) -> pa.Array:
     """Return the values as text (large_string); nulls stay null.
 
-    Raises:
-        Unsupported: a type that only SQL produces and tables lack, such as an interval or a union.
+    Raises `Unsupported`: a type that only SQL produces and tables lack, such as an interval or a union.
     """
     array = normalize_array(array)
     if not _is_nested(array.type):

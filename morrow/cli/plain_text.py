@@ -46,8 +46,7 @@ Leaf = Callable[[pl.Series, pa.DataType], pl.Series]
 def format_plain(array: pa.Array) -> pa.Array:
     """Return the values of an array of `normalize_array` as text (large_string); nulls stay null.
 
-    Raises:
-        Unsupported: a type that only SQL produces and tables lack, such as an interval or a union.
+    Raises `Unsupported`: a type that only SQL produces and tables lack, such as an interval or a union.
     """
     for test, leaf in LEAVES:
         if test(array.type):

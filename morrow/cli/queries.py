@@ -334,8 +334,7 @@ def is_leaving(line: str) -> bool:
 def translate_line(line: str, catalog: morrow.Catalog | None) -> str:
     """Return the SQL statement of a shell command, or the line itself if it is not a shell command.
 
-    Raises:
-        InvalidArgument: an unknown command with a dot or backslash, or a missing argument.
+    Raises `InvalidArgument`: an unknown command with a dot or backslash, or a missing argument.
     """
     name, _, argument = line.strip().rstrip("; ").partition(" ")
     name, argument = ALSO.get(name.lower(), name.lower()), argument.strip()
@@ -431,11 +430,11 @@ class Completer:
     def offers(self, word: str, statement: str) -> list[str]:
         """Return completions of `word`, the word before the cursor, in this statement, best first."""
         with suppress(MorrowError, OSError):
-            known = self._offered(word, statement)
+            known = self._offer(word, statement)
             return [*dict.fromkeys(each for each in known if each.lower().startswith(word.lower()))]
         return []
 
-    def _offered(self, word: str, statement: str) -> Iterable[str]:
+    def _offer(self, word: str, statement: str) -> Iterable[str]:
         if word.startswith("'"):
             return [f"'{tag}'" for table in self._tables_of(statement) for tag in table.tags.names]
         if word.startswith("."):

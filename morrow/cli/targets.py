@@ -37,8 +37,7 @@ def begin(
 ) -> None:
     """Store the options before the command: trusted folders, and the catalog of names.
 
-    Raises:
-        InvalidArgument: the profile does not exist or cannot be read.
+    Raises `InvalidArgument`: the profile does not exist or cannot be read.
     """
     found = load_profile(profile)
     _allowed.set((*allowed_roots, *found.allowed_roots))
@@ -89,8 +88,7 @@ def open_catalog(path: str | None = None) -> morrow.Catalog:
 def resolve_name(text: str) -> tuple[morrow.Catalog, str]:
     """Return catalog and ``db.table`` of a table from its name or path ``WAREHOUSE/db.db/table``. It need not exist.
 
-    Raises:
-        InvalidArgument: the text is neither a name nor such a path.
+    Raises `InvalidArgument`: the text is neither a name nor such a path.
     """
     if is_name(text):
         return open_catalog(), text

@@ -32,7 +32,6 @@ NONE = ("", "cat")
 
 _unwanted: ContextVar[bool] = ContextVar("no pager", default=False)
 
-
 LOG_FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s"
 LOG_TIME = "%Y-%m-%dT%H:%M:%S"
 

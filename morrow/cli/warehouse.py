@@ -279,8 +279,7 @@ TRY = (
 def create_demo(folder: Path) -> None:
     """Create the demo warehouse, and print commands to try.
 
-    Raises:
-        AlreadyExists: the folder is not empty. InvalidArgument: it is a file.
+    Raises `AlreadyExists`: the folder is not empty. `InvalidArgument`: it is a file.
     """
     if folder.exists() and not folder.is_dir():
         raise InvalidArgument(f"{folder}: a file; name a folder for the warehouse")

@@ -34,8 +34,7 @@ OPTIONS = {"strings_to_urls": False, "strings_to_formulas": False, "strings_to_n
 def write_xlsx(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
     """Write rows as the one worksheet of a workbook.
 
-    Raises:
-        Unsupported: more rows, columns or characters than a worksheet holds, or XlsxWriter is not installed.
+    Raises `Unsupported`: more rows, columns or characters than a worksheet holds, or XlsxWriter is not installed.
     """
     with require_extra("xlsx", "xlsxwriter", "excel"):
         from xlsxwriter import Workbook

@@ -376,7 +376,8 @@ def read_live_files(metadata: TableMetadata, snapshot: Snapshot | None) -> LiveF
         numbers = frame[VECTOR].to_numpy()
         dead = marked.gather(pl.Series(numbers).replace(-1, len(marked) - 1)).fill_null(0)
     texts = [
-        _format_partition(schema, values) for values in decode_partition_values(schema, frame, where=metadata.where)
+        ", ".join(f"{name}={value!s}" for name, value in zip(schema.partition_keys, values, strict=True))
+        for values in decode_partition_values(schema, frame, where=metadata.where)
     ]
     found = pl.DataFrame(
         {
@@ -396,10 +397,6 @@ def read_live_files(metadata: TableMetadata, snapshot: Snapshot | None) -> LiveF
     )
     keyed = bool(schema.primary_keys) and not (pl.Series(read_arities(found["low"], where=metadata.where)) == 0).any()
     return LiveFiles(schema, found, keyed)
-
-
-def _format_partition(schema: TableSchema, values: Sequence[object]) -> str:
-    return ", ".join(f"{name}={value!s}" for name, value in zip(schema.partition_keys, values, strict=True))
 
 
 @dataclass(frozen=True)

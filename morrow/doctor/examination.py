@@ -564,8 +564,7 @@ CHECKS: Mapping[str, Check] = {
 def examine(metadata: TableMetadata, *, data: bool = False) -> Report:
     """Run all checks of a table; see `Table.doctor`.
 
-    Raises:
-        StorageError: the store does not answer, which is not a finding about the table.
+    Raises `StorageError`: the store does not answer, which is not a finding about the table.
     """
     METADATA_CACHE.clear()  # cached metadata would hide damage of files
     subject = Subject(metadata, data)

@@ -37,8 +37,7 @@ SCHEMA = {"kept_by": pl.String, "name": pl.String, "partition": pl.String, "file
 def measure_storage(metadata: TableMetadata) -> pl.DataFrame:
     """Return the files and bytes by what keeps them and by partition; see `Table.storage`.
 
-    Raises:
-        CorruptFile, FileMissing: a manifest cannot be read.
+    Raises `CorruptFile`, `FileMissing`: a manifest cannot be read.
     """
     walk, lines = StateWalk(), list_lines(metadata)
     parts = [pl.DataFrame(schema=SCHEMA)]

@@ -86,14 +86,14 @@ def parse_compaction(
     if how not in (FULL, MINOR):
         raise InvalidArgument(f"compact: compact_strategy is 'full' or 'minor', not {compact_strategy!r}")
     if partitions is not None and where is not None:
-        raise InvalidArgument("compact: give partitions or where, not both")
+        raise InvalidArgument("compact: partitions and where cannot be used together; give one of them")
     order = (order_strategy or NO_ORDER).strip().lower()
     columns = [column.strip() for column in (order_by or "").split(",") if column.strip()]
     if (order == NO_ORDER) == bool(columns):
         raise InvalidArgument("compact: order_by and an order_strategy other than 'none' go together")
     if columns and (partition_idle_time is not None or buckets is not None):
         other = "partition_idle_time" if partition_idle_time is not None else "buckets"
-        raise InvalidArgument(f"compact: order_by sorts whole partitions; it does not go with {other}")
+        raise InvalidArgument(f"compact: order_by sorts whole partitions; sort compact do not support '{other}'")
     return Compaction(
         full=how == FULL,
         partitions=parse_partitions(partitions),
@@ -160,8 +160,9 @@ def parse_distribution(mode: str | None) -> bool | None:
 def _remove_orphan_files(
     call: Call, older_than: str | None, dry_run: bool | None, parallelism: int | None, mode: str | None
 ) -> Rows:
-    if parse_distribution(mode) or parallelism is not None:
-        raise Unsupported("remove_orphan_files in jobs, without Spark", hint="leave out mode and parallelism")
+    del parallelism  # Python lists folders in threads of its own number
+    if parse_distribution(mode):
+        raise Unsupported("remove_orphan_files in jobs, without Spark", hint="leave out mode")
     before = None if older_than is None else parse_time(older_than, "older_than")
     found = [table.remove_orphan_files(before, bool(dry_run)) for table in call.tables]
     return [(sum(one.count for one in found), sum(one.bytes for one in found))]
@@ -226,7 +227,7 @@ FILE_PROCEDURES = (
 
 def _rescale(call: Call, bucket_num: int | None, partitions: str | None, where: str | None) -> Rows:
     if partitions is not None and where is not None:
-        raise InvalidArgument("rescale: give partitions or where, not both")
+        raise InvalidArgument("rescale: partitions and where cannot be used together; give one of them")
     partition = None if partitions is None else parse_partitions(partitions)
     call.table.rescale(bucket_num, partition=partition, where=translate_condition(where))
     return DONE
@@ -234,7 +235,7 @@ def _rescale(call: Call, bucket_num: int | None, partitions: str | None, where: 
 
 def _materialize_vectors(call: Call, partitions: str | None, where: str | None, options: str | None) -> Rows:
     if partitions is not None and where is not None:
-        raise InvalidArgument("materialize_deletion_vectors: give partitions or where, not both")
+        raise InvalidArgument("materialize_deletion_vectors: partitions and where cannot be used together")
     target = override_options(WriteTarget.of(call.metadata), parse_pairs(options, "options"))
     for partition in [None] if partitions is None else parse_partitions(partitions):
         materialize_vectors(target, partition, translate_condition(where))
@@ -243,7 +244,7 @@ def _materialize_vectors(call: Call, partitions: str | None, where: str | None, 
 
 def _rewrite_file_index(call: Call, where: str | None, partitions: str | None) -> Rows:
     if partitions is not None and where is not None:
-        raise InvalidArgument("rewrite_file_index: give partitions or where, not both")
+        raise InvalidArgument("rewrite_file_index: partitions and where cannot be used together")
     partition = None if partitions is None else parse_partitions(partitions)
     done = call.table.rewrite_file_index(partition=partition, where=translate_condition(where))
     return [(done.partitions, done.files)]

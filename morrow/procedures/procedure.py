@@ -128,15 +128,10 @@ class Catalog(Protocol):
     """The methods of a catalog that procedures call."""
 
     def view(self, name: str) -> View: ...
-
     def replace_view(self, name: str, view: View, *, new_name: str | None = None) -> View: ...
-
     def create_function(self, name: str, function: Function) -> None: ...
-
     def alter_function(self, name: str, *changes: Mapping[str, Any]) -> None: ...
-
     def drop_function(self, name: str) -> None: ...
-
     def copy_table(self, source: str | Table, name: str, *, where: FilterLike | None = None) -> object: ...
 
     def clone_parquet(
@@ -202,8 +197,7 @@ class Procedure:
     def place(self, values: Sequence[object]) -> list[str]:
         """Return the names of positional arguments, without `table`: in Spark's order, or in one of Flink's.
 
-        Raises:
-            InvalidArgument: there are too many arguments, or the orders give them different meanings.
+        Raises `InvalidArgument`: there are too many arguments, or the orders give them different meanings.
         """
         spark = tuple(parameter.name for parameter in self.parameters)
         flink = (order for order in self.flink if len(order) > MAX_SHORT_FORM or not any(map(is_blank, values)))
@@ -226,8 +220,7 @@ class Procedure:
     def bound(self, given: Mapping[str, object]) -> dict[str, Any]:
         """Return the arguments by Python names. Names ignore case, as in Spark; blank text is None.
 
-        Raises:
-            InvalidArgument: an unknown or missing argument, or one of a wrong type.
+        Raises `InvalidArgument`: an unknown or missing argument, or one of a wrong type.
         """
         known = {name: parameter for parameter in self.parameters for name in parameter.names}
         arguments: dict[str, Any] = dict.fromkeys(parameter.python for parameter in self.parameters)

@@ -46,8 +46,7 @@ NOT_HERE: Mapping[str, str] = {
 def find_procedure(name: str) -> Procedure:
     """Return a procedure by its name, in any case, with or without ``sys.``.
 
-    Raises:
-        Unsupported: a Paimon procedure that Morrow does not support. InvalidArgument: an unknown name.
+    Raises `Unsupported`: a Paimon procedure that Morrow does not support. `InvalidArgument`: an unknown name.
     """
     plain = name.strip().lower().removeprefix(NAMESPACE) if isinstance(name, str) else ""
     plain = ALIASES.get(plain, plain)

@@ -64,8 +64,7 @@ def _rewrite_options(query: str) -> str:
 def parse_query(query: str) -> Node:
     """Parse one query.
 
-    Raises:
-        InvalidArgument: not exactly one query, a query that changes rows, or a hint that does not follow a table.
+    Raises `InvalidArgument`: not exactly one query, a query that changes rows, or a hint that does not follow a table.
     """
     if not isinstance(query, str):
         raise InvalidArgument(f"a query must be text, not {query!r}")
@@ -164,8 +163,7 @@ NOT_CONSTANT = (exp.Column, exp.Query, exp.Star, exp.Placeholder, exp.Parameter)
 def parse_travel_clause(version: Node | None) -> Travel:
     """Return the time travel that a clause ``VERSION | TIMESTAMP AS OF`` requests.
 
-    Raises:
-        InvalidArgument: a form of time travel that is not ``AS OF``, or an invalid value.
+    Raises `InvalidArgument`: a form of time travel that is not ``AS OF``, or an invalid value.
     """
     if version is None:
         return NOW

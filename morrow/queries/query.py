@@ -117,19 +117,6 @@ class Prepared:
     parameters: Mapping[str, object]
 
 
-def run_query(
-    query: str,
-    sources: Sources,
-    *,
-    database: str | None,
-    connection: duckdb.DuckDBPyConnection,
-    parameters: Mapping[str, object] | None = None,
-) -> duckdb.DuckDBPyRelation:
-    """Run `query` as a relation; see `Catalog.sql`."""
-    found = prepare_query(query, sources, database=database, connection=connection, parameters=parameters)
-    return make_relation(found, connection)
-
-
 def prepare_query(
     query: str,
     sources: Sources,
@@ -143,8 +130,7 @@ def prepare_query(
 
     `literals`: replace parameters with literals, for statements in which DuckDB does not support parameters.
 
-    Raises:
-        InvalidArgument: not a query, a parameter without a value. Others as opening and planning.
+    Raises `InvalidArgument`: not a query, a parameter without a value. Others as opening and planning.
     """
     check_duckdb()
     tree = parse_query(write_paths(query, Dialect))
@@ -435,8 +421,6 @@ def _format_error(error: Exception) -> str:
 TRANSLATED: Mapping[str, str] = {"spark": "spark", "trino": "trino", "presto": "presto", "hive": "hive"}
 """The dialects that sqlglot translates, in order of preference."""
 OWN = "duckdb"
-MAX_VIEWS = 50
-"""Maximum views in one query, since views may refer to each other."""
 MADE_OF_CONSTANTS = ("range", "generate_series", "unnest")
 """Table functions that do not read files."""
 
@@ -444,8 +428,7 @@ MADE_OF_CONSTANTS = ("range", "generate_series", "unnest")
 def put_view(table: Node, name: str, view: View, databases: Sequence[str]) -> list[Node]:
     """Replace a table of a query with the query of the view `name`; return the tables that the view reads.
 
-    Raises:
-        Unsupported: the view's SQL is in an unknown dialect, has parameters, or reads files.
+    Raises `Unsupported`: the view's SQL is in an unknown dialect, has parameters, or reads files.
     """
     if table.args.get("version") is not None or any("OPTIONS" in each for each in table.comments or ()):
         raise Unsupported("an earlier state of a view", where=name, hint="name the tables that it reads")
@@ -519,8 +502,7 @@ MAX_CALLS = 200
 def put_functions(tree: Node, known: Callable[[str], Function | None]) -> bool:
     """Replace calls of catalog functions with their definitions; return whether any was found.
 
-    Args:
-        known: returns the catalog's function ``database.name``, None if it does not exist.
+    `known`: returns the catalog's function ``database.name``, None if it does not exist.
 
     Raises:
         InvalidArgument: a wrong number of arguments, or recursive functions.

@@ -73,8 +73,7 @@ def expose_travel_arguments(function: F) -> F:
 def to_epoch_millis(age: Age | None) -> int | None:
     """Return the epoch milliseconds of a moment, or of now minus an age; a bare number is a moment.
 
-    Raises:
-        InvalidArgument: `age` is neither a moment nor an age.
+    Raises `InvalidArgument`: `age` is neither a moment nor an age.
     """
     if age is None or isinstance(age, int):
         return None if age is None else to_millis(age)

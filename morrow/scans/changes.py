@@ -202,7 +202,7 @@ def make_changes(
         return Changes(metadata, request, (), end)
     if resolved is ChangesMode.DIFF:
         travel = Travel(tag=from_snapshot) if isinstance(from_snapshot, str) else Travel(start)
-        before = None if start < FIRST_SNAPSHOT else resolve_travel(metadata, travel)
+        before = resolve_travel(metadata, travel) if start >= FIRST_SNAPSHOT else None
         return Changes(metadata, request, [planned.plan_difference(metadata, request, before, end)], end)
     between = list_snapshots_between(metadata, start, end.id, changelogs=changelogs)
     parts = [planned.plan_changes(metadata, request, snapshot, resolved) for snapshot in between]

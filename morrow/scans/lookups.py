@@ -161,7 +161,6 @@ def _scan_keys(scan: Scan, conditions: Sequence[Predicate], columns: tuple[str, 
 MAX_BATCH_BYTES = 32 << 20
 """Approximate maximum of the bytes of vectors in a batch, in 64-bit numbers."""
 
-
 MAX_FETCHED_ROWS = 1000
 """Maximum number of rows whose other columns are read after a search. More rows are searched with all columns."""
 

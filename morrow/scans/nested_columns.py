@@ -29,8 +29,7 @@ Path = tuple[DataField, ...]
 def split_nested_columns(columns: Sequence[str], schema: TableSchema) -> tuple[Path, ...]:
     """Return the path of each name.
 
-    Raises:
-        ColumnNotFound: the column or member does not exist. InvalidArgument: two members have the same name.
+    Raises `ColumnNotFound`: the column or member does not exist. `InvalidArgument`: two members have the same name.
     """
     paths = tuple(_find_path(name, schema) for name in columns)
     by_name: dict[str, str] = {}

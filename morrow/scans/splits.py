@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 DEFAULT_SPLIT_BYTES = 128 << 20
 """Approximate bytes of files per split unless the caller gives a number, as Paimon's `source.split.target-size`."""
 
-
 DEFAULT_CHUNK_ROWS = 1 << 14
 """Approximate stored rows of a chunk that PyTorch's datasets shuffle: opening a file costs little beside the rows."""
 

@@ -343,7 +343,6 @@ class StreamedScan(SystemScan):
         return self.lazy().collect()
 
     def lazy(self) -> pl.LazyFrame:
-
         from morrow.engine.library_versions import register_source
         from morrow.readers.casts.dtypes import to_frame, to_polars_schema
 
@@ -365,7 +364,7 @@ class StreamedScan(SystemScan):
     def count(self) -> int:
         return sum(map(len, self.to_batches()))
 
-    def _finished(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _finish(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield up to `limit` rows in batches, without the columns that only the filter reads."""
         left = self._asked.limit
         for rows in batches:
@@ -426,7 +425,7 @@ class PackedScan(StreamedScan):
 
         rest = self._parts[1]
         batches = (pack_rows(rows, self._read) for rows in self._inner.to_batches(batch_rows))
-        return self._finished(filter_batch(rest, self._read, batch) for batch in batches)
+        return self._finish(filter_batch(rest, self._read, batch) for batch in batches)
 
     def count(self) -> int:
         return super().count() if self.unpacked is None else self.unpacked.count()
@@ -467,7 +466,7 @@ class ChangesScan(StreamedScan):
         else:
             # The row kind is not nullable in changes, but nullable in this table.
             batches = (rows.select([field.name for field in read]).cast(to_arrow_schema(read)) for rows in batches)
-        return self._finished(filter_batch(self._asked.filter, read, batch) for batch in batches)
+        return self._finish(filter_batch(self._asked.filter, read, batch) for batch in batches)
 
     def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> ChangesScan:
         return ChangesScan(self._asked.narrowed(columns, filter), self._changes, packed=self._packed)

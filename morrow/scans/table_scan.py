@@ -127,9 +127,9 @@ class Scan(Divisible):
         """
         from morrow.readers.execution.execute import scan_lazily
 
-        return scan_lazily(self.fields, self._planned, self._metadata.store, self.title)
+        return scan_lazily(self.fields, self._plan, self._metadata.store, self.title)
 
-    def _planned(
+    def _plan(
         self, columns: Sequence[str] | None, filter: pl.Expr | None, limit: int | None
     ) -> tuple[ScanPlan, pl.Expr | None]:
         """Plan the request of Polars. Return the filter, too, if rows of the plan must still be filtered."""

@@ -62,8 +62,7 @@ class TorchRows(IterableDataset):  # type: ignore[misc]  # PyTorch is not there 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Continue after the rows of a `state_dict`.
 
-        Raises:
-            InvalidArgument: the state of a dataset with another snapshot, seed or number of ranks or workers.
+        Raises `InvalidArgument`: the state of a dataset with another snapshot, seed or number of ranks or workers.
         """
         for name, value in self._identify().items():
             if state.get(name) != value:

@@ -20,7 +20,6 @@ import numpy as np
 
 from morrow.engine.errors import ColumnNotFound
 from morrow.engine.format import types as t
-from morrow.engine.format.types import DataField, DataType
 from morrow.engine.plan.filter.literals import build_comparison, build_is_not_null, build_is_null, build_membership
 from morrow.engine.plan.predicate import NEVER, And, Leaf, Op, Or, Predicate
 from morrow.spark.types import to_spark_type
@@ -40,8 +39,7 @@ Where = Callable[[str], "Column"]
 def compile_predicate(predicate: Predicate, fields: Sequence[t.DataField], where: Where) -> Column:
     """Return a boolean column that is true for the rows that `predicate` keeps, and false or null for all others.
 
-    Raises:
-        ColumnNotFound: the predicate names a column that `fields` lacks.
+    Raises `ColumnNotFound`: the predicate names a column that `fields` lacks.
     """
     return _compile_tree(predicate, {field.name: field.type for field in fields}, where)
 
@@ -49,8 +47,7 @@ def compile_predicate(predicate: Predicate, fields: Sequence[t.DataField], where
 def make_literal(value: object, kind: t.DataType, name: str) -> Column:
     """Return a literal of the Spark type of `kind`; `value` is None or Morrow's value of that type.
 
-    Raises:
-        Unsupported: a type that Spark does not have; the message names `name`.
+    Raises `Unsupported`: a type that Spark does not have; the message names `name`.
     """
     from pyspark.sql.functions import lit
 
@@ -134,7 +131,7 @@ TEXTS = (t.CharType, t.VarCharType)
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 """Java's text has this character for bytes that are not UTF-8, so the literal may have been other bytes."""
 
-VALUES: Mapping[type[DataType], tuple[type, ...]] = {
+VALUES: Mapping[type[t.DataType], tuple[type, ...]] = {
     t.BooleanType: (bool,),
     t.TinyIntType: NUMBERS,
     t.SmallIntType: NUMBERS,
@@ -150,11 +147,10 @@ VALUES: Mapping[type[DataType], tuple[type, ...]] = {
 }
 """Python types of literals by column type. Spark evaluates filters on other types (instants: their zone is missing)."""
 
+BuildPredicate = Callable[[t.DataField, Any], Predicate | None]
 
-BuildPredicate = Callable[[DataField, Any], Predicate | None]
 
-
-def translate_filter(filter: Filter, fields: Mapping[str, DataField]) -> Predicate | None:
+def translate_filter(filter: Filter, fields: Mapping[str, t.DataField]) -> Predicate | None:
     """Translate a filter to the predicate that keeps the same rows; None if there is none."""
     plain: Any = filter
     name, negated = type(plain).__name__, False
@@ -166,7 +162,7 @@ def translate_filter(filter: Filter, fields: Mapping[str, DataField]) -> Predica
 
 
 def build_predicate(
-    name: str, path: tuple[str, ...], value: object, fields: Mapping[str, DataField], *, negated: bool = False
+    name: str, path: tuple[str, ...], value: object, fields: Mapping[str, t.DataField], *, negated: bool = False
 ) -> Predicate | None:
     """Translate a filter given by the name of its class, as `translate_filter`: Spark 4.0 lacks these classes."""
     build = (_NEGATED if negated else _PLAIN).get(name)
@@ -175,7 +171,7 @@ def build_predicate(
     return build(fields[path[0]], value)
 
 
-def _is_comparable(field: DataField, value: object) -> bool:
+def _is_comparable(field: t.DataField, value: object) -> bool:
     kinds = VALUES.get(type(field.type), ())
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         return False
@@ -192,24 +188,24 @@ def _build_comparison(op: Op) -> BuildPredicate:
     return lambda field, value: build_comparison(field, op, value) if _is_comparable(field, value) else None
 
 
-def _build_in(field: DataField, values: tuple[Any, ...]) -> Predicate | None:
+def _build_in(field: t.DataField, values: tuple[Any, ...]) -> Predicate | None:
     known = [value for value in values if value is not None]  # no value equals null
     return build_membership(field, known) if all(_is_comparable(field, value) for value in known) else None
 
 
-def _build_not_in(field: DataField, values: tuple[Any, ...]) -> Predicate | None:
+def _build_not_in(field: t.DataField, values: tuple[Any, ...]) -> Predicate | None:
     if any(value is None for value in values):
         return NEVER  # comparing with null gives unknown
     return build_membership(field, values, negated=True) if all(_is_comparable(field, v) for v in values) else None
 
 
-def _build_same(field: DataField, value: object) -> Predicate | None:
+def _build_same(field: t.DataField, value: object) -> Predicate | None:
     if value is None:
         return build_is_null(field)
     return _build_comparison(Op.EQ)(field, value)
 
 
-def _build_not_same(field: DataField, value: object) -> Predicate | None:
+def _build_not_same(field: t.DataField, value: object) -> Predicate | None:
     if value is None:
         return build_is_not_null(field)
     other = _build_comparison(Op.NE)(field, value)
@@ -217,7 +213,7 @@ def _build_not_same(field: DataField, value: object) -> Predicate | None:
 
 
 def _build_text_match(op: Op) -> BuildPredicate:
-    def build(field: DataField, value: object) -> Predicate | None:
+    def build(field: t.DataField, value: object) -> Predicate | None:
         if not isinstance(field.type, TEXTS) or not isinstance(value, str) or not _is_comparable(field, value):
             return None
         return Leaf(field.name, op, (value,))
@@ -274,7 +270,7 @@ PARSERS: Mapping[str, Callable[[str], Any]] = {
 """Parsers by the kind of a value in `Values.java`. Spark evaluates filters on instants, as said for `VALUES`."""
 
 
-def parse_predicates(told: Iterable[Sequence[Any]], fields: Mapping[str, DataField]) -> list[Predicate]:
+def parse_predicates(told: Iterable[Sequence[Any]], fields: Mapping[str, t.DataField]) -> list[Predicate]:
     """Return predicates for the filters that Morrow can test as Spark does."""
     found = []
     for filter in told:
@@ -287,7 +283,7 @@ def parse_predicates(told: Iterable[Sequence[Any]], fields: Mapping[str, DataFie
     return found
 
 
-def _parse_predicate(told: Sequence[Any], fields: Mapping[str, DataField]) -> Predicate | None:
+def _parse_predicate(told: Sequence[Any], fields: Mapping[str, t.DataField]) -> Predicate | None:
     negated = told[0] == "Not"
     name, column, *values = told[1] if negated else told
     value: Any = None

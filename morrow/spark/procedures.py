@@ -307,8 +307,7 @@ def parse_table_argument(
     ``database.table`` in the warehouse, or ``name.database.table`` in one that `morrow.spark.attach` knows as `name`.
     Either may end in ``$branch_<name>``; parts of names may be in backticks.
 
-    Raises:
-        InvalidArgument: another form, or a name without a known warehouse.
+    Raises `InvalidArgument`: another form, or a name without a known warehouse.
     """
     if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
         raise InvalidArgument(f"table is the folder or name of a table, not {given!r}")
@@ -412,8 +411,6 @@ def _remove_orphan_files(
 ) -> Rows:
     asked = parse_distribution(mode)
     distributed = call.distributed if asked is None else asked
-    if distributed is False and parallelism is not None:
-        raise Unsupported("remove_orphan_files with parallelism in the mode 'local'", hint="leave one of them out")
     before = None if older_than is None else parse_time(older_than, "older_than")
     count = size = 0
     for one in call.where.each():

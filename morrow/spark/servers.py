@@ -38,8 +38,7 @@ def start_thrift_server(spark: SparkSession, host: str = HOST, port: int = PORT)
 
     There is no password: everyone who reaches the port runs statements with the rights of this process.
 
-    Args:
-        host, port: the address to listen at, by default this machine alone.
+    `host`, `port`: the address to listen at, by default this machine alone.
 
     Raises:
         Unsupported: the session was started without the setting `SINGLE`, or has no JVM of its own.

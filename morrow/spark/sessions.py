@@ -82,7 +82,7 @@ def session(app_name: str = "morrow", master: str | None = None, **conf: object)
     if master is not None:
         builder = builder.master(master)
     for name, value in settings.items():
-        builder = builder.config(name, _format_setting(value))
+        builder = builder.config(name, str(value).lower() if isinstance(value, bool) else str(value))
     return builder.getOrCreate()
 
 
@@ -118,10 +118,6 @@ def use_session(spark: SparkSession) -> Iterator[None]:
 def is_connect(face: Any) -> bool:
     """Return whether a session, or another PySpark object, belongs to Spark Connect."""
     return ".connect." in type(face).__module__
-
-
-def _format_setting(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 PROFILE = Path(__file__).with_name("log4j2.properties")
@@ -227,15 +223,11 @@ def use_java() -> Java:
 @cache
 def _prepare_home(home: Path) -> Path:
     """Return a home whose ``java`` is started without the module, which causes a warning and is used by MLlib only."""
-    if sys.platform == "win32" or _is_made(home):
+    if sys.platform == "win32":
         return home
-    return _make_home(home)
-
-
-def _is_made(home: Path) -> bool:
-    """Return whether `_make_home` made this home."""
     with _locate_program(home).open("rb") as program:
-        return program.read(len(OPENING)) == OPENING.encode()
+        is_made = program.read(len(OPENING)) == OPENING.encode()
+    return home if is_made else _make_home(home)
 
 
 def _find_programs() -> Iterator[tuple[str, Path, Path | None]]:

@@ -56,8 +56,7 @@ VARIANT = pa.struct(
 def to_spark_schema(fields: Sequence[t.DataField]) -> StructType:
     """Return the Spark schema of columns, which keeps NOT NULL.
 
-    Raises:
-        Unsupported: a column whose type this version of Spark does not have (TIME before 4.1, VARIANT before 4.0).
+    Raises `Unsupported`: a column whose type this version of Spark does not have (TIME before 4.1, VARIANT before 4.0).
     """
     from pyspark.sql.types import StructField, StructType
 
@@ -274,7 +273,6 @@ _TRAVEL: Mapping[type[t.DataType], Callable[[Any], pa.DataType]] = {
 COMMENT = "comment"
 """The key of a comment in the metadata of a Spark column."""
 
-
 BINARY = "UTF8_BINARY"
 """The name of the default collation."""
 
@@ -282,8 +280,7 @@ BINARY = "UTF8_BINARY"
 def to_paimon_fields(schema: StructType) -> tuple[t.DataField, ...]:
     """Return the columns of a DataFrame as Paimon fields, which keep NOT NULL and are without ids.
 
-    Raises:
-        Unsupported: a type that Paimon does not have, such as an interval.
+    Raises `Unsupported`: a type that Paimon does not have, such as an interval.
     """
     return tuple(
         t.DataField(0, f.name, to_paimon_type(f.dataType, f.name, nullable=f.nullable), f.metadata.get(COMMENT))
@@ -298,7 +295,7 @@ def to_paimon_type(kind: SparkType, column: str, *, nullable: bool = True) -> t.
     if build is None:
         raise Unsupported(
             f"writing the Spark type {kind.simpleString().upper()} of column {column!r}",
-            hint="cast the column to a type that Paimon has, or drop it",
+            hint=f"cast the column to a type that Paimon has, or drop it; Not a supported type: {kind.simpleString()}",
         )
     made: t.DataType = build(kind, column)
     return made.with_nullable(nullable)

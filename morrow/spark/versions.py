@@ -68,8 +68,7 @@ def check_catalogs(spark: SparkSession) -> None:
 def from_arrow(spark: SparkSession, table: pa.Table, schema: StructType | str | None = None) -> DataFrame:
     """Convert Arrow rows, in the types of `morrow.spark.types`, to a DataFrame, with the schema if given.
 
-    Raises:
-        Unsupported: Spark Connect before 4.0.
+    Raises `Unsupported`: Spark Connect before 4.0.
     """
     table = _drop_empty_chunks(table)
     if HAS_SOURCES:

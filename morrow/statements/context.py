@@ -41,20 +41,7 @@ from morrow.engine.structs import replace
 from morrow.queries.dialect import NOT_CONSTANT, Dialect, Node, find_parameter, make_literal
 from morrow.queries.query import Prepared, Sources, make_relation, prepare_query
 from morrow.readers.expressions.sql import SESSION
-from morrow.statements.statement import (
-    CommentColumn,
-    CreateCatalog,
-    DropCatalog,
-    Explain,
-    Name,
-    ResetOption,
-    SetOption,
-    Show,
-    Statement,
-    Use,
-    Values,
-    format_name,
-)
+from morrow.statements import statement as st
 from morrow.tables.table import Table
 from morrow.writers.target import READ_OPTION_KEYS, WRITE_OPTION_KEYS, check_write_options
 
@@ -77,7 +64,7 @@ DEFAULT_CATALOG = "default_catalog"
 DEFAULT_DATABASE = "default"
 FORM = "paimon.<database>.<table>.<option>"
 
-S = TypeVar("S", bound=Statement)
+S = TypeVar("S", bound=st.Statement)
 
 
 @dataclass
@@ -118,7 +105,7 @@ class SqlSession:
         return {key: value for key, value in given.items() if find_present_key(key) in WRITE_OPTION_KEYS}
 
 
-def set_option(context: Context, statement: SetOption) -> duckdb.DuckDBPyRelation:
+def set_option(context: Context, statement: st.SetOption) -> duckdb.DuckDBPyRelation:
     """Set an option of the session, or show one or all of them."""
     settings = context.session.settings
     if statement.key is None:
@@ -153,7 +140,7 @@ def _split_key(key: str, verb: str = "SET") -> tuple[tuple[str, ...], str]:
     return split
 
 
-def reset_option(context: Context, statement: ResetOption) -> duckdb.DuckDBPyRelation:
+def reset_option(context: Context, statement: st.ResetOption) -> duckdb.DuckDBPyRelation:
     """Remove one or all options of the session."""
     if statement.key is None or statement.key.upper() == "ALL":
         context.session.settings.clear()
@@ -165,7 +152,7 @@ def reset_option(context: Context, statement: ResetOption) -> duckdb.DuckDBPyRel
     return context.did(f"reset {statement.key}")
 
 
-def create_catalog(context: Context, statement: CreateCatalog) -> duckdb.DuckDBPyRelation:
+def create_catalog(context: Context, statement: st.CreateCatalog) -> duckdb.DuckDBPyRelation:
     """Open a catalog by its options, under a name of the session."""
     sources, name = context.session.sources, statement.catalog
     if name in sources:
@@ -179,7 +166,7 @@ def create_catalog(context: Context, statement: CreateCatalog) -> duckdb.DuckDBP
     return context.did(f"created the catalog {name}")
 
 
-def drop_catalog(context: Context, statement: DropCatalog) -> duckdb.DuckDBPyRelation:
+def drop_catalog(context: Context, statement: st.DropCatalog) -> duckdb.DuckDBPyRelation:
     """Remove a catalog from the session. Its tables stay."""
     session, name = context.session, statement.catalog
     if statement.if_exists and name not in session.sources:
@@ -192,7 +179,7 @@ def drop_catalog(context: Context, statement: DropCatalog) -> duckdb.DuckDBPyRel
     return context.did(f"removed the catalog {name} from the session")
 
 
-def use(context: Context, statement: Use) -> duckdb.DuckDBPyRelation:
+def use(context: Context, statement: st.Use) -> duckdb.DuckDBPyRelation:
     """Choose the current catalog, database, or both (``USE catalog.database``)."""
     name, session = statement.database, context.session
     is_catalog = statement.word == "CATALOG"
@@ -204,15 +191,15 @@ def use(context: Context, statement: Use) -> duckdb.DuckDBPyRelation:
         context.database = DEFAULT_DATABASE if DEFAULT_DATABASE in databases else None
         return context.did(f"use catalog {name[0]}")
     if len(name) > 2:
-        raise InvalidArgument(f"USE {format_name(name)}: write USE catalog.database")
+        raise InvalidArgument(f"USE {st.format_name(name)}: write USE catalog.database")
     catalog = session.find_catalog(name[0]).catalog if len(name) == 2 else context.catalog
     if name[-1] not in catalog.databases():
         known = "" if len(name) == 2 else f"; catalogs are {', '.join(session.sources)}"
-        raise DatabaseNotFound(f"there is no database {format_name(name)}{known}")
+        raise DatabaseNotFound(f"there is no database {st.format_name(name)}{known}")
     if len(name) == 2:
         _use_catalog(context, name[0])
     context.database = name[-1]
-    return context.did(f"use {format_name(name)}")
+    return context.did(f"use {st.format_name(name)}")
 
 
 def _use_catalog(context: Context, name: str) -> None:
@@ -240,12 +227,12 @@ def resolve_catalog(context: Context, statement: S) -> tuple[Context, S]:
 
     Raises `InvalidArgument` for an unknown catalog, and for names in two catalogs.
     """
-    if isinstance(statement, Use):
+    if isinstance(statement, st.Use):
         return context, statement
-    if isinstance(statement, Explain):
+    if isinstance(statement, st.Explain):
         inner, plain = resolve_catalog(context, statement.statement)
         return inner, replace(statement, statement=plain)
-    found: dict[str, Name] = {}
+    found: dict[str, st.Name] = {}
     for each in fields(statement):
         name = getattr(statement, each.name)
         most = _count_parts(statement, each.name)
@@ -260,7 +247,7 @@ def resolve_catalog(context: Context, statement: S) -> tuple[Context, S]:
             form = "CALL sys.name(...)" if field_name == "procedure" else FORMS[most]
             known = f"catalogs of this session are {', '.join(context.session.sources)}"
             raise InvalidArgument(
-                f"{statement.kind} {format_name(name)}: the name has {len(name)} parts; write {form}; {known}"
+                f"{statement.kind} {st.format_name(name)}: the name has {len(name)} parts; write {form}; {known}"
             )
     if len(catalogs) > 1:
         raise InvalidArgument(f"{statement.kind} of two catalogs: {' and '.join(sorted(catalogs))}")
@@ -270,13 +257,13 @@ def resolve_catalog(context: Context, statement: S) -> tuple[Context, S]:
     return replace(context, catalog=there.catalog, prefix=(catalog,)), replace(statement, **plain_names)
 
 
-def _count_parts(statement: Statement, field_name: str) -> int | None:
+def _count_parts(statement: st.Statement, field_name: str) -> int | None:
     """Return how many parts a name has without its catalog; None for other fields."""
-    if isinstance(statement, Show) and field_name == "name":
+    if isinstance(statement, st.Show) and field_name == "name":
         if statement.what == "databases":
             return 0
         return 1 if statement.what in OF_DATABASES else 2
-    if field_name == "path" and not isinstance(statement, CommentColumn):
+    if field_name == "path" and not isinstance(statement, st.CommentColumn):
         return None
     return LENGTHS.get(field_name)
 
@@ -366,22 +353,22 @@ class Context:
     database: str | None = None
     parameters: Mapping[str, object] = field(default_factory=dict)
     session: SqlSession = field(kw_only=True)
-    prefix: Name = ()
+    prefix: st.Name = ()
     """The catalog that the statement names, if it is not the current one; `catalog` is this catalog."""
 
     # Names
 
-    def full_name(self, name: Name) -> str:
+    def full_name(self, name: st.Name) -> str:
         """Return ``database.table``. Raises `InvalidArgument` for a name of another form."""
         if len(name) == 1 and self.database is not None:
             return f"{self.database}.{name[0]}"
         if len(name) == 1:
             raise InvalidArgument(f"{name[0]!r}: in which database? Write database.table, or USE a database first")
         if len(name) > 2 or "." in name[0]:
-            raise InvalidArgument(f"{format_name(name)!r} is not a table name here; write database.table")
+            raise InvalidArgument(f"{st.format_name(name)!r} is not a table name here; write database.table")
         return ".".join(name)
 
-    def plain_name(self, name: Name, what: str) -> str:
+    def plain_name(self, name: st.Name, what: str) -> str:
         """Return ``database.table``. Raises `InvalidArgument` for a branch or a system table."""
         full = self.full_name(name)
         found = parse_object_name(full)
@@ -389,7 +376,7 @@ class Context:
             raise InvalidArgument(f"{what}: {full!r} is not a table itself")
         return full
 
-    def table(self, name: Name) -> Table:
+    def table(self, name: st.Name) -> Table:
         """Open a table, or a branch of it. Raises `InvalidArgument` for a system table, others as `Catalog.table`."""
         full = self.full_name(name)
         found = parse_object_name(full)
@@ -403,14 +390,14 @@ class Context:
         options = self.session.select_write_options(self.catalog, name)
         return table.with_options(options) if options else table
 
-    def format_table(self, name: Name) -> FormatTable | None:
+    def format_table(self, name: st.Name) -> FormatTable | None:
         """Open a format table; None for another kind of table, or if the catalog does not support them."""
         try:
             return self.catalog.format_table(self.full_name(name))
         except (InvalidArgument, Unsupported):
             return None
 
-    def database_of(self, name: Name) -> str:
+    def database_of(self, name: st.Name) -> str:
         """Return the named database, or the current one."""
         if name:
             return name[0]
@@ -463,7 +450,7 @@ class Context:
         assert found is not None  # a SELECT without FROM returns one row
         return found[0]
 
-    def partition(self, given: Values, what: str) -> dict[str, object]:
+    def partition(self, given: st.Values, what: str) -> dict[str, object]:
         """Evaluate the values of partition columns."""
         return {name: self.constant(text, f"{what} {name}") for name, text in given.items() if text is not None}
 
@@ -591,8 +578,7 @@ def build_path(parts: Sequence[Node]) -> Node:
 def replace_subqueries(context: Context, tree: Node, what: str) -> None:
     """Replace subqueries with their values, which are computed once when the statement begins.
 
-    Raises:
-        DependsOnRows: a subquery is correlated or too large. InvalidArgument: more than one row or column.
+    Raises `DependsOnRows`: a subquery is correlated or too large. `InvalidArgument`: more than one row or column.
     """
     while (node := tree.find(exp.Query)) is not None:
         parent = node.parent

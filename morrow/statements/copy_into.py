@@ -274,7 +274,6 @@ WRITTEN = pa.schema(
 """The columns of COPY INTO a location."""
 LOCAL = "file:"
 
-
 Report = tuple[str, str, int, int, int, str | None]
 """A row of `REPORT`."""
 Write = Callable[[Sequence[SourceFile], Mapping[str, str], Premise], Snapshot | None]
@@ -294,8 +293,7 @@ def load_files(
         find: lists the files of the source; those that PATTERN does not match are left out here.
         count: returns the tally of each file by its path; without a tally a file is empty.
 
-    Raises:
-        InvalidArgument: an error in a file, under ON_ERROR = ABORT_STATEMENT. CommitConflict: see `append_parts`.
+    Raises `InvalidArgument`: an error in a file, under ON_ERROR = ABORT_STATEMENT. CommitConflict: see `append_parts`.
     """
     metadata = table._metadata
 
@@ -363,8 +361,7 @@ NESTED = (t.ArrayType, t.MapType, t.RowType, t.MultisetType, t.VectorType, t.Var
 def check_export(target: str, overwrite: bool) -> Path | None:
     """Check the folder of an export; return its path if it is local.
 
-    Raises:
-        InvalidArgument: the folder exists, or OVERWRITE would remove files of others.
+    Raises `InvalidArgument`: the folder exists, or OVERWRITE would remove files of others.
     """
     store, path = resolve(target)
     if not store.is_local:

@@ -46,10 +46,9 @@ READING = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 def parse_copy_into(words: Words) -> Statement:
     """Parse the statement behind COPY INTO.
 
-    Raises:
-        InvalidArgument: a syntax error, an unknown format, option or value; or a source that is not a query.
+    Raises `InvalidArgument`: a syntax error, an unknown format, option or value; or a source that is not a query.
     """
-    if _takes_text(words):
+    if words.next is not None and words.next.token_type is TokenType.STRING:
         return _parse_location(words)
     table = words.path()
     columns = tuple(words.enclosed(words.name)) if words.comes("(") else None
@@ -181,10 +180,6 @@ def _check_pattern(pattern: str) -> str:
     except re.error as error:
         raise InvalidArgument(f"PATTERN = {pattern!r} is not a regular expression: {error}") from error
     return pattern
-
-
-def _takes_text(words: Words) -> bool:
-    return words.next is not None and words.next.token_type is TokenType.STRING
 
 
 def _text(words: Words) -> str:

@@ -16,56 +16,16 @@ from morrow.engine.options.declarations import parse_names
 from morrow.engine.options.declared.files import FILE_FORMAT
 from morrow.engine.options.declared.table import PATH, TYPE
 from morrow.engine.plan.folder_table import FORMAT_TABLE
+from morrow.engine.schema import schema_changes as sc
 from morrow.engine.schema.defaults import check_default
-from morrow.engine.schema.schema_changes import (
-    AddColumn,
-    DropColumn,
-    MoveColumn,
-    Place,
-    Position,
-    RemoveOption,
-    RenameColumn,
-    SchemaChange,
-    SetComment,
-    SetDefault,
-    SetNullable,
-    SetOption,
-    SetTableComment,
-    SetType,
-)
 from morrow.engine.schema.sql_columns import Column, parse_columns, parse_type
 from morrow.engine.structs import replace
 from morrow.engine.units import format_count
 from morrow.queries.query import run_prepared
 from morrow.readers.expressions.sql import quote_identifier
+from morrow.statements import statement as st
 from morrow.statements.context import Context, make_counts
 from morrow.statements.insert import Filling, find_column
-from morrow.statements.statement import (
-    AddPartitions,
-    AlterChange,
-    AlterDatabase,
-    AlterTable,
-    AlterView,
-    Analyze,
-    AnalyzeTables,
-    CommentColumn,
-    CreateDatabase,
-    CreateTable,
-    CreateTableLike,
-    CreateTag,
-    CreateView,
-    DeleteTags,
-    DropDatabase,
-    DropPartitions,
-    DropTable,
-    DropView,
-    Explain,
-    Name,
-    RenameTable,
-    RenameTag,
-    Statement,
-    format_name,
-)
 from morrow.statements.tokens import OPENING, Words, read_words
 from morrow.writers.operations.partition_filters import check_new_partitions
 from morrow.writers.target import WriteTarget
@@ -86,7 +46,7 @@ LITERALS = frozenset({"TRUE", "FALSE", "NULL", "DATE", "TIME", "TIMESTAMP", "TIM
 CONSTRAINTS = frozenset({"CHECK", "UNIQUE", "REFERENCES", "FOREIGN", "GENERATED", "CONSTRAINT", "COLLATE"})
 
 
-def check_statement(statement: Statement) -> None:
+def check_statement(statement: st.Statement) -> None:
     """Check what the parser leaves to the executors, before the first statement of a text runs.
 
     Raises:
@@ -96,20 +56,20 @@ def check_statement(statement: Statement) -> None:
     provider = getattr(statement, "provider", None)
     if provider is not None and provider.lower() not in PROVIDERS:
         raise Unsupported(f"a table USING {provider}", hint="write USING paimon, or leave it out")
-    if isinstance(statement, CreateTable) and statement.columns is not None:
+    if isinstance(statement, st.CreateTable) and statement.columns is not None:
         _check_definitions(read_words(statement.columns))
         parse_columns(statement.columns)
-    elif isinstance(statement, AlterTable):
+    elif isinstance(statement, st.AlterTable):
         for change in statement.changes:
             if change.new is not None:
                 _check_definitions(read_words(f"{ANY_NAME} {change.new.definition}"))
             if change.verb == "set default" and change.value is not None:
                 _check_literal(read_words(change.value), 0)
-    elif isinstance(statement, Analyze) and statement.partition is not None:
-        raise Unsupported("ANALYZE TABLE of partitions", hint="analyse the whole table")
-    elif isinstance(statement, (Analyze, AnalyzeTables)) and statement.has_noscan:
-        raise Unsupported(f"{statement.kind} with NOSCAN, which finds nothing that the metadata lacks,")
-    elif isinstance(statement, Explain) and statement.mode is not None:
+    elif isinstance(statement, st.Analyze) and statement.partition is not None:
+        raise Unsupported("Analyze table partition", hint="analyse the whole table")
+    elif isinstance(statement, (st.Analyze, st.AnalyzeTables)) and statement.has_noscan:
+        raise Unsupported(f"{statement.kind} with NOSCAN", hint="NOSCAN is ineffective with paimon: leave it out")
+    elif isinstance(statement, st.Explain) and statement.mode is not None:
         raise Unsupported(f"EXPLAIN {statement.mode}", hint="EXPLAIN alone shows files, masks and the plan")
 
 
@@ -139,21 +99,21 @@ def _check_literal(words: Words, at: int) -> None:
         raise Unsupported(f"the default value {token.text}", hint="give a literal")
 
 
-def create_database(context: Context, statement: CreateDatabase) -> duckdb.DuckDBPyRelation:
-    name, ignores = format_name(statement.database), statement.if_not_exists
+def create_database(context: Context, statement: st.CreateDatabase) -> duckdb.DuckDBPyRelation:
+    name, ignores = st.format_name(statement.database), statement.if_not_exists
     there = ignores and name in context.catalog.databases()
     context.catalog.create_database(name, properties=statement.properties, ignore_if_exists=ignores)
     return context.did(f"{'left' if there else 'created'} the database {name}")
 
 
-def alter_database(context: Context, statement: AlterDatabase) -> duckdb.DuckDBPyRelation:
-    name = format_name(statement.database)
+def alter_database(context: Context, statement: st.AlterDatabase) -> duckdb.DuckDBPyRelation:
+    name = st.format_name(statement.database)
     context.catalog.alter_database(name, statement.properties, unset=statement.removed)
     return context.did(f"altered the database {name}")
 
 
-def drop_database(context: Context, statement: DropDatabase) -> duckdb.DuckDBPyRelation:
-    name = format_name(statement.database)
+def drop_database(context: Context, statement: st.DropDatabase) -> duckdb.DuckDBPyRelation:
+    name = st.format_name(statement.database)
     there = name in context.catalog.databases()
     context.catalog.drop_database(name, cascade=statement.cascade, ignore_if_not_exists=statement.if_exists)
     return context.did(f"dropped the database {name}" if there else f"there was no database {name}")
@@ -162,7 +122,7 @@ def drop_database(context: Context, statement: DropDatabase) -> duckdb.DuckDBPyR
 # CREATE TABLE
 
 
-def create_table(context: Context, statement: CreateTable) -> duckdb.DuckDBPyRelation:
+def create_table(context: Context, statement: st.CreateTable) -> duckdb.DuckDBPyRelation:
     name = context.plain_name(statement.table, statement.kind)
     _check_database(context, name)
     there = _has(context, name)
@@ -195,7 +155,7 @@ def _has(context: Context, name: str) -> bool:
 
 def _create_empty_table(
     context: Context,
-    statement: CreateTable,
+    statement: st.CreateTable,
     name: str,
     schema: pa.Schema | None = None,
     make: Callable[..., Table] | None = None,
@@ -212,7 +172,7 @@ def _create_empty_table(
     )
 
 
-def _create_format_table(context: Context, statement: CreateTable, name: str) -> None:
+def _create_format_table(context: Context, statement: st.CreateTable, name: str) -> None:
     columns = parse_columns(statement.columns or "")
     if columns.primary_keys:
         raise InvalidArgument(f"{name}: a format table has columns and no primary key")
@@ -227,7 +187,7 @@ def _create_format_table(context: Context, statement: CreateTable, name: str) ->
     )
 
 
-def _create_filled_table(context: Context, statement: CreateTable, name: str) -> duckdb.DuckDBPyRelation:
+def _create_filled_table(context: Context, statement: st.CreateTable, name: str) -> duckdb.DuckDBPyRelation:
     """Create a table with the rows of a query. The table is dropped after an error."""
     made: list[Table] = []
     try:
@@ -240,7 +200,7 @@ def _create_filled_table(context: Context, statement: CreateTable, name: str) ->
 
 
 def _fill_table(
-    context: Context, statement: CreateTable, name: str, made: list[Table], make: Callable[..., Table]
+    context: Context, statement: st.CreateTable, name: str, made: list[Table], make: Callable[..., Table]
 ) -> tuple[Snapshot | None, int | None]:
     """Create a table by `make`, add it to `made`, and write the rows of the query, if the statement has one.
 
@@ -275,7 +235,7 @@ def _convert_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _replace_table(context: Context, statement: CreateTable, name: str, there: bool) -> duckdb.DuckDBPyRelation:
+def _replace_table(context: Context, statement: st.CreateTable, name: str, there: bool) -> duckdb.DuckDBPyRelation:
     """Fill a branch, then make it the table, which keeps its history. The old table stays after an error.
 
     If the partition keys differ, a table under another name takes the place of the old one, whose history is lost.
@@ -300,7 +260,7 @@ def _replace_table(context: Context, statement: CreateTable, name: str, there: b
     return make_counts(context, snapshot, rows, 0, 0)
 
 
-def _exchange_table(context: Context, statement: CreateTable, name: str) -> tuple[Snapshot | None, int | None]:
+def _exchange_table(context: Context, statement: st.CreateTable, name: str) -> tuple[Snapshot | None, int | None]:
     """Create a table under another name, then drop the old one and rename the new one."""
     context.catalog.check_replaceable()
     beside = f"{name}-staged-{uuid.uuid4().hex[:12]}"
@@ -313,7 +273,7 @@ def _exchange_table(context: Context, statement: CreateTable, name: str) -> tupl
     return found
 
 
-def create_table_like(context: Context, statement: CreateTableLike) -> duckdb.DuckDBPyRelation:
+def create_table_like(context: Context, statement: st.CreateTableLike) -> duckdb.DuckDBPyRelation:
     name = context.plain_name(statement.table, statement.kind)
     _check_database(context, name)
     source = context.table(statement.source)
@@ -331,7 +291,7 @@ def create_table_like(context: Context, statement: CreateTableLike) -> duckdb.Du
     return context.did(f"{'left' if there else 'created'} the table {name}")
 
 
-def drop_table(context: Context, statement: DropTable) -> duckdb.DuckDBPyRelation:
+def drop_table(context: Context, statement: st.DropTable) -> duckdb.DuckDBPyRelation:
     name = context.plain_name(statement.table, statement.kind)
     try:
         context.catalog.drop_table(name)
@@ -342,13 +302,13 @@ def drop_table(context: Context, statement: DropTable) -> duckdb.DuckDBPyRelatio
     return context.did(f"dropped the table {name}")
 
 
-def rename_table(context: Context, statement: RenameTable) -> duckdb.DuckDBPyRelation:
+def rename_table(context: Context, statement: st.RenameTable) -> duckdb.DuckDBPyRelation:
     name, to = (context.plain_name(part, statement.kind) for part in (statement.table, statement.to))
     context.catalog.rename_table(name, to)
     return context.did(f"renamed the table {name} to {to}")
 
 
-def create_view(context: Context, statement: CreateView) -> duckdb.DuckDBPyRelation:
+def create_view(context: Context, statement: st.CreateView) -> duckdb.DuckDBPyRelation:
     name = context.plain_name(statement.view, statement.kind)
     there = statement.if_not_exists and name.partition(".")[2] in context.catalog.views(name.partition(".")[0])
     if any(comment is not None for _, comment in statement.columns):
@@ -369,7 +329,7 @@ def name_columns(query: str, names: Sequence[str], quote: Callable[[str], str] =
     return f"SELECT * FROM (\n{query}\n) AS v({', '.join(map(quote, names))})" if names else query
 
 
-def alter_view(context: Context, statement: AlterView) -> duckdb.DuckDBPyRelation:
+def alter_view(context: Context, statement: st.AlterView) -> duckdb.DuckDBPyRelation:
     name = context.plain_name(statement.view, statement.kind)
     view = context.catalog.view(name)
     if statement.query is not None:
@@ -380,33 +340,35 @@ def alter_view(context: Context, statement: AlterView) -> duckdb.DuckDBPyRelatio
     return context.did(f"changed the view {name}" if to is None else f"renamed the view {name} to {to}")
 
 
-def change_options(view: View, statement: AlterView) -> View:
+def change_options(view: View, statement: st.AlterView) -> View:
     """Return a view with options set and removed."""
     options = {**view.options, **statement.options}
     return replace(view, options={key: value for key, value in options.items() if key not in statement.removed})
 
 
-def drop_view(context: Context, statement: DropView) -> duckdb.DuckDBPyRelation:
+def drop_view(context: Context, statement: st.DropView) -> duckdb.DuckDBPyRelation:
     name = context.plain_name(statement.view, statement.kind)
     there = name.partition(".")[2] in context.catalog.views(name.partition(".")[0])
     context.catalog.drop_view(name, ignore_if_not_exists=statement.if_exists)
     return context.did(f"dropped the view {name}" if there else f"there was no view {name}")
 
 
-def comment_column(context: Context, statement: CommentColumn) -> duckdb.DuckDBPyRelation:
+def comment_column(context: Context, statement: st.CommentColumn) -> duckdb.DuckDBPyRelation:
     *table, column = statement.path
     if not table:
         raise InvalidArgument(f"COMMENT ON COLUMN {column}: write table.column")
-    return alter_table(context, AlterTable(tuple(table), (AlterChange("set comment", (column,), statement.comment),)))
+    return alter_table(
+        context, st.AlterTable(tuple(table), (st.AlterChange("set comment", (column,), statement.comment),))
+    )
 
 
-def drop_partitions(context: Context, statement: DropPartitions) -> duckdb.DuckDBPyRelation:
+def drop_partitions(context: Context, statement: st.DropPartitions) -> duckdb.DuckDBPyRelation:
     table = context.table(statement.table)
     snapshot = table.drop_partition(*(context.partition(each, "PARTITION") for each in statement.partitions))
     return make_counts(context, snapshot, 0, 0, None)
 
 
-def add_partitions(context: Context, statement: AddPartitions) -> duckdb.DuckDBPyRelation:
+def add_partitions(context: Context, statement: st.AddPartitions) -> duckdb.DuckDBPyRelation:
     target = WriteTarget.of(context.table(statement.table)._metadata)
     check_new_partitions(target, [context.partition(each, "PARTITION") for each in statement.partitions])
     return make_counts(context, None, 0, 0, 0)
@@ -415,7 +377,7 @@ def add_partitions(context: Context, statement: AddPartitions) -> duckdb.DuckDBP
 # Tags and statistics
 
 
-def create_tag(context: Context, statement: CreateTag) -> duckdb.DuckDBPyRelation:
+def create_tag(context: Context, statement: st.CreateTag) -> duckdb.DuckDBPyRelation:
     tags = context.table(statement.table).tags
     tag, there = statement.tag, statement.tag in tags
     if statement.replace and there:  # as in Paimon, REPLACE TAG creates a missing one
@@ -426,7 +388,7 @@ def create_tag(context: Context, statement: CreateTag) -> duckdb.DuckDBPyRelatio
     return context.did(f"{deed} the tag {tag}")
 
 
-def delete_tags(context: Context, statement: DeleteTags) -> duckdb.DuckDBPyRelation:
+def delete_tags(context: Context, statement: st.DeleteTags) -> duckdb.DuckDBPyRelation:
     tags = context.table(statement.table).tags
     wanted = parse_names(statement.tags)
     if not statement.if_exists:
@@ -436,7 +398,7 @@ def delete_tags(context: Context, statement: DeleteTags) -> duckdb.DuckDBPyRelat
     return context.did(f"deleted the tag {', '.join(gone)}" if gone else f"there was no tag {statement.tags}")
 
 
-def rename_tag(context: Context, statement: RenameTag) -> duckdb.DuckDBPyRelation:
+def rename_tag(context: Context, statement: st.RenameTag) -> duckdb.DuckDBPyRelation:
     tags = context.table(statement.table).tags
     if statement.if_exists and statement.tag not in tags:
         return context.did(f"there was no tag {statement.tag}")
@@ -444,7 +406,7 @@ def rename_tag(context: Context, statement: RenameTag) -> duckdb.DuckDBPyRelatio
     return context.did(f"renamed the tag {statement.tag} to {statement.to}")
 
 
-def analyze(context: Context, statement: Analyze) -> duckdb.DuckDBPyRelation:
+def analyze(context: Context, statement: st.Analyze) -> duckdb.DuckDBPyRelation:
     table = context.table(statement.table)
     columns = statement.columns
     named = None if columns is None else [find_column(name, table._newest).name for name in columns]
@@ -452,7 +414,7 @@ def analyze(context: Context, statement: Analyze) -> duckdb.DuckDBPyRelation:
     return make_counts(context, snapshot, 0, 0, 0)
 
 
-def analyze_tables(context: Context, statement: AnalyzeTables) -> duckdb.DuckDBPyRelation:
+def analyze_tables(context: Context, statement: st.AnalyzeTables) -> duckdb.DuckDBPyRelation:
     database = context.database_of(statement.database)
     names = context.catalog.tables(database)
     for name in names:
@@ -464,7 +426,7 @@ ANY_NAME = "x"
 """Placeholder name of a column whose definition is parsed alone."""
 
 
-def alter_table(context: Context, statement: AlterTable) -> duckdb.DuckDBPyRelation:
+def alter_table(context: Context, statement: st.AlterTable) -> duckdb.DuckDBPyRelation:
     table = context.table(statement.table)
     schema = table._newest
     changes = [
@@ -479,83 +441,83 @@ def alter_table(context: Context, statement: AlterTable) -> duckdb.DuckDBPyRelat
     return context.did(f"{deed} the table {context.full_name(statement.table)}, schema {table._newest.id}")
 
 
-def _is_done(told: AlterChange, schema: TableSchema) -> bool:
+def _is_done(told: st.AlterChange, schema: TableSchema) -> bool:
     """Return whether there is nothing to do, as for DROP COLUMN IF EXISTS of a missing column."""
     return told.if_exists and told.path[0].lower() not in {name.lower() for name in schema.by_name}
 
 
-def _resolve_path(path: Name, schema: TableSchema) -> Name:
+def _resolve_path(path: st.Name, schema: TableSchema) -> st.Name:
     """Return a path with its first part, a column of the table, in the table's case."""
     return (find_column(path[0], schema).name, *path[1:])
 
 
-def _add_column(told: AlterChange, schema: TableSchema) -> list[SchemaChange]:
+def _add_column(told: st.AlterChange, schema: TableSchema) -> list[sc.SchemaChange]:
     assert told.new is not None  # ADD COLUMN has a new column
     column = _parse_definition(told.new.definition, told.path)
     path = told.path if len(told.path) == 1 else _resolve_path(told.path, schema)
-    added: list[SchemaChange] = [AddColumn(path, column.type, column.comment, _parse_position(told.new.after))]
+    added: list[sc.SchemaChange] = [sc.AddColumn(path, column.type, column.comment, _parse_position(told.new.after))]
     if column.default is not None:
         if len(path) > 1:
-            raise Unsupported(f"a default value of {format_name(path)}, which is a member of a column,")
-        added.append(SetDefault(path, check_default(column.type, column.default, path[0])))
+            raise Unsupported(f"a default value of {st.format_name(path)}, which is a member of a column,")
+        added.append(sc.SetDefault(path, check_default(column.type, column.default, path[0])))
     return added
 
 
-def _parse_definition(text: str, path: Name) -> Column:
+def _parse_definition(text: str, path: st.Name) -> Column:
     """Parse a type and its optional NOT NULL, COMMENT and DEFAULT."""
     found = parse_columns(f"{ANY_NAME} {text}", only=ANY_NAME)
     if found.primary_keys:
-        raise Unsupported(f"a primary key added by ALTER TABLE ({format_name(path)})")
+        raise Unsupported(f"a primary key added by ALTER TABLE ({st.format_name(path)})")
     return found.columns[0]
 
 
-def _parse_position(after: str | None) -> Position | None:
+def _parse_position(after: str | None) -> sc.Position | None:
     if after is None:
         return None
-    return Position(Place.AFTER, after) if after else Position(Place.FIRST)
+    return sc.Position(sc.Place.AFTER, after) if after else sc.Position(sc.Place.FIRST)
 
 
-def _move_column(told: AlterChange, schema: TableSchema) -> list[SchemaChange]:
+def _move_column(told: st.AlterChange, schema: TableSchema) -> list[sc.SchemaChange]:
     position = _parse_position(told.value)
     assert position is not None  # FIRST or AFTER
-    return [MoveColumn(_resolve_path(told.path, schema), position)]
+    return [sc.MoveColumn(_resolve_path(told.path, schema), position)]
 
 
-def _change_type(told: AlterChange, schema: TableSchema) -> list[SchemaChange]:
-    kind = parse_type(told.value or "", format_name(told.path))
-    return [SetType(_resolve_path(told.path, schema), kind, keep_nullability=kind.nullable)]
+def _change_type(told: st.AlterChange, schema: TableSchema) -> list[sc.SchemaChange]:
+    kind = parse_type(told.value or "", st.format_name(told.path))
+    return [sc.SetType(_resolve_path(told.path, schema), kind, keep_nullability=kind.nullable)]
 
 
-def _change_default(told: AlterChange, schema: TableSchema) -> list[SchemaChange]:
+def _change_default(told: st.AlterChange, schema: TableSchema) -> list[sc.SchemaChange]:
     path = _resolve_path(told.path, schema)
     if len(path) > 1:
-        raise Unsupported(f"a default value of {format_name(path)}, which is a member of a column,")
+        raise Unsupported(f"a default value of {st.format_name(path)}, which is a member of a column,")
     if told.value is None:
-        return [SetDefault(path, None)]
+        return [sc.SetDefault(path, None)]
     text = _parse_definition(f"STRING DEFAULT {told.value}", path).default
     if text is None:
-        return [SetDefault(path, None)]
-    return [SetDefault(path, check_default(schema.column(path[0]).type, text, path[0]))]
+        return [sc.SetDefault(path, None)]
+    return [sc.SetDefault(path, check_default(schema.column(path[0]).type, text, path[0]))]
 
 
-def _set_option(told: AlterChange, _schema: TableSchema) -> list[SchemaChange]:
+def _set_option(told: st.AlterChange, _schema: TableSchema) -> list[sc.SchemaChange]:
     if told.value is None:
         raise InvalidArgument(f"the option {told.path[0]!r} needs a value")
-    return [SetOption(told.path[0], told.value)]
+    return [sc.SetOption(told.path[0], told.value)]
 
 
-_CHANGES: Mapping[str, Callable[[AlterChange, TableSchema], list[SchemaChange]]] = {
+_CHANGES: Mapping[str, Callable[[st.AlterChange, TableSchema], list[sc.SchemaChange]]] = {
     "set option": _set_option,
-    "unset option": lambda told, _: [RemoveOption(told.path[0])],
-    "set table comment": lambda told, _: [SetTableComment(told.value)],
+    "unset option": lambda told, _: [sc.RemoveOption(told.path[0])],
+    "set table comment": lambda told, _: [sc.SetTableComment(told.value)],
     "add column": _add_column,
-    "drop column": lambda told, schema: [DropColumn(_resolve_path(told.path, schema))],
-    "rename column": lambda told, schema: [RenameColumn(_resolve_path(told.path, schema), told.value or "")],
+    "drop column": lambda told, schema: [sc.DropColumn(_resolve_path(told.path, schema))],
+    "rename column": lambda told, schema: [sc.RenameColumn(_resolve_path(told.path, schema), told.value or "")],
     "set type": _change_type,
-    "set comment": lambda told, schema: [SetComment(_resolve_path(told.path, schema), told.value)],
+    "set comment": lambda told, schema: [sc.SetComment(_resolve_path(told.path, schema), told.value)],
     "set default": _change_default,
-    "set not null": lambda told, schema: [SetNullable(_resolve_path(told.path, schema), False)],
-    "drop not null": lambda told, schema: [SetNullable(_resolve_path(told.path, schema), True)],
+    "set not null": lambda told, schema: [sc.SetNullable(_resolve_path(told.path, schema), False)],
+    "drop not null": lambda told, schema: [sc.SetNullable(_resolve_path(told.path, schema), True)],
     "move column": _move_column,
 }
 """Verb of a change -> the function that builds its schema changes."""

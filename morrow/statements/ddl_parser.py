@@ -10,41 +10,15 @@ from sqlglot.tokenizer_core import TokenType
 
 from morrow.engine.catalog.databases import COMMENT, LOCATION
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.statements import statement as st
 from morrow.statements.dml_parser import parse_static_partition
-from morrow.statements.statement import (
-    AddPartitions,
-    AlterChange,
-    AlterDatabase,
-    AlterTable,
-    AlterView,
-    Analyze,
-    AnalyzeTables,
-    CommentColumn,
-    CreateCatalog,
-    CreateDatabase,
-    CreateTable,
-    CreateTableLike,
-    CreateTag,
-    CreateView,
-    DeleteTags,
-    DropCatalog,
-    DropDatabase,
-    DropPartitions,
-    DropTable,
-    DropView,
-    Name,
-    NewColumn,
-    RenameTable,
-    RenameTag,
-    Statement,
-)
 from morrow.statements.tokens import DATABASE, Words, join_words
 
 
-def _parse_create_database(words: Words) -> Statement:
+def _parse_create_database(words: Words) -> st.Statement:
     ignores = words.has("IF", "NOT", "EXISTS")
     name = words.database()
-    return CreateDatabase(name, ignores, _parse_database_properties(words))
+    return st.CreateDatabase(name, ignores, _parse_database_properties(words))
 
 
 def _parse_database_properties(words: Words) -> dict[str, str]:
@@ -71,39 +45,39 @@ def _parse_database_properties(words: Words) -> dict[str, str]:
     return found
 
 
-def _parse_alter_database(words: Words) -> Statement:
+def _parse_alter_database(words: Words) -> st.Statement:
     name = words.database()
     if words.has("SET", "LOCATION"):
-        return AlterDatabase(name, {LOCATION: words.string()})
+        return st.AlterDatabase(name, {LOCATION: words.string()})
     if words.has("SET") and words.one_of("DBPROPERTIES", "PROPERTIES") is not None:
-        return AlterDatabase(name, words.properties())
+        return st.AlterDatabase(name, words.properties())
     if words.has("UNSET") and words.one_of("DBPROPERTIES", "PROPERTIES") is not None:
         words.has("IF", "EXISTS")
-        return AlterDatabase(name, removed=tuple(words.enclosed(words.property_key)))
+        return st.AlterDatabase(name, removed=tuple(words.enclosed(words.property_key)))
     raise words.unexpected("SET DBPROPERTIES or UNSET DBPROPERTIES")
 
 
-def _parse_drop_database(words: Words) -> Statement:
+def _parse_drop_database(words: Words) -> st.Statement:
     ignores = words.has("IF", "EXISTS")
     name = words.database()
     cascade = words.has("CASCADE")
     if not cascade:
         words.has("RESTRICT")
-    return DropDatabase(name, ignores, cascade)
+    return st.DropDatabase(name, ignores, cascade)
 
 
-def _parse_create_catalog(words: Words) -> Statement:
+def _parse_create_catalog(words: Words) -> st.Statement:
     ignores = words.has("IF", "NOT", "EXISTS")
     name = words.name()
     if words.has("COMMENT"):  # a catalog of a session stores nothing
         words.string()
     options = words.properties() if words.has("WITH") or words.has("OPTIONS") else {}
-    return CreateCatalog(name, options, ignores)
+    return st.CreateCatalog(name, options, ignores)
 
 
-def _parse_drop_catalog(words: Words) -> Statement:
+def _parse_drop_catalog(words: Words) -> st.Statement:
     ignores = words.has("IF", "EXISTS")
-    return DropCatalog(words.name(), ignores)
+    return st.DropCatalog(words.name(), ignores)
 
 
 CATALOG_PARSERS: Sequence[tuple[tuple[str, ...], Parse]] = (
@@ -122,7 +96,6 @@ DATABASE_PARSERS: Sequence[tuple[tuple[str, ...], Parse]] = tuple(
 
 COMMENT_OPTION = "comment"
 
-
 UNITS: Mapping[str, dt.timedelta] = {
     "DAYS": dt.timedelta(days=1),
     "HOURS": dt.timedelta(hours=1),
@@ -135,7 +108,7 @@ def _take_text_or_null(words: Words) -> str | None:
     return None if words.has("NULL") else words.string()
 
 
-def parse_alteration(words: Words) -> Statement:
+def parse_alteration(words: Words) -> st.Statement:
     if words.comes("IF", "EXISTS"):
         raise Unsupported("ALTER TABLE IF EXISTS")
     table = words.path()
@@ -145,42 +118,38 @@ def parse_alteration(words: Words) -> Statement:
     raise words.unexpected("ADD, DROP, ALTER, RENAME, SET, UNSET or a statement of tags")
 
 
-def _make_alteration(table: Name, change: AlterChange) -> AlterTable:
-    return AlterTable(table, (change,))
-
-
-def _parse_rename(words: Words, table: Name) -> Statement:
+def _parse_rename(words: Words, table: st.Name) -> st.Statement:
     if words.has("TO"):
         to = words.path()
-        return RenameTable(table, to if len(to) > 1 else (*table[:-1], *to))
+        return st.RenameTable(table, to if len(to) > 1 else (*table[:-1], *to))
     words.has("COLUMN")
     path = words.path()
     words.need("TO")
-    return _make_alteration(table, AlterChange("rename column", path, words.name()))
+    return st.AlterTable(table, (st.AlterChange("rename column", path, words.name()),))
 
 
-def _parse_set_options(words: Words, table: Name) -> Statement:
+def _parse_set_options(words: Words, table: st.Name) -> st.Statement:
     given = words.properties()
-    return AlterTable(table, tuple(_make_option_change(key, value) for key, value in given.items()))
+    return st.AlterTable(table, tuple(_make_option_change(key, value) for key, value in given.items()))
 
 
-def _make_option_change(key: str, value: str | None) -> AlterChange:
+def _make_option_change(key: str, value: str | None) -> st.AlterChange:
     if key == COMMENT_OPTION:
-        return AlterChange("set table comment", value=value)
-    return AlterChange("unset option" if value is None else "set option", (key,), value)
+        return st.AlterChange("set table comment", value=value)
+    return st.AlterChange("unset option" if value is None else "set option", (key,), value)
 
 
-def _parse_unset_options(words: Words, table: Name) -> Statement:
+def _parse_unset_options(words: Words, table: st.Name) -> st.Statement:
     words.has("IF", "EXISTS")
-    return AlterTable(table, tuple(_make_option_change(key, None) for key in words.enclosed(words.property_key)))
+    return st.AlterTable(table, tuple(_make_option_change(key, None) for key in words.enclosed(words.property_key)))
 
 
 _NO_CONSTRAINTS = "columns of the primary key and NOT NULL are all there are"
 
 
-def _parse_add(words: Words, table: Name) -> Statement:
+def _parse_add(words: Words, table: st.Name) -> st.Statement:
     if words.has("IF", "NOT", "EXISTS") or words.comes("PARTITION"):
-        return AddPartitions(table, _parse_partitions(words))
+        return st.AddPartitions(table, _parse_partitions(words))
     if words.comes("CONSTRAINT") or words.comes("PRIMARY"):
         raise Unsupported("ALTER TABLE with CONSTRAINT", hint=_NO_CONSTRAINTS)
     if not words.has("COLUMNS"):
@@ -189,10 +158,10 @@ def _parse_add(words: Words, table: Name) -> Statement:
         columns = words.enclosed(lambda: _parse_new_column(words))
     else:
         columns = words.listed(lambda: _parse_new_column(words))
-    return AlterTable(table, tuple(AlterChange("add column", column.path, new=column) for column in columns))
+    return st.AlterTable(table, tuple(st.AlterChange("add column", column.path, new=column) for column in columns))
 
 
-def _parse_new_column(words: Words) -> NewColumn:
+def _parse_new_column(words: Words) -> st.NewColumn:
     path, start, depth = words.path(), words.at, 0
     while (token := words.next) is not None:
         if depth == 0 and (token.text in ",)" or words.comes("FIRST") or words.comes("AFTER")):
@@ -203,7 +172,7 @@ def _parse_new_column(words: Words) -> NewColumn:
     if start == words.at:
         raise words.unexpected("a type")
     definition = words.plain(start, words.at)
-    return NewColumn(path, definition, _parse_position(words))
+    return st.NewColumn(path, definition, _parse_position(words))
 
 
 def _parse_position(words: Words) -> str | None:
@@ -213,19 +182,19 @@ def _parse_position(words: Words) -> str | None:
     return words.name() if words.has("AFTER") else None
 
 
-def _parse_drop(words: Words, table: Name) -> Statement:
+def _parse_drop(words: Words, table: st.Name) -> st.Statement:
     ignores = words.has("IF", "EXISTS")
     if words.comes("PARTITION"):
         if ignores:
             raise Unsupported("DROP IF EXISTS PARTITION", hint="a partition without rows is dropped without an error")
-        return DropPartitions(table, _parse_partitions(words))
+        return st.DropPartitions(table, _parse_partitions(words))
     if words.comes("CONSTRAINT") and words.word(1):
         raise Unsupported("ALTER TABLE with CONSTRAINT", hint=_NO_CONSTRAINTS)
     if not words.has("COLUMNS"):
         words.has("COLUMN")
     ignores = words.has("IF", "EXISTS") or ignores
     paths = words.enclosed(words.path) if words.comes("(") else words.listed(words.path)
-    return AlterTable(table, tuple(AlterChange("drop column", path, if_exists=ignores) for path in paths))
+    return st.AlterTable(table, tuple(st.AlterChange("drop column", path, if_exists=ignores) for path in paths))
 
 
 def _parse_partitions(words: Words) -> tuple[Mapping[str, str | None], ...]:
@@ -237,13 +206,13 @@ def _parse_partitions(words: Words) -> tuple[Mapping[str, str | None], ...]:
     return tuple(found)
 
 
-def _parse_alter_column(words: Words, table: Name) -> Statement:
+def _parse_alter_column(words: Words, table: st.Name) -> st.Statement:
     words.has("COLUMN")
     changes = words.listed(lambda: _parse_column_changes(words))
-    return AlterTable(table, tuple(change for some in changes for change in some))
+    return st.AlterTable(table, tuple(change for some in changes for change in some))
 
 
-def _parse_column_changes(words: Words) -> list[AlterChange]:
+def _parse_column_changes(words: Words) -> list[st.AlterChange]:
     path = words.path()
     changes = []
     while not words.is_at_end() and not words.comes(","):
@@ -253,7 +222,7 @@ def _parse_column_changes(words: Words) -> list[AlterChange]:
     return changes
 
 
-def _parse_column_change(words: Words, path: Name) -> AlterChange:
+def _parse_column_change(words: Words, path: st.Name) -> st.AlterChange:
     if words.has("TYPE") or words.has("SET", "DATA", "TYPE"):
         start, depth = words.at, 0
         while (token := words.next) is not None and (depth or token.text not in (",",)):
@@ -263,24 +232,24 @@ def _parse_column_change(words: Words, path: Name) -> AlterChange:
             words.at += 1
         if start == words.at:
             raise words.unexpected("a type")
-        return AlterChange("set type", path, words.plain(start, words.at))
+        return st.AlterChange("set type", path, words.plain(start, words.at))
     if words.has("COMMENT"):
-        return AlterChange("set comment", path, words.string() or None)
+        return st.AlterChange("set comment", path, words.string() or None)
     if words.comes("FIRST") or words.comes("AFTER"):
-        return AlterChange("move column", path, _parse_position(words))
+        return st.AlterChange("move column", path, _parse_position(words))
     if words.has("SET", "DEFAULT"):
-        return AlterChange("set default", path, words.until(","))
+        return st.AlterChange("set default", path, words.until(","))
     if words.has("DROP", "DEFAULT"):
-        return AlterChange("set default", path)
+        return st.AlterChange("set default", path)
     if words.has("SET", "NOT", "NULL"):
-        return AlterChange("set not null", path)
+        return st.AlterChange("set not null", path)
     if words.has("DROP", "NOT", "NULL"):
-        return AlterChange("drop not null", path)
+        return st.AlterChange("drop not null", path)
     raise words.unexpected("TYPE, COMMENT, SET DEFAULT, DROP DEFAULT, SET NOT NULL, DROP NOT NULL, FIRST or AFTER")
 
 
-def _make_create_tag_parser(*, replace: bool) -> Callable[[Words, Name], Statement]:
-    def parse(words: Words, table: Name) -> Statement:
+def _make_create_tag_parser(*, replace: bool) -> Callable[[Words, st.Name], st.Statement]:
+    def parse(words: Words, table: st.Name) -> st.Statement:
         ignores = not replace and words.has("IF", "NOT", "EXISTS")
         tag = words.name()
         snapshot = words.number() if words.has("AS", "OF", "VERSION") else None
@@ -290,31 +259,31 @@ def _make_create_tag_parser(*, replace: bool) -> Callable[[Words, Name], Stateme
             if unit is None:
                 raise words.unexpected(join_words(UNITS))
             retained = number * UNITS[unit]
-        return CreateTag(table, tag, snapshot, retained, replace, ignores)
+        return st.CreateTag(table, tag, snapshot, retained, replace, ignores)
 
     return parse
 
 
-def _parse_delete_tag(words: Words, table: Name) -> Statement:
+def _parse_delete_tag(words: Words, table: st.Name) -> st.Statement:
     ignores = words.has("IF", "EXISTS")
-    return DeleteTags(table, words.name(), ignores)
+    return st.DeleteTags(table, words.name(), ignores)
 
 
-def _parse_rename_tag(words: Words, table: Name) -> Statement:
+def _parse_rename_tag(words: Words, table: st.Name) -> st.Statement:
     ignores = words.has("IF", "EXISTS")
     tag = words.name()
     words.need("TO")
-    return RenameTag(table, tag, words.name(), ignores)
+    return st.RenameTag(table, tag, words.name(), ignores)
 
 
-def _make_refusal(what: str, hint: str | None = None) -> Callable[[Words, Name], Statement]:
-    def parse(_words: Words, _table: Name) -> Statement:
+def _make_refusal(what: str, hint: str | None = None) -> Callable[[Words, st.Name], st.Statement]:
+    def parse(_words: Words, _table: st.Name) -> st.Statement:
         raise Unsupported(what, hint=hint)
 
     return parse
 
 
-_TAG_CHANGES: Sequence[tuple[tuple[str, ...], Callable[[Words, Name], Statement]]] = (
+_TAG_CHANGES: Sequence[tuple[tuple[str, ...], Callable[[Words, st.Name], st.Statement]]] = (
     (("CREATE", "TAG"), _make_create_tag_parser(replace=False)),
     (("CREATE", "OR", "REPLACE", "TAG"), _make_create_tag_parser(replace=True)),
     (("REPLACE", "TAG"), _make_create_tag_parser(replace=True)),
@@ -323,7 +292,7 @@ _TAG_CHANGES: Sequence[tuple[tuple[str, ...], Callable[[Words, Name], Statement]
 )
 TAG_WORDS = tuple(begin for begin, _ in _TAG_CHANGES)
 """The words after ALTER TABLE and a name that begin a change of tags."""
-_CHANGES: Sequence[tuple[tuple[str, ...], Callable[[Words, Name], Statement]]] = (
+_CHANGES: Sequence[tuple[tuple[str, ...], Callable[[Words, st.Name], st.Statement]]] = (
     *_TAG_CHANGES,
     (("RENAME",), _parse_rename),
     (("SET", "TBLPROPERTIES"), _parse_set_options),
@@ -341,14 +310,14 @@ _CHANGES: Sequence[tuple[tuple[str, ...], Callable[[Words, Name], Statement]]] =
 )
 """The words after ALTER TABLE and a name, and the parser of the rest."""
 
-Parse = Callable[[Words], Statement]
+Parse = Callable[[Words], st.Statement]
 
 
 # Tables
 
 
 def _parse_create(*, replace: bool, must_exist: bool = False) -> Parse:
-    def parse(words: Words) -> Statement:
+    def parse(words: Words) -> st.Statement:
         ignores = not replace and words.has("IF", "NOT", "EXISTS")
         table = words.path()
         if not replace and words.has("LIKE"):
@@ -364,7 +333,7 @@ def _parse_create(*, replace: bool, must_exist: bool = False) -> Parse:
             raise Unsupported("CREATE TABLE with columns and AS", hint="name the columns in the query")
         options = dict(parts.get("options", {}))
         comment = parts.get(COMMENT_OPTION, options.pop(COMMENT_OPTION, None))
-        return CreateTable(
+        return st.CreateTable(
             *(table, columns, query, tuple(parts.get("partitions", ())), options, comment),
             *(ignores, replace, must_exist, parts.get("provider")),
         )
@@ -436,7 +405,7 @@ def _parse_partitioning(words: Words) -> list[str]:
     return words.enclosed(column)
 
 
-def _parse_like(words: Words, table: Name, ignores: bool) -> Statement:
+def _parse_like(words: Words, table: st.Name, ignores: bool) -> st.Statement:
     source = words.path()
     options: dict[str, str] = {}
     provider = None
@@ -451,44 +420,44 @@ def _parse_like(words: Words, table: Name, ignores: bool) -> Statement:
             raise words.unexpected("USING, TBLPROPERTIES or the end")
     if COMMENT_OPTION in options:
         raise Unsupported(f"the property {COMMENT_OPTION!r} in CREATE TABLE LIKE")
-    return CreateTableLike(table, source, options, ignores, provider)
+    return st.CreateTableLike(table, source, options, ignores, provider)
 
 
-def _parse_drop_table(words: Words) -> Statement:
+def _parse_drop_table(words: Words) -> st.Statement:
     ignores = words.has("IF", "EXISTS")
     table = words.path()
     if words.syntax.has_catalogs:
         words.has("PURGE")  # which Spark knows; files are removed with or without it
     elif words.comes("PURGE") or words.comes("CASCADE"):
         raise Unsupported("DROP TABLE with PURGE or CASCADE", hint="leave it out: the files are removed")
-    return DropTable(table, ignores)
+    return st.DropTable(table, ignores)
 
 
-def _parse_comment(words: Words) -> Statement:
+def _parse_comment(words: Words) -> st.Statement:
     if words.has("COLUMN"):
         path = words.path()
         words.need("IS")
-        return CommentColumn(path, _take_text_or_null(words))
+        return st.CommentColumn(path, _take_text_or_null(words))
     if words.one_of(*DATABASE) is not None:
         name = words.database()
         words.need("IS")
-        return AlterDatabase(name, {COMMENT: _take_text_or_null(words) or ""})
+        return st.AlterDatabase(name, {COMMENT: _take_text_or_null(words) or ""})
     if words.comes("VIEW"):
         raise Unsupported("COMMENT ON VIEW", hint="there is COMMENT ON TABLE, COLUMN and DATABASE")
     if not words.has("TABLE"):
         raise words.unexpected("TABLE, COLUMN or DATABASE")
     table_name = words.path()
     words.need("IS")
-    return AlterTable(table_name, (AlterChange("set table comment", value=_take_text_or_null(words)),))
+    return st.AlterTable(table_name, (st.AlterChange("set table comment", value=_take_text_or_null(words)),))
 
 
-def _parse_analyze_tables(words: Words) -> Statement:
+def _parse_analyze_tables(words: Words) -> st.Statement:
     database = words.database() if words.one_of("IN", "FROM") is not None else ()
     words.need("COMPUTE", "STATISTICS")
-    return AnalyzeTables(database, words.has("NOSCAN"))
+    return st.AnalyzeTables(database, words.has("NOSCAN"))
 
 
-def _parse_analyze(words: Words) -> Statement:
+def _parse_analyze(words: Words) -> st.Statement:
     table = words.path()
     partition: dict[str, str | None] | None = None
     if words.has("PARTITION"):
@@ -500,11 +469,11 @@ def _parse_analyze(words: Words) -> Statement:
         columns = None
     elif words.has("FOR", "COLUMNS"):
         columns = tuple(words.listed(words.name))
-    return Analyze(table, columns, partition, has_noscan)
+    return st.Analyze(table, columns, partition, has_noscan)
 
 
 def _parse_create_view(*, replace: bool) -> Parse:
-    def parse(words: Words) -> Statement:
+    def parse(words: Words) -> st.Statement:
         ignores = words.has("IF", "NOT", "EXISTS")
         name = words.path()
         columns = tuple(words.enclosed(lambda: _parse_view_column(words))) if words.comes("(") else ()
@@ -515,7 +484,7 @@ def _parse_create_view(*, replace: bool) -> Parse:
             else:
                 options = words.properties()
         words.need("AS")
-        return CreateView(name, words.rest(), comment, ignores, replace, columns, options)
+        return st.CreateView(name, words.rest(), comment, ignores, replace, columns, options)
 
     return parse
 
@@ -524,22 +493,22 @@ def _parse_view_column(words: Words) -> tuple[str, str | None]:
     return words.name(), words.string() if words.has("COMMENT") else None
 
 
-def _parse_alter_view(words: Words) -> Statement:
+def _parse_alter_view(words: Words) -> st.Statement:
     view = words.path()
     if words.has("AS"):
-        return AlterView(view, words.rest())
+        return st.AlterView(view, words.rest())
     if words.has("RENAME", "TO"):
-        return AlterView(view, to=words.path())
+        return st.AlterView(view, to=words.path())
     if words.has("SET", "TBLPROPERTIES"):
-        return AlterView(view, options=words.properties())
+        return st.AlterView(view, options=words.properties())
     words.need("UNSET", "TBLPROPERTIES")
     words.has("IF", "EXISTS")
-    return AlterView(view, removed=tuple(words.enclosed(words.property_key)))
+    return st.AlterView(view, removed=tuple(words.enclosed(words.property_key)))
 
 
-def _parse_drop_view(words: Words) -> Statement:
+def _parse_drop_view(words: Words) -> st.Statement:
     ignores = words.has("IF", "EXISTS")
-    return DropView(words.path(), ignores)
+    return st.DropView(words.path(), ignores)
 
 
 DDL_PARSERS: Sequence[tuple[tuple[str, ...], Parse]] = (

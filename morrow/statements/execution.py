@@ -27,20 +27,6 @@ from morrow.statements import statement as st
 from morrow.statements.context import Context, DependsOnRows, Warehouse, resolve_catalog
 from morrow.statements.dml import build_condition
 from morrow.statements.sources import qualify_name
-from morrow.statements.statement import (
-    Argument,
-    CallProcedure,
-    Delete,
-    Describe,
-    DescribeDatabase,
-    Explain,
-    Insert,
-    MergeInto,
-    Query,
-    Show,
-    Update,
-    format_name,
-)
 from morrow.statements.tokens import read_words
 from morrow.writers.target import WriteTarget
 
@@ -54,7 +40,7 @@ if TYPE_CHECKING:
     from morrow.tables.table import Table
 
 
-def show(context: Context, statement: Show) -> duckdb.DuckDBPyRelation:
+def show(context: Context, statement: st.Show) -> duckdb.DuckDBPyRelation:
     return context.relation(_SHOWN[statement.what](context, statement))
 
 
@@ -71,23 +57,23 @@ def match_names(names: Sequence[str], pattern: str | None) -> list[str]:
     return [name for name in names if found.fullmatch(name)]
 
 
-def _show_databases(context: Context, statement: Show) -> pa.Table:
+def _show_databases(context: Context, statement: st.Show) -> pa.Table:
     return _build_table(database=match_names(context.catalog.databases(), statement.like))
 
 
-def _show_catalogs(context: Context, statement: Show) -> pa.Table:
+def _show_catalogs(context: Context, statement: st.Show) -> pa.Table:
     return _build_table(catalog=match_names(list(context.session.sources), statement.like))
 
 
-def _show_current_catalog(context: Context, _statement: Show) -> pa.Table:
+def _show_current_catalog(context: Context, _statement: st.Show) -> pa.Table:
     return _build_table(catalog=[context.session.current])
 
 
-def _show_current_database(context: Context, _statement: Show) -> pa.Table:
+def _show_current_database(context: Context, _statement: st.Show) -> pa.Table:
     return _build_table(catalog=[context.session.current], database=[context.database])
 
 
-def _show_tables(context: Context, statement: Show) -> pa.Table:
+def _show_tables(context: Context, statement: st.Show) -> pa.Table:
     from morrow.readers.system.catalog_tables import NAMES
 
     if statement.name == (SYSTEM_DATABASE,):
@@ -99,7 +85,7 @@ def _show_tables(context: Context, statement: Show) -> pa.Table:
     return _build_table(database=[database] * len(names), table=names)
 
 
-def _show_views(context: Context, statement: Show) -> pa.Table:
+def _show_views(context: Context, statement: st.Show) -> pa.Table:
     database = context.database_of(statement.name)
     try:
         names = match_names(context.catalog.views(database), statement.like)
@@ -108,13 +94,13 @@ def _show_views(context: Context, statement: Show) -> pa.Table:
     return _build_table(database=[database] * len(names), view=names)
 
 
-def _show_functions(context: Context, statement: Show) -> pa.Table:
+def _show_functions(context: Context, statement: st.Show) -> pa.Table:
     database = context.database_of(statement.name)
     names = match_names(context.catalog.functions(database), statement.like)
     return _build_table(database=[database] * len(names), function=names)
 
 
-def _show_extended(context: Context, statement: Show) -> pa.Table:
+def _show_extended(context: Context, statement: st.Show) -> pa.Table:
     database = context.database_of(statement.name)
     names = match_names(context.catalog.tables(database), statement.like)
     details = [_list_details(context.catalog.table(f"{database}.{name}")) for name in names]
@@ -122,7 +108,7 @@ def _show_extended(context: Context, statement: Show) -> pa.Table:
     return _build_table(database=[database] * len(names), table=names, information=texts)
 
 
-def _show_partitions(context: Context, statement: Show) -> pa.Table:
+def _show_partitions(context: Context, statement: st.Show) -> pa.Table:
     from morrow.writers.operations.partition_filters import build_partition_filter, list_partitions
 
     target = WriteTarget.of(context.table(statement.name)._metadata)
@@ -136,7 +122,7 @@ def _show_partitions(context: Context, statement: Show) -> pa.Table:
     return _build_table(partition=sorted(texts))
 
 
-def _show_properties(context: Context, statement: Show) -> pa.Table:
+def _show_properties(context: Context, statement: st.Show) -> pa.Table:
     table = context.table(statement.name)
     found = hide_secrets(_collect_properties(table))
     if statement.like is not None:
@@ -149,31 +135,31 @@ def _collect_properties(table: Table) -> dict[str, str]:
     return {**table.options, **{name: ",".join(columns) for name, columns in keys.items() if columns}}
 
 
-def _show_columns(context: Context, statement: Show) -> pa.Table:
+def _show_columns(context: Context, statement: st.Show) -> pa.Table:
     return _build_table(column=list(context.table(statement.name)._newest.by_name))
 
 
-def _show_tags(context: Context, statement: Show) -> pa.Table:
+def _show_tags(context: Context, statement: st.Show) -> pa.Table:
     return _build_table(tag=sorted(context.table(statement.name).tags.names))
 
 
-def _show_branches(context: Context, statement: Show) -> pa.Table:
+def _show_branches(context: Context, statement: st.Show) -> pa.Table:
     return _build_table(branch=context.table(statement.name).branches.list())
 
 
-def _show_snapshots(context: Context, statement: Show) -> pa.Table:
+def _show_snapshots(context: Context, statement: st.Show) -> pa.Table:
     found: pa.Table = context.table(statement.name).system("snapshots").to_arrow()
     return found
 
 
-def _show_procedures(_context: Context, statement: Show) -> pa.Table:
+def _show_procedures(_context: Context, statement: st.Show) -> pa.Table:
     from morrow.procedures.registry import PROCEDURES
 
     names = match_names(sorted(PROCEDURES), statement.like)
     return _build_table(procedure=names, arguments=[str(PROCEDURES[name]) for name in names])
 
 
-def _show_create_table(context: Context, statement: Show) -> pa.Table:
+def _show_create_table(context: Context, statement: st.Show) -> pa.Table:
     table = context.table(statement.name)
     return _build_table(create_table=[render_create_table(context.full_name(statement.name), table._newest)])
 
@@ -216,7 +202,7 @@ def _quote_text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-_SHOWN: Mapping[str, Callable[[Context, Show], pa.Table]] = {
+_SHOWN: Mapping[str, Callable[[Context, st.Show], pa.Table]] = {
     "catalogs": _show_catalogs,
     "current catalog": _show_current_catalog,
     "current database": _show_current_database,
@@ -239,7 +225,7 @@ _SHOWN: Mapping[str, Callable[[Context, Show], pa.Table]] = {
 # DESCRIBE
 
 
-def describe(context: Context, statement: Describe) -> duckdb.DuckDBPyRelation:
+def describe(context: Context, statement: st.Describe) -> duckdb.DuckDBPyRelation:
     """List the columns of a table, and with EXTENDED its properties. DuckDB describes its own tables."""
     try:
         table = context.table(statement.table)
@@ -271,8 +257,8 @@ def _list_details(table: Table) -> list[tuple[str, str]]:
     return [(key, value) for key, value in details.items() if value]
 
 
-def describe_database(context: Context, statement: DescribeDatabase) -> duckdb.DuckDBPyRelation:
-    found = context.catalog.database(format_name(statement.database))
+def describe_database(context: Context, statement: st.DescribeDatabase) -> duckdb.DuckDBPyRelation:
+    found = context.catalog.database(st.format_name(statement.database))
     about = {
         "Database": found.name,
         "Warehouse": context.catalog.warehouse,
@@ -337,7 +323,7 @@ class Call:
         return [self.context.open_table(f"{database}.{each}") for each in self.catalog.tables(database)]
 
 
-def call_procedure(context: Context, statement: CallProcedure) -> duckdb.DuckDBPyRelation:
+def call_procedure(context: Context, statement: st.CallProcedure) -> duckdb.DuckDBPyRelation:
     """Call a procedure. The result has the same columns as in Paimon."""
     from morrow.procedures.procedure import Kind
     from morrow.procedures.registry import find_procedure
@@ -356,7 +342,7 @@ def call_procedure(context: Context, statement: CallProcedure) -> duckdb.DuckDBP
     return context.relation(_to_arrow(rows, found.columns))
 
 
-def _bind_arguments(context: Context, found: Procedure, arguments: Sequence[Argument]) -> dict[str, Any]:
+def _bind_arguments(context: Context, found: Procedure, arguments: Sequence[st.Argument]) -> dict[str, Any]:
     """Return the arguments by name. Positional arguments come first, in Paimon's order."""
     from morrow.procedures.procedure import Kind, Parameter
 
@@ -418,29 +404,29 @@ def _to_arrow(rows: Rows, columns: str) -> pa.Table:
     return pa.table({name: pa.array(part, kind) for (name, kind), part in zip(kinds.items(), values)})
 
 
-def explain(context: Context, statement: Explain) -> duckdb.DuckDBPyRelation:
+def explain(context: Context, statement: st.Explain) -> duckdb.DuckDBPyRelation:
     """Return one row for each part of the plan: its name and its text."""
     import pyarrow as pa
 
     found = statement.statement
     parts: list[tuple[str, str]] = []
-    if isinstance(found, (Delete, Update)):
+    if isinstance(found, (st.Delete, st.Update)):
         table = context.table(found.table)
         try:
             where = build_condition(context, found, table._newest)
         except DependsOnRows:  # the statement joins all rows
             where = None
         scan = table.scan(filter=where)
-        parts.append((f"{found.kind} {format_name(found.table)}: the rows are read by", scan.explain()))
-    elif isinstance(found, Insert):
+        parts.append((f"{found.kind} {st.format_name(found.table)}: the rows are read by", scan.explain()))
+    elif isinstance(found, st.Insert):
         context.table(found.table)
         verb = "INSERT OVERWRITE" if found.overwrite else "INSERT INTO"
-        parts.append((f"{verb} {format_name(found.table)}: the rows of", _explain_query(context, found.query)))
-    elif isinstance(found, MergeInto):
+        parts.append((f"{verb} {st.format_name(found.table)}: the rows of", _explain_query(context, found.query)))
+    elif isinstance(found, st.MergeInto):
         scan = context.table(found.table).scan()
-        parts.append((f"MERGE INTO {format_name(found.table)}: the rows are read by", scan.explain()))
+        parts.append((f"MERGE INTO {st.format_name(found.table)}: the rows are read by", scan.explain()))
         parts.append(("and joined with the rows of", _explain_query(context, f"SELECT * FROM {found.source}")))
-    elif isinstance(found, Query):
+    elif isinstance(found, st.Query):
         parts.append(("the query", _explain_query(context, found.text)))
     else:
         raise InvalidArgument(f"EXPLAIN {found.kind} is not supported")

@@ -13,52 +13,34 @@ from sqlglot.tokenizer_core import TokenType
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.queries.dialect import find_hints
+from morrow.statements import statement as st
 from morrow.statements.copy_parser import parse_copy_into
 from morrow.statements.ddl_parser import DDL_PARSERS
 from morrow.statements.dml_parser import DML_PARSERS, parse_static_partition
-from morrow.statements.statement import (
-    Argument,
-    CallProcedure,
-    CopyTo,
-    Delete,
-    Describe,
-    DescribeDatabase,
-    DescribeQuery,
-    Explain,
-    Insert,
-    MergeInto,
-    Query,
-    ResetOption,
-    SetOption,
-    Show,
-    Statement,
-    Update,
-    Use,
-)
 from morrow.statements.tokens import CATALOG_SYNTAX, DATABASE, Syntax, Words, read_tokens, split
 
-EXPLAINED = (Query, Insert, Update, Delete, MergeInto)
+EXPLAINED = (st.Query, st.Insert, st.Update, st.Delete, st.MergeInto)
 """Statements that EXPLAIN supports."""
 
 
-def _parse_use(words: Words) -> Statement:
+def _parse_use(words: Words) -> st.Statement:
     has_kind = len(words.tokens) - words.at > 1 and not words.comes(".", after=1)
     if has_kind and words.has("CATALOG"):
         return _parse_use_catalog(words)
     is_database = has_kind and words.one_of(*DATABASE) is not None
-    return Use(words.database(), "DATABASE" if is_database else None)
+    return st.Use(words.database(), "DATABASE" if is_database else None)
 
 
-def _parse_use_catalog(words: Words) -> Statement:
-    return Use((words.name(),), "CATALOG")
+def _parse_use_catalog(words: Words) -> st.Statement:
+    return st.Use((words.name(),), "CATALOG")
 
 
-def _parse_set(words: Words) -> Statement:
-    return SetOption(*words.setting()) if not words.is_at_end() else SetOption()
+def _parse_set(words: Words) -> st.Statement:
+    return st.SetOption(*words.setting()) if not words.is_at_end() else st.SetOption()
 
 
-def _parse_reset(words: Words) -> Statement:
-    return ResetOption(words.setting()[0]) if not words.is_at_end() else ResetOption()
+def _parse_reset(words: Words) -> st.Statement:
+    return st.ResetOption(words.setting()[0]) if not words.is_at_end() else st.ResetOption()
 
 
 # SHOW
@@ -73,63 +55,63 @@ def _parse_in_database(words: Words) -> tuple[str, ...]:
     return words.database() if words.has("IN") or words.has("FROM") else ()
 
 
-def _show_databases(words: Words) -> Statement:
-    return Show("databases", _parse_in_database(words), _parse_like(words))
+def _show_databases(words: Words) -> st.Statement:
+    return st.Show("databases", _parse_in_database(words), _parse_like(words))
 
 
 def _show_state(what: str) -> Parse:
-    return lambda words: Show(what, like=_parse_like(words) if what == "catalogs" else None)
+    return lambda words: st.Show(what, like=_parse_like(words) if what == "catalogs" else None)
 
 
-def _show_tables(words: Words) -> Statement:
-    return Show("tables", _parse_in_database(words), _parse_like(words))
+def _show_tables(words: Words) -> st.Statement:
+    return st.Show("tables", _parse_in_database(words), _parse_like(words))
 
 
 def _show_named(what: str) -> Parse:
-    return lambda words: Show(what, _parse_in_database(words), _parse_like(words))
+    return lambda words: st.Show(what, _parse_in_database(words), _parse_like(words))
 
 
-def _show_extended(words: Words) -> Statement:
+def _show_extended(words: Words) -> st.Statement:
     name = _parse_in_database(words)
     words.need("LIKE")
     pattern = words.string()
     if words.comes("PARTITION"):
         raise Unsupported("SHOW TABLE EXTENDED of a partition", hint="SHOW PARTITIONS")
-    return Show("table extended", name, pattern)
+    return st.Show("table extended", name, pattern)
 
 
-def _show_partitions(words: Words) -> Statement:
+def _show_partitions(words: Words) -> st.Statement:
     table = words.path()
-    return Show("partitions", table, partition=parse_static_partition(words) if words.has("PARTITION") else None)
+    return st.Show("partitions", table, partition=parse_static_partition(words) if words.has("PARTITION") else None)
 
 
-def _show_properties(words: Words) -> Statement:
+def _show_properties(words: Words) -> st.Statement:
     table = words.path()
     key = None
     if words.comes("("):
         words.at += 1
         key = words.property_key()
         words.needs(TokenType.R_PAREN, ")")
-    return Show("tblproperties", table, key)
+    return st.Show("tblproperties", table, key)
 
 
-def _show_columns(words: Words) -> Statement:
+def _show_columns(words: Words) -> st.Statement:
     if words.one_of("IN", "FROM") is None and not words.syntax.has_catalogs:
         raise words.unexpected("IN or FROM")
     table = words.path()
-    return Show("columns", (*words.database(), table[-1]) if words.one_of("IN", "FROM") is not None else table)
+    return st.Show("columns", (*words.database(), table[-1]) if words.one_of("IN", "FROM") is not None else table)
 
 
 def _show(what: str) -> Parse:
-    return lambda words: Show(what, words.path())
+    return lambda words: st.Show(what, words.path())
 
 
-def _show_procedures(words: Words) -> Statement:
+def _show_procedures(words: Words) -> st.Statement:
     _parse_in_database(words)
-    return Show("procedures", like=_parse_like(words))
+    return st.Show("procedures", like=_parse_like(words))
 
 
-def _refuse_show(words: Words) -> Statement:
+def _refuse_show(words: Words) -> st.Statement:
     hint = "it shows DATABASES, TABLES, COLUMNS, PARTITIONS, TBLPROPERTIES, TAGS and so on"
     raise Unsupported(f"SHOW {words.word()}".rstrip(), hint=hint)
 
@@ -137,46 +119,46 @@ def _refuse_show(words: Words) -> Statement:
 # DESCRIBE, CALL, COPY
 
 
-def _parse_describe(words: Words) -> Statement:
+def _parse_describe(words: Words) -> st.Statement:
     if words.one_of(*DATABASE) is not None:
         extended = words.has("EXTENDED")
-        return DescribeDatabase(words.database(), extended)
+        return st.DescribeDatabase(words.database(), extended)
     is_spark = words.syntax.has_catalogs
     if is_spark and (words.has("QUERY") or any(words.comes(word) for word in ("SELECT", "WITH", "FROM", "VALUES"))):
-        return DescribeQuery(words.rest())
+        return st.DescribeQuery(words.rest())
     words.has("TABLE")
     extended = words.has("EXTENDED") or words.has("FORMATTED")
     table = words.path()
     if is_spark and not words.is_at_end():
-        return Describe(table, extended, words.path())
+        return st.Describe(table, extended, words.path())
     if not words.is_at_end():  # time travel, for example
         words.at = len(words.tokens)
-        return Query(words.text)
-    return Describe(table, extended)
+        return st.Query(words.text)
+    return st.Describe(table, extended)
 
 
-def _parse_call(words: Words) -> Statement:
+def _parse_call(words: Words) -> st.Statement:
     procedure = words.path()
     words.needs(TokenType.L_PAREN, "(")
-    arguments: list[Argument] = []
+    arguments: list[st.Argument] = []
     while not words.comes(")"):
         arguments.append(_parse_argument(words))
         if not words.takes(TokenType.COMMA):
             break
     words.needs(TokenType.R_PAREN, ")")
-    return CallProcedure(procedure, tuple(arguments))
+    return st.CallProcedure(procedure, tuple(arguments))
 
 
-def _parse_argument(words: Words) -> Argument:
+def _parse_argument(words: Words) -> st.Argument:
     name = None
     arrow = next((arrow for arrow in (("=>",), (":=",), ("=", ">")) if words.comes(*arrow, after=1)), None)
     if arrow is not None:
         name = words.string() if words.next is not None and words.next.token_type is TokenType.STRING else words.name()
         words.need(*arrow)
-    return Argument(name, words.until(","))
+    return st.Argument(name, words.until(","))
 
 
-def _parse_copy(words: Words) -> Statement:
+def _parse_copy(words: Words) -> st.Statement:
     if words.has("INTO"):
         return parse_copy_into(words)
     start = words.at
@@ -195,7 +177,7 @@ def _parse_copy(words: Words) -> Statement:
     token = words.next
     if token is None or token.token_type is not TokenType.STRING:
         raise words.unexpected("a file in single quotes")
-    return CopyTo(query, words.rest())
+    return st.CopyTo(query, words.rest())
 
 
 OTHER_PARSERS: Sequence[tuple[tuple[str, ...], Parse]] = (
@@ -232,7 +214,7 @@ READING = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "SUMMARIZE", "PIVOT", "U
 """The first words of queries, which may also begin with parentheses."""
 CHANGING = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})
 
-Parse = Callable[[Words], Statement]
+Parse = Callable[[Words], st.Statement]
 BEGINNINGS: Sequence[tuple[tuple[str, ...], Parse]] = (*DDL_PARSERS, *DML_PARSERS, *OTHER_PARSERS)
 """The first words of statements, and the parsers of the rest. Longer sequences precede their prefixes."""
 
@@ -272,7 +254,7 @@ REFUSED: Sequence[tuple[tuple[str, ...], str | None]] = (
 """Unsupported statements, each with an alternative."""
 
 
-def parse_statements(text: str, syntax: Syntax = CATALOG_SYNTAX) -> list[Statement]:
+def parse_statements(text: str, syntax: Syntax = CATALOG_SYNTAX) -> list[st.Statement]:
     """Parse the statements of a text, separated by semicolons.
 
     Raises:
@@ -282,16 +264,16 @@ def parse_statements(text: str, syntax: Syntax = CATALOG_SYNTAX) -> list[Stateme
     return [parse_statement(words) for words in split(text, syntax)]
 
 
-def parse_statement(words: Words) -> Statement:
+def parse_statement(words: Words) -> st.Statement:
     """Parse one statement. Raises as `parse_statements`."""
     found = _parse_by_keyword(words)
     words.end()
-    if not isinstance(found, Query):
+    if not isinstance(found, st.Query):
         _check_hints(words, found)
     return found
 
 
-def _parse_by_keyword(words: Words) -> Statement:
+def _parse_by_keyword(words: Words) -> st.Statement:
     if words.has("EXPLAIN"):
         return _parse_explain(words)
     for begin, parse in BEGINNINGS:
@@ -310,14 +292,14 @@ def _parse_by_keyword(words: Words) -> Statement:
     if first in READING or first in ("(", "DESCRIBE", "DESC"):
         text = words.rest() if words.at else words.text
         words.at = len(words.tokens)
-        return Query(text)
+        return st.Query(text)
     if words.syntax is not CATALOG_SYNTAX:
         known = dict.fromkeys(begin[0] for begin, _ in BEGINNINGS)
         raise Unsupported(f"the statement {first} here", hint=f"there are SELECT, {', '.join(known)}")
     raise InvalidArgument(f"{words}: no statement begins with {first!r}")
 
 
-def _parse_explain(words: Words) -> Statement:
+def _parse_explain(words: Words) -> st.Statement:
     mode = None
     for word in ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "ANALYZE", "SIMPLE"):
         if words.comes(word) and not words.comes(word, "TABLE"):
@@ -327,7 +309,7 @@ def _parse_explain(words: Words) -> Statement:
     found = _parse_by_keyword(words)
     if not isinstance(found, EXPLAINED):
         raise Unsupported(f"EXPLAIN {found.kind}", hint="it explains queries, INSERT, UPDATE, DELETE and MERGE")
-    return Explain(found, mode)
+    return st.Explain(found, mode)
 
 
 def _find_verb_after_with(words: Words) -> str | None:
@@ -340,11 +322,11 @@ def _find_verb_after_with(words: Words) -> str | None:
     return None
 
 
-def _check_hints(words: Words, found: Statement) -> None:
+def _check_hints(words: Words, found: st.Statement) -> None:
     """Refuse hints outside the query of a statement, since they would be ignored."""
     if "/*+" not in words.text or not words.syntax.keeps_comments:
         return
-    inner = found.statement if isinstance(found, Explain) else found
+    inner = found.statement if isinstance(found, st.Explain) else found
     query = str(getattr(inner, "query", None) or getattr(inner, "text", None) or "")
     written, known = (
         sum(len(find_hints(token.comments)) for token in read_tokens(text)) for text in (words.text, query)

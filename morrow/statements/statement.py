@@ -16,7 +16,6 @@ Name: TypeAlias = "tuple[str, ...]"
 Values: TypeAlias = "Mapping[str, str | None]"
 """Values of partition columns as SQL expressions; None for a column without a value."""
 
-
 LOSING = ("rollback", "erase", "expire_", "delete_", "purge_", "remove_", "replace_", "clear_", "fast_forward", "drop_")
 """Prefixes of the names of procedures that delete something."""
 

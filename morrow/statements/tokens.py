@@ -193,15 +193,15 @@ class Words:
             self.at += 1
         if start == self.at:
             raise self.unexpected("the key of an option")
-        key = self._unquoted(start, self.at)
+        key = self._unquote(start, self.at)
         if not self.takes(TokenType.EQ):
             return key, None
         start, self.at = self.at, len(self.tokens)
         if start == self.at:
             raise self.unexpected("a value")
-        return key, self._unquoted(start, self.at)
+        return key, self._unquote(start, self.at)
 
-    def _unquoted(self, start: int, end: int) -> str:
+    def _unquote(self, start: int, end: int) -> str:
         """Return the text of some tokens as written; that of a single quoted token without its quotes."""
         if end - start == 1 and _is_quoted(self.tokens[start]):
             return self.tokens[start].text
@@ -334,8 +334,7 @@ Parameters: TypeAlias = "Mapping[str, object] | Sequence[object] | None"
 def bind_parameters(text: str, parameters: Parameters) -> tuple[str, Mapping[str, object]]:
     """Replace question marks with ``$1`` and so on; return the text and the values by name.
 
-    Raises:
-        InvalidArgument: a wrong number of values, an unused value, or no values at all.
+    Raises `InvalidArgument`: a wrong number of values, an unused value, or no values at all.
     """
     text, marks = _number_placeholders(text)
     if parameters is None:

@@ -12,27 +12,11 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Travel
 from morrow.engine.redaction import clean_text, escape_to_line
+from morrow.engine.schema import schema_changes as sc
 from morrow.engine.schema.columns import TypeLike, read_type
 from morrow.engine.schema.creation import format_options
 from morrow.engine.schema.defaults import format_default
 from morrow.engine.schema.evolution import commit_changes
-from morrow.engine.schema.schema_changes import (
-    AddColumn,
-    DropColumn,
-    MoveColumn,
-    Path,
-    Place,
-    Position,
-    RemoveOption,
-    RenameColumn,
-    SchemaChange,
-    SetComment,
-    SetDefault,
-    SetNullable,
-    SetOption,
-    SetTableComment,
-    SetType,
-)
 from morrow.engine.units import format_count
 from morrow.tables.history import describe_changes
 
@@ -64,10 +48,10 @@ class Alteration:
 
     def __init__(self, metadata: TableMetadata, *, batch: bool = False) -> None:
         self._metadata = metadata
-        self._pending: list[SchemaChange] | None = [] if batch else None
+        self._pending: list[sc.SchemaChange] | None = [] if batch else None
         self._made: tuple[TableSchema, TableSchema] | None = None
 
-    def __call__(self, *changes: SchemaChange) -> Alteration:
+    def __call__(self, *changes: sc.SchemaChange) -> Alteration:
         """Commit the given changes (`morrow.engine.schema.schema_changes`) as one version. Without changes, return a
         batch for ``with``.
         """
@@ -95,20 +79,20 @@ class Alteration:
             default: the value for rows written from now on that do not give one.
         """
         path, data_type = self._path(name), read_type(type, _format_path(name))
-        changes: list[SchemaChange] = [
-            AddColumn(path, data_type, _check_comment(comment), _make_position(first, False, after, before))
+        changes: list[sc.SchemaChange] = [
+            sc.AddColumn(path, data_type, _check_comment(comment), _make_position(first, False, after, before))
         ]
         if default is not None:
-            changes.append(SetDefault(path, format_default(default, _format_path(name))))
+            changes.append(sc.SetDefault(path, format_default(default, _format_path(name))))
         return self._do(*changes)
 
     def drop_column(self, name: ColumnPath) -> Self:
         """Drop a column. A column added later under the same name is a different one."""
-        return self._do(DropColumn(self._path(name)))
+        return self._do(sc.DropColumn(self._path(name)))
 
     def rename_column(self, name: ColumnPath, new_name: str) -> Self:
         """Rename a column, also in the keys and options that name it."""
-        return self._do(RenameColumn(self._path(name), check_text(new_name, "new_name")))
+        return self._do(sc.RenameColumn(self._path(name), check_text(new_name, "new_name")))
 
     def move_column(
         self,
@@ -123,7 +107,7 @@ class Alteration:
         position = _make_position(first, last, after, before)
         if position is None:
             raise InvalidArgument(f"where to does {name!r} move? Give first=True, last=True, after= or before=")
-        return self._do(MoveColumn(self._path(name), position))
+        return self._do(sc.MoveColumn(self._path(name), position))
 
     def set_type(self, name: ColumnPath, type: TypeLike, *, lossy: bool = False) -> Self:
         """Change the type of a column; nullability stays, unless the SQL text says NOT NULL.
@@ -141,36 +125,36 @@ class Alteration:
             InvalidArgument: the new type would lose or break a value; the message names it.
         """
         data_type = read_type(type, _format_path(name))
-        return self._do(SetType(self._path(name), data_type, keep_nullability=data_type.nullable, lossy=lossy))
+        return self._do(sc.SetType(self._path(name), data_type, keep_nullability=data_type.nullable, lossy=lossy))
 
     widen = set_type
 
     def set_nullable(self, name: ColumnPath, nullable: bool) -> Self:
         """Allow or forbid nulls. NOT NULL needs the option ``alter-column-null-to-not-null.disabled`` = false."""
-        return self._do(SetNullable(self._path(name), nullable))
+        return self._do(sc.SetNullable(self._path(name), nullable))
 
     def set_comment(self, name: ColumnPath, comment: str | None) -> Self:
         """Set the comment of a column; None removes it."""
-        return self._do(SetComment(self._path(name), _check_comment(comment)))
+        return self._do(sc.SetComment(self._path(name), _check_comment(comment)))
 
     def set_default(self, name: str, value: object) -> Self:
         """Set the default value of a column, used by later writes that do not give a value. None removes it."""
-        return self._do(SetDefault(self._path(name), None if value is None else format_default(value, name)))
+        return self._do(sc.SetDefault(self._path(name), None if value is None else format_default(value, name)))
 
     # The table
 
     def set_options(self, options: Mapping[str, object]) -> Self:
         """Set table options; values may be numbers and booleans."""
         given = format_options(check_mapping(options, "options"), self._metadata.where)
-        return self._do(*(SetOption(key, value) for key, value in given.items()))
+        return self._do(*(sc.SetOption(key, value) for key, value in given.items()))
 
     def unset_options(self, *keys: str) -> Self:
         """Reset options to their defaults."""
-        return self._do(*(RemoveOption(check_text(key, "the name of an option")) for key in keys))
+        return self._do(*(sc.RemoveOption(check_text(key, "the name of an option")) for key in keys))
 
     def set_table_comment(self, comment: str | None) -> Self:
         """Set the table's comment; None removes it."""
-        return self._do(SetTableComment(_check_comment(comment)))
+        return self._do(sc.SetTableComment(_check_comment(comment)))
 
     # Batches
 
@@ -196,16 +180,16 @@ class Alteration:
         before, after = self._made
         return f"{where}: schema {after.id}: {escape_to_line(describe_changes(before, after))}"
 
-    def _do(self, *changes: SchemaChange) -> Self:
+    def _do(self, *changes: sc.SchemaChange) -> Self:
         if self._pending is not None:
             self._pending += changes
         elif changes:
             self._commit(changes)
         return self
 
-    def _commit(self, changes: Sequence[SchemaChange]) -> None:
+    def _commit(self, changes: Sequence[sc.SchemaChange]) -> None:
         """Commit the changes after checking that new types lose no values, unless a change is lossy."""
-        typed = [change for change in changes if isinstance(change, SetType)]
+        typed = [change for change in changes if isinstance(change, sc.SetType)]
         insisted = {change.path[0] for change in typed if change.lossy}
 
         def check(before: TableSchema, after: TableSchema) -> None:
@@ -217,7 +201,7 @@ class Alteration:
 
         commit_changes(self._metadata, changes, check)
 
-    def _path(self, name: ColumnPath) -> Path:
+    def _path(self, name: ColumnPath) -> sc.Path:
         """Parse a column path. Text with dots is the path of a nested field, unless a column has that very name."""
         if not isinstance(name, str):
             path = tuple(name) if isinstance(name, Iterable) else ()
@@ -255,15 +239,15 @@ def _check_comment(comment: str | None) -> str | None:
     return None if comment is None else check_text(comment, "comment")
 
 
-def _make_position(first: bool, last: bool, after: str | None, before: str | None) -> Position | None:
+def _make_position(first: bool, last: bool, after: str | None, before: str | None) -> sc.Position | None:
     for name in (after, before):
         if name is not None:
             check_text(name, "the column that another one stands beside")
     given = [
-        *([Position(Place.FIRST)] if first else []),
-        *([Position(Place.LAST)] if last else []),
-        *([Position(Place.AFTER, after)] if after is not None else []),
-        *([Position(Place.BEFORE, before)] if before is not None else []),
+        *([sc.Position(sc.Place.FIRST)] if first else []),
+        *([sc.Position(sc.Place.LAST)] if last else []),
+        *([sc.Position(sc.Place.AFTER, after)] if after is not None else []),
+        *([sc.Position(sc.Place.BEFORE, before)] if before is not None else []),
     ]
     if len(given) > 1:
         raise InvalidArgument("a column has one place: give one of first, last, after and before")

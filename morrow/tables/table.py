@@ -97,7 +97,7 @@ class Following:
         columns.
 
         Args:
-            from_snapshot: an id or a tag name, exclusive. None: from the oldest available change.
+            from_snapshot: an id or a tag name, exclusive; 0 is the empty table. None: from the oldest available change.
             to_snapshot: an id or a tag name, inclusive. None: the newest.
             mode: ``delta`` reads the rows written by APPEND snapshots, ``changelog`` the rows of the changelog
                 producer, and ``diff`` compares the rows of both snapshots. ``auto`` is diff for tags, changelog for

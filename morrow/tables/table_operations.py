@@ -42,8 +42,7 @@ def choose_tables(
 ) -> Iterator[str]:
     """Yield the names ``database.table`` that match regular expressions. None includes all and excludes none.
 
-    Raises:
-        InvalidArgument: not a regular expression. DatabaseNotFound: there is no such warehouse.
+    Raises `InvalidArgument`: not a regular expression. `DatabaseNotFound`: there is no such warehouse.
     """
     check_warehouse(catalog)
     of_databases, of_tables = compile_pattern(databases or ALL), compile_pattern(including or ALL)

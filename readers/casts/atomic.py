@@ -173,8 +173,7 @@ def to_instants(clock: pa.Array, cast: Cast) -> pa.Array:
 def convert_unit(values: Ints, unit: str, target: str, array: pa.Array, cast: Cast) -> Ints:
     """Convert counts of one unit to another, floored.
 
-    Raises:
-        Unsupported: the value is out of range for a finer unit (nanoseconds end in 2262). Java uses 96 bits.
+    Raises `Unsupported`: the value is out of range for a finer unit (nanoseconds end in 2262). Java uses 96 bits.
     """
     factor = PER_SECOND[target] / PER_SECOND[unit]
     if factor <= 1:

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.types import has_same_values
 from morrow.engine.schema.schema_changes import Path, format_path
 from morrow.engine.structs import replace
 from morrow.readers.casts.dtypes import cast_layout
@@ -66,8 +65,7 @@ class Cast:
     def require(self, array: pa.Array, valid: pa.Array, reason: str) -> None:
         """Raise for the first value of `array` that is not null and not `valid`.
 
-        Raises:
-            Unsupported: there is such a value.
+        Raises `Unsupported`: there is such a value.
         """
         bad = array.filter(pc.and_(array.is_valid(), pc.invert(pc.fill_null(valid, False))))
         if len(bad):
@@ -99,10 +97,9 @@ def resolve(source: t.DataType, target: t.DataType) -> Rule | None:
 def apply(array: pa.Array, cast: Cast) -> pa.Array:
     """Cast one array; types that differ only in nullability need no rule.
 
-    Raises:
-        Unsupported: no rule, or a value that cannot be cast.
+    Raises `Unsupported`: no rule, or a value that cannot be cast.
     """
-    if has_same_values(cast.source, cast.target):
+    if t.has_same_values(cast.source, cast.target):
         return cast_layout(array, cast.target.arrow())
     rule = resolve(cast.source, cast.target)
     if rule is None:

@@ -41,7 +41,6 @@ __all__ = [
     "list_offsets",
     "make_null_mask",
     "to_arrow_array",
-    "to_arrow_batch",
     "to_arrow_table",
     "to_frame",
     "to_polars_dtype",
@@ -72,8 +71,7 @@ def to_arrow_table(
     Columns are taken by name, in the order of `fields`. NOT NULL columns are not checked for nulls. Text and bytes are
     allocated from `pool` (Arrow's default pool if None).
 
-    Raises:
-        InvalidArgument: a column is missing or holds values that are not of the type.
+    Raises `InvalidArgument`: a column is missing or holds values that are not of the type.
     """
     schema = t.to_arrow_schema(tuple(fields))
     missing = [name for name in schema.names if name not in frame.columns]
@@ -82,19 +80,6 @@ def to_arrow_table(
     columns = frame.select(cols(schema.names)).get_columns()
     del frame  # unless the caller holds the frame, only the column being converted is in memory twice
     return _convert_columns(columns, schema, pool)
-
-
-def to_arrow_batch(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.RecordBatch:
-    """Convert like `to_arrow_table`, to one record batch; chunks are joined.
-
-    Raises:
-        InvalidArgument: as `to_arrow_table`, and text or binary of more than 2 GiB in one column.
-    """
-    table = to_arrow_table(frame.rechunk(), fields)
-    if any(column.num_chunks > 1 for column in table.columns):
-        raise InvalidArgument(f"{frame.height} rows exceed 2 GiB in one column; make smaller batches")
-    columns = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
 def _convert_columns(series: list[pl.Series], schema: pa.Schema, pool: pa.MemoryPool | None = None) -> pa.Table:
@@ -185,8 +170,7 @@ def cast_layout(array: pa.Array, type: pa.DataType) -> pa.Array:
     Lists (also of a fixed size), large lists and maps take the layout of `type`. Struct members are taken in order and
     renamed. Offsets narrow to 32 bits. Units and nullability flags follow `type`; finer timestamps are floored.
 
-    Raises:
-        pa.ArrowInvalid, pa.ArrowNotImplementedError: the values do not fit, or the logical types differ.
+    Raises `pa.ArrowInvalid`, `pa.ArrowNotImplementedError`: the values do not fit, or the logical types differ.
     """
     if not len(array) and array.offset:
         # Polars cuts lists without elements out of longer ones; Arrow cannot combine such empty arrays with others.

@@ -98,8 +98,7 @@ def format_stored_values(
     Args:
         types: the types of all fields. columns: the indexes of the fields wanted.
 
-    Raises:
-        CorruptFile: a row does not have these fields.
+    Raises `CorruptFile`: a row does not have these fields.
     """
     finer = [i for i in columns if _has_nanos(types[i])]
     coarse = [t.TimestampType(precision=MICROS) if i in finer else kind for i, kind in enumerate(types)]

@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 
 from morrow.engine.format import types as t
 from morrow.engine.format.java_floats import format_double, format_float
-from morrow.engine.format.types import has_same_values
 from morrow.engine.schema.schema_changes import ELEMENT, VALUE
 from morrow.engine.structs import replace
 from morrow.engine.units import MILLIS_PER_DAY
@@ -63,7 +62,7 @@ def polars_cast(expr: pl.Expr, source: t.DataType, target: t.DataType) -> pl.Exp
     Native casts are widening of integers, FLOAT, DECIMAL, lengths and timestamp precisions (up to microseconds, since
     nanoseconds overflow), and integers to FLOAT, DOUBLE, wide enough DECIMAL, BOOLEAN and STRING.
     """
-    if has_same_values(source, target):
+    if t.has_same_values(source, target):
         return expr
     if _is_renaming(source, target):
         return expr
@@ -107,11 +106,9 @@ def cast_expression(
 ) -> pl.Expr:
     """Return the cast as a lazy expression, native or through Arrow for this one column; see `cast_array`.
 
-    Args:
-        change: the change of the column's type, for errors of values.
+    `change`: the change of the column's type, for errors of values.
 
-    Raises:
-        Unsupported: Java does not support the cast. Values that cannot be cast fail when the query runs.
+    Raises `Unsupported`: Java does not support the cast. Values that cannot be cast fail when the query runs.
     """
     require_allowed(source, target, where=where)
     native = polars_cast(expr, source, target)
@@ -549,7 +546,7 @@ RULES.update({(source, target): rule for sources, targets, rule in TABLE for sou
 
 def is_allowed(source: t.DataType, target: t.DataType) -> bool:
     """Return whether a column written as `source` can be read as `target`, as in Java; nested types by members."""
-    if has_same_values(source, target):
+    if t.has_same_values(source, target):
         return True
     if resolve(source, target) is None:
         return False
@@ -557,11 +554,7 @@ def is_allowed(source: t.DataType, target: t.DataType) -> bool:
 
 
 def require_allowed(source: t.DataType, target: t.DataType, *, where: str | None = None) -> None:
-    """Raise unless the cast is allowed.
-
-    Raises:
-        Unsupported: Java does not support the cast.
-    """
+    """Raise unless the cast is allowed. Raises `Unsupported`: Java does not support the cast."""
     if not is_allowed(source, target):
         raise make_cast_error(source, target, where)
 

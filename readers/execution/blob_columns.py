@@ -99,8 +99,7 @@ def scan_references(
 ) -> pl.LazyFrame:
     """Return the references of `rows` consecutive row ids from `first` as a lazy frame of one column.
 
-    Args:
-        files: the blob files of the column, with any of these row ids.
+    `files`: the blob files of the column, with any of these row ids.
     """
 
     def generate(
@@ -293,8 +292,7 @@ def _number(values: pl.Series, known: Sequence[object]) -> Numbers:
 def _read_descriptors(places: BlobPlaces, uri: str, offsets: Numbers, lengths: Numbers) -> pl.Series:
     """Return ranges of one file.
 
-    Raises:
-        UnsafePath, FileMissing, StorageError. CorruptFile: the file ends before a range.
+    Raises `UnsafePath`, `FileMissing`, `StorageError`. `CorruptFile`: the file ends before a range.
     """
     from morrow.readers.files.formats import blob as records
 
@@ -426,8 +424,7 @@ def ask_descriptors(plan: ScanPlan) -> ScanPlan:
 def to_blobs(plan: ScanPlan, rows: Iterable[dict[str, Any]], store: FileStore) -> Iterator[dict[str, Any]]:
     """Yield as dicts the rows of a plan that returns descriptors, with a `Blob` in place of each descriptor.
 
-    Raises:
-        UnsafePath: a descriptor names a file outside of the allowed roots.
+    Raises `UnsafePath`: a descriptor names a file outside of the allowed roots.
     """
     options = Options(plan.file_options)
     views = () if options.get(BLOB_VIEW_RESOLVE_ENABLED) else options.get(BLOB_VIEW_FIELD)

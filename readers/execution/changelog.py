@@ -43,8 +43,7 @@ from morrow.readers.files.file_frames import collect_batches, scan_files, transl
 def to_polars(parts: Sequence[Changes], fields: Sequence[DataField], store: FileStore) -> pl.DataFrame:
     """Read all changes, columns ``rowkind`` and `fields`.
 
-    Raises:
-        CorruptFile, FileMissing, Unsupported: a file that cannot be read.
+    Raises `CorruptFile`, `FileMissing`, `Unsupported`: a file that cannot be read.
     """
     check_process()
     frames = [frame for part in parts for frame in _read_frames(part, fields, store, _collect_whole)]

@@ -25,7 +25,6 @@ PlanFunction = Callable[[Sequence[str] | None, pc.Expression | None], tuple[Scan
 NarrowFunction = Callable[["Sequence[str] | None", "FilterLike | None"], "PaimonDataset"]
 """Returns the dataset of these columns (None: all), and of the rows for which a filter is true."""
 
-
 SummarizeFunction = Callable[[Sequence[tuple[str, str | None]]], "pa.Table | None"]
 """Returns aggregates of all rows, as (``count``, ``min`` or ``max``, column or None for rows), from metadata and masks.
 
@@ -76,8 +75,7 @@ class PaimonFragment(pads.Fragment):  # type: ignore[misc]  # pyarrow ships no t
     ) -> pads.Scanner:
         """Return a scanner over the rows; `columns` and `filter` are pushed into the file scans.
 
-        Raises:
-            InvalidArgument: another schema than that of the fragment.
+        Raises `InvalidArgument`: another schema than that of the fragment.
         """
         if schema is not None and schema != self.physical_schema:
             raise InvalidArgument("schema is that of the fragment; cast the rows that you read")
@@ -168,10 +166,10 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[PaimonFragment]:
         """Yield a fragment for each data file, or each set of files whose rows are merged, that may hold such rows."""
         if self._divide is None:
-            self._refused()
+            self._refuse()
         yield from map(PaimonFragment, self._divide(filter))
 
-    def _refused(self, *_arguments: Any, **_options: Any) -> NoReturn:
+    def _refuse(self, *_arguments: Any, **_options: Any) -> NoReturn:
         raise Unsupported(
             "this method of pyarrow datasets",
             where=repr(self),
@@ -179,8 +177,8 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
         )
 
     # The base class would access a C++ dataset that does not exist, and crash the process.
-    filter = join = join_asof = replace_schema = sort_by = _refused
-    partition_expression = property(_refused)
+    filter = join = join_asof = replace_schema = sort_by = _refuse
+    partition_expression = property(_refuse)
 
     def __repr__(self) -> str:
         return clean_text(f"PaimonDataset({', '.join(self._schema.names)})")

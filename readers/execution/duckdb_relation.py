@@ -50,27 +50,7 @@ import pyarrow.dataset as pads
 from duckdb._relation import GroupedRelation
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.format.types import (
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataField,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-    VariantType,
-)
+from morrow.engine.format import types as t
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.library_versions import CASTS_VIEWS, export_frame
@@ -196,7 +176,6 @@ HANDOFF_VIEW = "scan"
 MAX_HANDOFFS = 32
 """Maximum hand-off databases per connection; older ones are detached (a query binds its view immediately)."""
 
-
 MAX_STATEMENT_BYTES = 1 << 20
 """Maximum size of the statements of DuckDB's own scans kept per connection: a query is bound more than once."""
 
@@ -256,9 +235,9 @@ def make_relation(
 def make_variable(
     source: PaimonDataset | pa.Table,
     connection: duckdb.DuckDBPyConnection,
-    find_condition: Callable[[Sequence[DataField]], Predicate] | None = None,
-    suits_masks: Callable[[Sequence[DataField]], bool] | None = None,
-    take_part_conditions: Callable[[Sequence[DataField]], str | None] | None = None,
+    find_condition: Callable[[Sequence[t.DataField]], Predicate] | None = None,
+    suits_masks: Callable[[Sequence[t.DataField]], bool] | None = None,
+    take_part_conditions: Callable[[Sequence[t.DataField]], str | None] | None = None,
 ) -> pads.Dataset | pa.Table | duckdb.DuckDBPyRelation:
     """Return the object that queries of `connection` scan under the name of a variable.
 
@@ -279,7 +258,7 @@ def make_variable(
         masked = _scan_masked(source, connection) if is_masked else None
         if masked is not None:
             return masked
-        if take_part_conditions is not None and any(isinstance(each.type, VariantType) for each in source.fields):
+        if take_part_conditions is not None and any(isinstance(each.type, t.VariantType) for each in source.fields):
             taken = take_part_conditions(source.fields)
             source = source if taken is None or source.narrow is None else source.narrow(None, taken)
     return to_scannable(source)
@@ -543,12 +522,12 @@ def is_reading_allowed(allowed: str) -> bool:
     return allowed == "true"
 
 
-VIEWS: dict[type[DataType], pa.DataType] = (
+VIEWS: dict[type[t.DataType], pa.DataType] = (
     {
-        CharType: pa.string_view(),
-        VarCharType: pa.string_view(),
-        BinaryType: pa.binary_view(),
-        VarBinaryType: pa.binary_view(),
+        t.CharType: pa.string_view(),
+        t.VarCharType: pa.string_view(),
+        t.BinaryType: pa.binary_view(),
+        t.VarBinaryType: pa.binary_view(),
     }
     if CASTS_VIEWS
     else {}
@@ -556,8 +535,8 @@ VIEWS: dict[type[DataType], pa.DataType] = (
 """Types of columns that are passed as views; within nested types they have the plain layout."""
 
 NUMBERS = (
-    *(BooleanType, TinyIntType, SmallIntType, IntType, BigIntType, FloatType, DoubleType, DecimalType),
-    *(DateType, TimeType, TimestampType, LocalZonedTimestampType),
+    *(t.BooleanType, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.FloatType, t.DoubleType, t.DecimalType),
+    *(t.DateType, t.TimeType, t.TimestampType, t.LocalZonedTimestampType),
 )
 """Types of values of one width."""
 
@@ -582,13 +561,13 @@ def view_reader(plan: ScanPlan, store: FileStore) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-def view_schema(fields: Sequence[DataField]) -> pa.Schema:
+def view_schema(fields: Sequence[t.DataField]) -> pa.Schema:
     """Return `to_arrow_schema` with views for columns of text and bytes, and without comments."""
     types = [VIEWS.get(type(field.type)) or field.type.arrow() for field in fields]
     return pa.schema([pa.field(field.name, kind, field.type.nullable) for field, kind in zip(fields, types)])
 
 
-def view_table(frame: pl.DataFrame, fields: Sequence[DataField], schema: pa.Schema) -> pa.Table:
+def view_table(frame: pl.DataFrame, fields: Sequence[t.DataField], schema: pa.Schema) -> pa.Table:
     """Convert a frame in Morrow's representation to an Arrow table of `schema`, the `view_schema` of `fields`.
 
     Columns that Polars already holds in that layout (most columns) are neither copied nor inspected.

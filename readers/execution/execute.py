@@ -99,7 +99,6 @@ MAX_GROUP_ROWS = 1 << 24
 MAX_GROUP_SECTIONS = 64
 """Maximum sections that a stream reads as one query (the number of stored rows is limited too)."""
 
-
 MAX_SEARCHED_FILES = 256
 """Maximum files that are searched one by one for parts of variants, unless they are large."""
 MAX_STREAM_BYTES = 160 << 20
@@ -306,8 +305,7 @@ def _has_vectors(section: Section) -> bool:
 def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
     """Read all rows as a Polars DataFrame.
 
-    Raises:
-        CorruptFile, FileMissing, SnapshotExpired, Unsupported: as planning and reading do.
+    Raises `CorruptFile`, `FileMissing`, `SnapshotExpired`, `Unsupported`: as planning and reading do.
     """
     with translate_plan_errors(plan, store), _show_progress(plan) as is_shown:
         frame = _read(plan, store, held=math.inf)
@@ -509,8 +507,7 @@ def read_arrow_table(
         masks: the result of `scan_masks` for each part of the plan and each of its sections.
         counts: count the rows of each file that is read as progress.
 
-    Raises:
-        CorruptFile, FileMissing, Unsupported, StorageError: as decoding the files does.
+    Raises `CorruptFile`, `FileMissing`, `Unsupported`, `StorageError`: as decoding the files does.
     """
     with nullcontext(store) if store.is_local else open_fetched_store(store) as source:
         files = [
@@ -550,9 +547,9 @@ class _MaskedFile(msgspec.Struct, frozen=True):
         """Return the live rows, columns `fields`, one batch per chunk of the decoder."""
         source = make_source(self.file, self.plan, self.store)
         with translate_errors(self.file.path):
-            return list(self._decoded(source))
+            return list(self._decode(source))
 
-    def _decoded(self, source: FileSource) -> Iterator[pa.RecordBatch]:
+    def _decode(self, source: FileSource) -> Iterator[pa.RecordBatch]:
         stripes = find_file_reader(source.format, source.path).stripes
         assert stripes is not None  # of a plan for which `is_arrow_only` holds
         constants = dict(zip(self.plan.schema.partition_keys, self.section.partition))

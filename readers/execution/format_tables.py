@@ -81,8 +81,7 @@ def find_partitions(
 
     With `empty`, partitions without files are included: folders, or entries in the catalog.
 
-    Raises:
-        Unsupported: a folder's name is not a valid value of its key.
+    Raises `Unsupported`: a folder's name is not a valid value of its key.
     """
     files, keys = table.files() if files is None else files, table.schema.partition_keys
     by_partition: dict[tuple[str | None, ...], list[FolderFile]] = {}
@@ -105,8 +104,7 @@ def find_partitions(
 def read_parts(table: FolderTable, filter: Filter, files: Sequence[FolderFile] | None = None) -> Iterator[Part]:
     """Yield the parts of a format table, or of some of its files, whose partitions a filter admits.
 
-    Raises:
-        Unsupported: a folder's name is not a valid value of its key, or a file lacks all of the table's columns.
+    Raises `Unsupported`: a folder's name is not a valid value of its key, or a file lacks all of the table's columns.
     """
     for each in find_partitions(table, filter, files):
         for begin in range(0, len(each.files), MAX_FILES_PER_FRAME):

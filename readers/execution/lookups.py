@@ -85,8 +85,7 @@ def look_up_rows(
 
     Returns None if more than `most_rows` stored rows have the wanted keys.
 
-    Raises:
-        CorruptFile, FileMissing, SnapshotExpired, StorageError, Unsupported: a file cannot be read.
+    Raises `CorruptFile`, `FileMissing`, `SnapshotExpired`, `StorageError`, `Unsupported`: a file cannot be read.
     """
     fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     with translate_file_errors(plan, [section], fields, store):
@@ -239,12 +238,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         from morrow.readers.files.page_checksums import check_pages
 
         stored = list_stored_columns(self.plan, self.section, file, fields)
-        if file.format != PARQUET or not stored or not len(places) or need_positions(self.plan, fields):
-            return None
-        pages = len(find_distinct(places // PAGE_ROWS))
-        if pages * PAGE_ROWS * MIN_ROWS_PER_PAGE_ROW > file.row_count:
-            return None
-        if has_shared_maps(self.plan.file_options, stored):  # the footer describes them, and excerpts leave this out
+        if not stored or not self._can_read_pages(file, places, fields, stored):
             return None
         source = make_source(file, self.plan, self.store)
         if self.store.checks_pages:
@@ -269,29 +263,53 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         groups = cut_excerpts(source, [field.name for field in stored], places, remember, find_rows)
         if groups is None or (len(groups[0]) > 1 and list_virtual_columns(self.plan, fields)):
             return None
-        names = {field.id: field.name for field in stored}
         starts = np.searchsorted(places, [excerpts[0].rows[0] for excerpts in groups]).tolist()
-        within = np.split(places, starts[1:])
-        frames = {}
-        for excerpts, inside in zip(groups, within):
-            for number, each in enumerate(excerpts):
-                made = tuple(f for f in fields if (names[f.id] in each.columns if f.id in names else number == 0))
-                if each.decoded is None:
-                    frames[each.part] = self._scan_excerpt(file, each, None if whole else inside, made, live)
-        collected = [next(iter(frames.values())).collect()] if len(frames) == 1 else collect_frames([*frames.values()])
-        rows = dict(zip(frames, collected))
+        within = list(zip(groups, np.split(places, starts[1:])))
+        rows = self._decode_excerpts(file, within, stored, fields, live, whole)
         for part, frame in rows.items():
             size = int(frame.estimated_size())
             if whole and size <= MAX_PAGE_BYTES:
                 SECTIONS.put(name_rows(part), frame, size + GROUP_BYTES, of=_get_name(file))
         found = []
-        for excerpts, inside in zip(groups, within):
+        for excerpts, inside in within:
             parts = [rows[each.part] if each.decoded is None else each.decoded for each in excerpts]
             if whole:
                 parts = [_take_rows(part, np.searchsorted(each.rows, inside)) for part, each in zip(parts, excerpts)]
             columns = {name: part.get_column(name) for part in parts for name in part.columns}
             found.append(pl.DataFrame([columns[name] for name in read]))
         return found[0] if len(found) == 1 else pl.concat(found)
+
+    def _can_read_pages(
+        self, file: DataFile, places: Places, fields: tuple[DataField, ...], stored: Sequence[DataField]
+    ) -> bool:
+        """Return whether pages can be read alone, and hold few enough of the rows of the file."""
+        if file.format != PARQUET or not len(places) or need_positions(self.plan, fields):
+            return False
+        pages = len(find_distinct(places // PAGE_ROWS))
+        # The footer describes shared maps, and excerpts leave this out.
+        return pages * PAGE_ROWS * MIN_ROWS_PER_PAGE_ROW <= file.row_count and not has_shared_maps(
+            self.plan.file_options, stored
+        )
+
+    def _decode_excerpts(
+        self,
+        file: DataFile,
+        within: Sequence[tuple[Sequence[Excerpt], Places]],
+        stored: Sequence[DataField],
+        fields: tuple[DataField, ...],
+        live: pl.Series | None,
+        whole: bool,
+    ) -> dict[Hashable, pl.DataFrame]:
+        """Return the rows of excerpts that are not decoded yet, by their part: all if `whole`, or those at places."""
+        names = {field.id: field.name for field in stored}
+        frames = {}
+        for excerpts, inside in within:
+            for number, each in enumerate(excerpts):
+                made = tuple(f for f in fields if (names[f.id] in each.columns if f.id in names else number == 0))
+                if each.decoded is None:
+                    frames[each.part] = self._scan_excerpt(file, each, None if whole else inside, made, live)
+        collected = [next(iter(frames.values())).collect()] if len(frames) == 1 else collect_frames([*frames.values()])
+        return dict(zip(frames, collected))
 
     def _scan_excerpt(
         self,
@@ -339,7 +357,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
     # --- positions of keys ---
 
     def _find_hits(self) -> Iterable[_Hits]:
-        pairs = zip(self.section.files, self._stored_names())
+        pairs = zip(self.section.files, self._list_stored_names())
         if self.store.is_local:
             return map(self._find_in_file, pairs)
         return self._map(self._find_in_file, list(pairs))
@@ -356,7 +374,7 @@ class _Lookup(msgspec.Struct, frozen=True, dict=True):
         groups = self._list_groups(file, name)
         return self._filter_file(file) if groups is None else self._search_groups(file, groups)
 
-    def _stored_names(self) -> list[str]:
+    def _list_stored_names(self) -> list[str]:
         """Return the name of the first key column in each file."""
         identity = self.key_fields[0].id
         names = {i: next(f.name for f in fields if f.id == identity) for i, fields in self.plan.file_fields.items()}

@@ -26,7 +26,6 @@ from morrow.engine.format import types as t
 from morrow.engine.format.file_formats import PARQUET
 from morrow.engine.format.map_shredding import has_shared_maps
 from morrow.engine.format.schema import LEVEL, SEQUENCE_NUMBER, VALUE_KIND
-from morrow.engine.format.types import DataField, DataType, to_arrow_schema
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.plan.manifests import guard_read
@@ -104,7 +103,7 @@ def _select_no_rows(plan: ScanPlan) -> str:
     return f"SELECT {names} {NO_ROWS}"
 
 
-def _list_fields(plan: ScanPlan) -> tuple[DataField, ...]:
+def _list_fields(plan: ScanPlan) -> tuple[t.DataField, ...]:
     return tuple(plan.schema.by_name[name] for name in plan.read_columns if name in plan.schema.by_name)
 
 
@@ -152,7 +151,7 @@ def _select_part(plan: ScanPlan, store: FileStore, bare: bool, masks: MaskTable 
 
 
 def _select_raw(
-    plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore, bare: bool
+    plan: ScanPlan, section: Section, fields: Sequence[t.DataField], store: FileStore, bare: bool
 ) -> Iterable[str]:
     def shape(file: DataFile) -> tuple[object, ...]:
         return *_find_shape(file), file.path if file.deletion is not None else ""
@@ -169,7 +168,7 @@ def _find_shape(file: DataFile) -> tuple[object, ...]:
 
 
 def _select_masked(
-    plan: ScanPlan, fields: Sequence[DataField], store: FileStore, bare: bool, masks: MaskTable
+    plan: ScanPlan, fields: Sequence[t.DataField], store: FileStore, bare: bool, masks: MaskTable
 ) -> Iterable[str]:
     """Yield one scan for all files that share shape and partition, and are either all masked or all unmasked."""
     scans: dict[tuple[object, ...], tuple[Section, list[DataFile], list[pl.Series]]] = {}
@@ -191,7 +190,7 @@ def _select_filtered(
     plan: ScanPlan,
     section: Section,
     files: Sequence[DataFile],
-    fields: Sequence[DataField],
+    fields: Sequence[t.DataField],
     store: FileStore,
     *,
     bare: bool,
@@ -216,7 +215,7 @@ def _select_filtered(
     return f"SELECT * FROM ({read}) AS live{where}" if where else read
 
 
-def _select_merged(plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore) -> str:
+def _select_merged(plan: ScanPlan, section: Section, fields: Sequence[t.DataField], store: FileStore) -> str:
     spec = plan.merge
     if spec is None or spec.keeps_retractions:
         raise Unsupported("this merge as SQL", where=plan.table)
@@ -277,7 +276,7 @@ def _select_files(
     plan: ScanPlan,
     section: Section,
     files: Sequence[DataFile],
-    fields: Sequence[DataField],
+    fields: Sequence[t.DataField],
     store: FileStore,
     *,
     versions: bool = False,
@@ -374,13 +373,13 @@ REFUSED_TYPES = (t.VariantType, t.BlobType, t.MultisetType)
 TEXTS = (t.CharType, t.VarCharType, t.BinaryType, t.VarBinaryType)
 
 
-def to_duckdb_type(field: DataField) -> str:
+def to_duckdb_type(field: t.DataField) -> str:
     """Return DuckDB's name of a column's type. Raises `Unsupported` if DuckDB lacks the type."""
     _check(field.type, field.name)
     return name_type(field.type)
 
 
-def _check(kind: DataType, name: str) -> None:
+def _check(kind: t.DataType, name: str) -> None:
     if isinstance(kind, REFUSED_TYPES):
         raise Unsupported(f"the type {kind.text()} of the column {name!r} as SQL")
     if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)) and kind.precision > MAX_SECOND_DIGITS:
@@ -389,7 +388,7 @@ def _check(kind: DataType, name: str) -> None:
         _check(inner, name)
 
 
-def build_file_column(stored: DataField | None, field: DataField, bare: bool) -> str:
+def build_file_column(stored: t.DataField | None, field: t.DataField, bare: bool) -> str:
     """Return the SQL of a file's column as a column of the plan: columns that are newer than the file are null.
 
     `bare`: omit a cast to the type that the column has already; see `build_plain_sql`.
@@ -409,7 +408,7 @@ def build_file_column(stored: DataField | None, field: DataField, bare: bool) ->
     return _hide_statistics(value, wanted)
 
 
-def _has_null_text(kind: DataType, nullable: bool = False) -> bool:
+def _has_null_text(kind: t.DataType, nullable: bool = False) -> bool:
     """Return whether a value or one of its members is nullable text or bytes.
 
     If DuckDB 2.0 tests for null while reading, it misreads a page without a dictionary that holds one text and nulls:
@@ -421,7 +420,7 @@ def _has_null_text(kind: DataType, nullable: bool = False) -> bool:
     return nullable and isinstance(kind, TEXTS)
 
 
-def _hide_statistics(value: str, kind: DataType) -> str:
+def _hide_statistics(value: str, kind: t.DataType) -> str:
     """Return an expression of the same value for which DuckDB uses no statistics: file statistics leave out NaN.
 
     The expression reads one column only, so DuckDB tests conditions on it while it reads the file.
@@ -433,25 +432,25 @@ def _hide_statistics(value: str, kind: DataType) -> str:
     return f"CASE WHEN {value} IS NULL THEN NULL ELSE {value} END"
 
 
-def _is_wider(given: DataType, wanted: DataType) -> bool:
+def _is_wider(given: t.DataType, wanted: t.DataType) -> bool:
     order, kinds = t.INTEGER_TYPES, [type(kind) for kind in (given, wanted)]
     return all(kind in order for kind in kinds) and order.index(kinds[0]) < order.index(kinds[1])
 
 
-def _is_longer(given: DataType, wanted: DataType) -> bool:
+def _is_longer(given: t.DataType, wanted: t.DataType) -> bool:
     for kinds in ((t.VarCharType,), (t.VarBinaryType,)):
         if isinstance(given, kinds) and isinstance(wanted, kinds):
             return bool(given.length <= wanted.length)
     return False
 
 
-def _is_more_precise(given: DataType, wanted: DataType) -> bool:
+def _is_more_precise(given: t.DataType, wanted: t.DataType) -> bool:
     if not isinstance(given, t.DecimalType) or not isinstance(wanted, t.DecimalType):
         return False
     return given.scale == wanted.scale and given.precision <= wanted.precision
 
 
-CASTS: Sequence[Callable[[DataType, DataType], bool]] = (
+CASTS: Sequence[Callable[[t.DataType, t.DataType], bool]] = (
     _is_wider,
     _is_longer,
     _is_more_precise,
@@ -515,7 +514,7 @@ def read_filtered_rows(plan: ScanPlan, store: FileStore, most_bytes: float) -> l
     Returns None if SQL cannot express the plan, if the rows have more than `most_bytes` bytes, or if DuckDB fails:
     the condition may have failed on a row that masks leave out.
     """
-    schema = to_arrow_schema(plan.fields)
+    schema = t.to_arrow_schema(plan.fields)
     cursor = open_session(reads_files=True).cursor()
     failures: tuple[type[Exception], ...] = (*query_errors(), Unsupported)
 
@@ -558,7 +557,7 @@ def read_batches_by_duckdb(plan: ScanPlan, store: FileStore, batch_rows: int) ->
 
 
 def _to_batches(plan: ScanPlan, store: FileStore, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    schema = to_arrow_schema(plan.fields)
+    schema = t.to_arrow_schema(plan.fields)
     text = _build_statement(plan, store)
     with _open_connection(plan, store) as connection:
         stream = run_query(connection, lambda: connection.sql(text).to_arrow_reader(batch_rows))

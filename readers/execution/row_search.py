@@ -112,8 +112,7 @@ def check_metric(metric: str) -> str:
 def check_query(query: object, field: DataField) -> Floats:
     """Return the query vector as 64-bit floats.
 
-    Raises:
-        InvalidArgument: the column has no vectors, or the query has other elements or another length.
+    Raises `InvalidArgument`: the column has no vectors, or the query has other elements or another length.
     """
     kind = field.type
     if not isinstance(kind, (VectorType, ArrayType)) or not isinstance(kind.element, VECTOR_ELEMENT_TYPES):
@@ -138,11 +137,9 @@ def find_nearest(
     Rows whose vector is null are left out. Rows with NaN in their vector come last. Among equal scores, the rows that
     come first in `batches` win.
 
-    Args:
-        schema: the columns of the batches, among them `field`.
+    `schema`: the columns of the batches, among them `field`.
 
-    Raises:
-        InvalidArgument: an ARRAY has another length than the query.
+    Raises `InvalidArgument`: an ARRAY has another length than the query.
     """
     best = schema.append(pa.field(SCORE, pa.float64())).empty_table()
     for batch in batches:
@@ -198,8 +195,7 @@ def parse_search_options(text: str) -> tuple[str, bool, dict[str, str]]:
 
     A search with options of indexes is not exact.
 
-    Raises:
-        InvalidArgument: a part without a value, or ``exact`` that is not true or false.
+    Raises `InvalidArgument`: a part without a value, or ``exact`` that is not true or false.
     """
     metric, exact, others = DEFAULT_METRIC, None, dict[str, str]()
     for part in filter(None, map(str.strip, text.split(","))):
@@ -436,8 +432,7 @@ def fetch_columns(metadata: TableMetadata, plan: ScanPlan, schema: pa.Schema, fo
         schema: the columns of the plan, in Arrow types.
         found: the columns `ROW_ID` and `SCORE`.
 
-    Raises:
-        CorruptFile: a row id is null, or the id of several rows.
+    Raises `CorruptFile`: a row id is null, or the id of several rows.
     """
     ids = found[ROW_ID].fill_null(-1).to_numpy()
     ranges = dict.fromkeys((section.partition_row for section in plan.sections), to_ranges(ids))

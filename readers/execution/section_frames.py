@@ -68,7 +68,6 @@ from morrow.readers.masks.ordering import hash_keys, to_comparable
 MAX_POSITIONED_ROWS = 1 << 28
 """Approximate maximum of rows numbered by one scan: their mask takes 32 MB, and Polars positions have 32 bits."""
 
-
 MIN_SEARCHED_ROWS = 1 << 17
 """Minimum rows of a group whose filter is evaluated before its other columns are read. Row groups are not smaller."""
 
@@ -207,10 +206,6 @@ def filter_frame(plan: ScanPlan, frame: pl.LazyFrame) -> pl.LazyFrame:
     return expressions.filter_by_predicate(plan.filter.predicate, plan.schema.fields, frame)
 
 
-def _has_retractions(files: Sequence[DataFile]) -> bool:
-    return any(file.may_hold_retractions for file in files)
-
-
 def _scan_groups(
     section: Section, masks: Sequence[Mask], looked_up: Callable[[DataFile], bool], alone: bool, one_by_one: bool
 ) -> list[tuple[list[DataFile], list[Mask]]]:
@@ -262,7 +257,7 @@ def _scan_masked(
     `part`: a start position and a number of stored rows, to which the scan is limited.
     """
     mask = concat_masks(files, masks)
-    with_kind = retractions and _has_retractions(files)
+    with_kind = retractions and any(file.may_hold_retractions for file in files)
     read = (*fields, VALUE_KIND_FIELD) if with_kind else fields
     frame = scan_files(plan, section, files, read, store, position=mask is not None, live=mask)
     frame = frame if part is None else frame.slice(*part)
@@ -320,8 +315,7 @@ def stitch_columns(
 
     `part`: the first row, and the number of rows, to which the result is limited.
 
-    Raises:
-        Unsupported: the files do not cover the same row ids.
+    Raises `Unsupported`: the files do not cover the same row ids.
     """
     sources = _find_sources(plan, section, fields)
     parts = [_scan_part(plan, section, files, columns, store) for files, columns in sources.items()]
@@ -447,8 +441,7 @@ MAX_PASS_BYTES = 64 << 20
 def _scan_postponed(plan: ScanPlan, section: Section, fields: Sequence[DataField], store: FileStore) -> pl.LazyFrame:
     """Return the rows of a POSTPONED section, columns `fields`; they are merged while the frame is collected.
 
-    Raises:
-        Unsupported: a column that postponed rows do not have.
+    Raises `Unsupported`: a column that postponed rows do not have.
     """
     for field in (*fields, plan.schema.by_name.get(ROWKIND, ROWKIND_FIELD)):
         is_strange = field.name == ROWKIND and field != ROWKIND_FIELD

@@ -247,8 +247,7 @@ def list_pieces(
 ) -> list[Piece]:
     """Return the smallest pieces of a plan, in its order: files, sections, and pieces of sections of many rows.
 
-    Args:
-        bytes_each, rows_each: approximate bytes or stored rows of such pieces; without both, sections are not cut.
+    `bytes_each`, `rows_each`: approximate bytes or stored rows of such pieces; without both, sections are not cut.
     """
     return [
         Piece(template, piece, *_find_read_rows(piece))

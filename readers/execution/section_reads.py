@@ -277,7 +277,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
         stored = [field for field in self.wanted if field.name not in partition]
         deciding = (*self.keys.key_fields, *self.keys.other_fields) if self.decides else ()
         rows = self._read(tuple(dict.fromkeys((*deciding, *stored))))
-        live = self._decided(rows) if self.decides else self._known() if self.merges else None
+        live = self._decide(rows) if self.decides else self._find_known() if self.merges else None
         if not self.wanted:
             return rows.select([])
         rows = rows.with_columns(self._constants()).select(cols(field.name for field in self.wanted))
@@ -304,7 +304,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
         order = np.concatenate([np.repeat(alike, [self.heights[number] for number in alike]) for alike in shapes])
         return pl.concat(read)[np.argsort(order, kind="stable")]
 
-    def _decided(self, rows: pl.DataFrame) -> pl.Series:
+    def _decide(self, rows: pl.DataFrame) -> pl.Series:
         """Return the live rows, and cache the masks."""
         keys, heights = self.keys, self.heights
         numbers = np.repeat(np.array([number for _, number, _ in self.members], np.int32), heights)
@@ -327,8 +327,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
     def _check_bounds(self, keys: pl.DataFrame) -> None:
         """Check the first and last row of each file against the key bounds of its section.
 
-        Raises:
-            CorruptFile: a key lies outside.
+        Raises `CorruptFile`: a key lies outside.
         """
         first_key = self.keys.key_fields[:1]
         if not first_key or not isinstance(first_key[0].type, BOUNDED_TYPES):
@@ -348,7 +347,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
             path = self.files[held[at]].path
             raise CorruptFile(path, f"its keys go from {found}, outside of the manifest's {said}")
 
-    def _known(self) -> pl.Series | None:
+    def _find_known(self) -> pl.Series | None:
         masks: dict[int, tuple[Mask, ...]] = {
             number: compute_live_masks(self.plan, section, self.store) for number, section in enumerate(self.sections)
         }
@@ -566,8 +565,7 @@ READERS: Mapping[Way, Callable[[ScanPlan, Sequence[Section], FileStore], list[pl
 def check_complete(plan: ScanPlan, store: FileStore, rows: int) -> None:
     """Check a full read against the manifests' row counts; masks are cached by now, so this reads nothing.
 
-    Raises:
-        CorruptFile: a data file holds more or fewer rows than its manifest entry says.
+    Raises `CorruptFile`: a data file holds more or fewer rows than its manifest entry says.
     """
     known = all(is_counted(part, section) for part in plan.parts for section in part.sections)
     if is_complete(plan) and known:

@@ -19,7 +19,6 @@ from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.manifest_entries import ColumnFacts, ColumnStats
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.types import DataField, to_polars_dtype
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import ROW, col
 from morrow.engine.plan.file_statistics import PlainFiles, find_plain_files
@@ -67,14 +66,14 @@ def is_of_partitions(filter: Filter, schema: TableSchema) -> bool:
 
 def list_result_fields(
     schema: TableSchema, summaries: Sequence[Summary], groups: Sequence[str] = ()
-) -> list[DataField]:
+) -> list[t.DataField]:
     """Return the columns of `summarize`: ``g0``, ``g1`` ... for groups, ``s0``, ``s1`` ... for aggregates."""
     fields = [(f"g{i}", schema.by_name[name].type) for i, name in enumerate(groups)]
     for i, each in enumerate(summaries):
         counts = each.summing is Summing.COUNT or each.column is None
         kind = t.BigIntType(nullable=False) if counts else schema.by_name[str(each.column)].type.with_nullable(True)
         fields.append((f"s{i}", kind))
-    return [DataField(number, name, kind) for number, (name, kind) in enumerate(fields)]
+    return [t.DataField(number, name, kind) for number, (name, kind) in enumerate(fields)]
 
 
 def summarize(
@@ -90,8 +89,7 @@ def summarize(
 
     Returns: a row for each group, columns `list_result_fields`.
 
-    Raises:
-        CorruptFile, FileMissing, SnapshotExpired, UnsafePath, Unsupported: as planning does.
+    Raises `CorruptFile`, `FileMissing`, `SnapshotExpired`, `UnsafePath`, `Unsupported`: as planning does.
     """
     schema = request.schema
     if not is_of_partitions(request.filter, schema) or request.limit is not None:
@@ -147,9 +145,9 @@ def _is_of_keys(summary: Summary, schema: TableSchema) -> bool:
 def _make_no_files(schema: TableSchema, wanted: Sequence[str]) -> pl.DataFrame:
     columns: dict[str, pl.DataType] = {"live": pl.Int64()}
     for i, name in enumerate(schema.partition_keys):
-        columns[f"p{i}"] = to_polars_dtype(schema.by_name[name].type)
+        columns[f"p{i}"] = t.to_polars_dtype(schema.by_name[name].type)
     for i, name in enumerate(wanted):
-        kind = to_polars_dtype(schema.by_name[name].type)
+        kind = t.to_polars_dtype(schema.by_name[name].type)
         columns |= {f"low{i}": kind, f"high{i}": kind, f"count{i}": pl.Int64()}
     return pl.DataFrame(schema=columns)
 
@@ -215,7 +213,7 @@ def _find_bounds(
     frame = pl.concat(parts).sort(ROW) if parts else None
     found = {}
     for i, name in enumerate(wanted):
-        empty = pl.Series([], dtype=to_polars_dtype(schema.by_name[name].type))
+        empty = pl.Series([], dtype=t.to_polars_dtype(schema.by_name[name].type))
         none = empty, empty, pl.Series([], dtype=pl.Int64)
         found[name] = none if frame is None else (frame[f"low{i}"], frame[f"high{i}"], frame[f"nulls{i}"])
     return found
@@ -236,7 +234,7 @@ def _find_schema_bounds(
     columns = [entries[ROW]]
     for i, name in enumerate(wanted):
         of_file = found[alike[name]] if name in alike else ColumnStats(None, None, None)
-        kind = to_polars_dtype(schema.by_name[name].type)
+        kind = t.to_polars_dtype(schema.by_name[name].type)
         columns += [
             _fill_unknown(of_file.minimum, kind, entries.height).alias(f"low{i}"),
             _fill_unknown(of_file.maximum, kind, entries.height).alias(f"high{i}"),
@@ -312,25 +310,24 @@ EMPTY_LENGTHS = {True: 20, False: 100}
 """The length that Spark assumes for text (True) and bytes (False) if a column has no values."""
 
 
-def check_measured(fields: Sequence[DataField], where: str) -> None:
+def check_measured(fields: Sequence[t.DataField], where: str) -> None:
     """Raise `Unsupported` for a column whose type ANALYZE does not support."""
     for field in fields:
         if not isinstance(field.type, (*SIZES, *TEXTS, *BYTES, t.DecimalType)):
             raise Unsupported(f"ANALYZE of the column {field.name!r} of type {field.type}", where=where)
 
 
-def has_length(field: DataField) -> bool:
+def has_length(field: t.DataField) -> bool:
     """Return whether values have variable length; their bounds are not measured."""
     return isinstance(field.type, (*TEXTS, *BYTES))
 
 
 def measure_columns(
-    plan: ScanPlan, store: FileStore, fields: Sequence[DataField]
+    plan: ScanPlan, store: FileStore, fields: Sequence[t.DataField]
 ) -> tuple[int, dict[str, ColumnFacts]]:
     """Measure columns of the rows of a plan: the number of rows, and statistics by name.
 
-    Raises:
-        CorruptFile, FileMissing, SnapshotExpired, Unsupported: as reading does.
+    Raises `CorruptFile`, `FileMissing`, `SnapshotExpired`, `Unsupported`: as reading does.
     """
     if not fields:
         return execute.count(plan, store), {}
@@ -343,7 +340,7 @@ def measure_columns(
     return rows, {field.name: to_column_facts(field, i, rows, found) for i, field in enumerate(fields)}
 
 
-def _build_aggregates(field: DataField, i: int, exact: bool) -> list[pl.Expr]:
+def _build_aggregates(field: t.DataField, i: int, exact: bool) -> list[pl.Expr]:
     column = col(field.name)
     there = column.drop_nulls()
     countable = exact or isinstance(field.type, (t.BooleanType, t.DecimalType, *BYTES))
@@ -360,7 +357,7 @@ def _build_aggregates(field: DataField, i: int, exact: bool) -> list[pl.Expr]:
     return [*asked, least.alias(f"min{i}"), greatest.alias(f"max{i}")]
 
 
-def to_column_facts(field: DataField, i: int, rows: int, found: pl.DataFrame) -> ColumnFacts:
+def to_column_facts(field: t.DataField, i: int, rows: int, found: pl.DataFrame) -> ColumnFacts:
     """Return the statistics of a column from one row of measurements.
 
     These are ``count{i}``, ``distinct{i}``, and ``average{i}`` and ``longest{i}``, or ``min{i}`` and ``max{i}``.

@@ -360,11 +360,7 @@ def is_arrow_only(plan: ScanPlan) -> bool:
 def _is_plain(plan: ScanPlan, section: Section) -> bool:
     """Return whether every row of the section is stored as a row of one of its files, and all decode to Arrow."""
     stored = section.kind not in WHOLE and not plan.folds(section)
-    return stored and all(_is_decoded_by_arrow(file) for file in section.files)
-
-
-def _is_decoded_by_arrow(file: DataFile) -> bool:
-    return find_file_reader(file.format, file.path).stripes is not None
+    return stored and all(find_file_reader(file.format, file.path).stripes is not None for file in section.files)
 
 
 def _list_shapes(plan: ScanPlan) -> list[DataFile]:

@@ -81,8 +81,7 @@ class Retyped:
 def find_unreadable(metadata: TableMetadata, plan: ScanPlan) -> Iterator[Unsupported]:
     """Yield the read error for each column of each live file with a value that the newest type cannot hold.
 
-    Raises:
-        CorruptFile, FileMissing, StorageError, UnsafePath: a file cannot be read at all.
+    Raises `CorruptFile`, `FileMissing`, `StorageError`, `UnsafePath`: a file cannot be read at all.
     """
     for column in _find_retyped(metadata, plan, metadata.latest_schema(), None):
         try:
@@ -110,8 +109,7 @@ def find_losses(
 ) -> Iterator[tuple[FileFacts, Loss]]:
     """Yield a value that `schema` would change for each column of each live file, among the columns `ids`.
 
-    Raises:
-        Unsupported: a cast that Java does not have. Others as `find_unreadable`.
+    Raises `Unsupported`: a cast that Java does not have. Others as `find_unreadable`.
     """
     for column in _find_retyped(metadata, plan, schema, ids):
         bounds = column.bounds()
@@ -200,8 +198,7 @@ def is_lossless(source: t.DataType, target: t.DataType) -> bool:
 def find_first_loss(array: pa.Array, cast: Cast) -> Loss | None:
     """Return a value that the cast changes, or None if it preserves all values; nested types are compared by member.
 
-    Raises:
-        Unsupported: a cast that Java does not have.
+    Raises `Unsupported`: a cast that Java does not have.
     """
     source, target = cast.source, cast.target
     if is_lossless(source, target):

@@ -70,8 +70,7 @@ def leave_out_unreadable(plan: ScanPlan, store: FileStore, options: TableOptions
 
     To find damage, every file is decoded whole. Rows whose columns lie in several files need all of these files.
 
-    Raises:
-        SnapshotExpired: files are missing because the snapshot was removed in the meantime. StorageError.
+    Raises `SnapshotExpired`: files are missing because the snapshot was removed in the meantime. `StorageError`.
     """
     with ThreadPoolExecutor(WORKERS) as pool:
         errors = list(pool.map(lambda file: _find_error(file, plan, store, options), plan.files))
@@ -199,8 +198,7 @@ FLOATS = (FloatType, DoubleType)
 def verify_files(metadata: TableMetadata, plan: ScanPlan, files: Sequence[FileFacts]) -> Iterator[VerifiedFile]:
     """Verify each file of one part of a plan.
 
-    Raises:
-        StorageError: the store does not answer; this is not counted as a problem of a file.
+    Raises `StorageError`: the store does not answer; this is not counted as a problem of a file.
     """
     with ThreadPoolExecutor(WORKERS) as pool:
         yield from pool.map(lambda facts: verify_file(metadata, plan, facts), files)
@@ -369,7 +367,7 @@ class Contents:
             self._kinds(batch[VALUE_KIND])
         self.parts.append(self._gather(batch))
         if self.keys:
-            self._ordered(batch.select(cols(self.keys)))
+            self._check_order(batch.select(cols(self.keys)))
         self.rows += batch.height
 
     def _problem(self, text: str) -> None:
@@ -399,7 +397,7 @@ class Contents:
                 found.append(column.is_nan().any().alias(f"nan {each.name}"))
         return batch.select(found) if found else pl.DataFrame()
 
-    def _ordered(self, keys: pl.DataFrame) -> None:
+    def _check_order(self, keys: pl.DataFrame) -> None:
         if any(column.null_count() for column in keys.iter_columns()):
             self._problem("a key is null")
             return
@@ -543,8 +541,7 @@ class IndexCheck:
     def problems(self, batch: pl.DataFrame) -> Iterator[str]:
         """Yield values of the next rows that the index does not find.
 
-        Raises:
-            CorruptFile, Unsupported: the index is damaged, or of an unknown version.
+        Raises `CorruptFile`, `Unsupported`: the index is damaged, or of an unknown version.
         """
         for each in self.fields:
             if each.name in self.index.columns:

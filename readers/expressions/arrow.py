@@ -24,8 +24,7 @@ from morrow.readers.expressions.polars import filter_batch_by_residuals
 def compile(predicate: Predicate, fields: Sequence[DataField]) -> pc.Expression:
     """Return a boolean expression, true exactly for the rows that `predicate` keeps (false or null for the others).
 
-    Raises:
-        ColumnNotFound: the predicate names a column that `fields` lacks.
+    Raises `ColumnNotFound`: the predicate names a column that `fields` lacks.
     """
     return _compile_predicate(predicate, {field.name: field.type.arrow() for field in fields})
 

@@ -57,8 +57,7 @@ def make_residual_step(
 
     `fields` are all columns of the frame that conditions may read, in Morrow's dtypes; the frame may have others.
 
-    Raises:
-        InvalidArgument: an engine refuses a condition, or, while rows are read, cannot compute it for a row.
+    Raises `InvalidArgument`: an engine refuses a condition, or, while rows are read, cannot compute it for a row.
     """
     if not residuals:
         return lambda frame: frame
@@ -186,8 +185,7 @@ def compile(predicate: Predicate, fields: Dtypes) -> pl.Expr:
 
     Comparisons are plain ``col op lit`` with the literal in the column's dtype, the form that `scan_parquet` prunes by.
 
-    Raises:
-        ColumnNotFound: the predicate names a column that `fields` lacks.
+    Raises `ColumnNotFound`: the predicate names a column that `fields` lacks.
     """
     return _compile_predicate(predicate, to_dtypes(fields))
 

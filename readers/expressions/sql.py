@@ -34,28 +34,6 @@ from morrow.engine.errors import (
     remember,
 )
 from morrow.engine.format import types as t
-from morrow.engine.format.types import (
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataField,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-    to_arrow_schema,
-    to_arrow_time_unit,
-)
 from morrow.engine.names import find_free_name
 from morrow.engine.plan.predicate import (
     VARIANT_IS_NULL,
@@ -91,8 +69,7 @@ SESSION: dict[str, str | bool | int | float | list[str]] = {
 def quote_identifier(name: str) -> str:
     """Return a column or table name as SQL, always in double quotes.
 
-    Raises:
-        InvalidArgument: DuckDB cannot spell the name (it is empty or holds a NUL character).
+    Raises `InvalidArgument`: DuckDB cannot spell the name (it is empty or holds a NUL character).
     """
     if not name or "\0" in name:
         raise InvalidArgument(
@@ -112,11 +89,10 @@ def quote_path(path: str) -> str:
     return quote_text("".join(f"[{char}]" if char in "*?[" else char for char in path))
 
 
-def quote_literal(value: Value, kind: DataType) -> str:
+def quote_literal(value: Value, kind: t.DataType) -> str:
     """Return a literal with the type of its column: ``DATE '2024-01-01'``, ``CAST('1.50' AS DECIMAL(10, 2))``.
 
-    Raises:
-        Unsupported: literals of this type are not compared (nested types, VARIANT, BLOB).
+    Raises `Unsupported`: literals of this type are not compared (nested types, VARIANT, BLOB).
     """
     write = _LITERALS.get(type(kind))
     if write is None:
@@ -124,16 +100,15 @@ def quote_literal(value: Value, kind: DataType) -> str:
     return write(value, kind)
 
 
-def compile(predicate: Predicate, fields: Sequence[DataField]) -> str:
+def compile(predicate: Predicate, fields: Sequence[t.DataField]) -> str:
     """Return the body of a WHERE clause, true exactly for the rows that `predicate` keeps.
 
-    Raises:
-        ColumnNotFound: the predicate names a column that `fields` lacks.
+    Raises `ColumnNotFound`: the predicate names a column that `fields` lacks.
     """
     return _compile_predicate(predicate, {field.name: field.type for field in fields})
 
 
-def _compile_predicate(predicate: Predicate, kinds: dict[str, DataType]) -> str:
+def _compile_predicate(predicate: Predicate, kinds: dict[str, t.DataType]) -> str:
     if isinstance(predicate, Leaf):
         if predicate.column not in kinds:
             raise ColumnNotFound(
@@ -167,54 +142,54 @@ _LEAVES: dict[Op, Callable[[str, list[str]], str]] = {
 }
 
 
-def _cast_to(name: str) -> Callable[[Any, DataType], str]:
+def _cast_to(name: str) -> Callable[[Any, t.DataType], str]:
     return lambda value, _kind: f"CAST('{value!r}' AS {name})"
 
 
-def _format_decimal(value: Decimal, kind: DataType) -> str:
+def _format_decimal(value: Decimal, kind: t.DataType) -> str:
     return f"CAST('{value:f}' AS {kind.text()})"
 
 
-def _format_binary(value: bytes, _kind: DataType) -> str:
+def _format_binary(value: bytes, _kind: t.DataType) -> str:
     return "CAST('" + "".join(f"\\x{byte:02X}" for byte in value) + "' AS BLOB)"
 
 
 TIMESTAMP_KEYWORDS = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}
 
 
-def _format_timestamp(value: dt.datetime, kind: DataType) -> str:
-    assert isinstance(kind, TimestampType)
-    return f"{TIMESTAMP_KEYWORDS[to_arrow_time_unit(kind.precision)]} '{value.isoformat(sep=' ')}'"
+def _format_timestamp(value: dt.datetime, kind: t.DataType) -> str:
+    assert isinstance(kind, t.TimestampType)
+    return f"{TIMESTAMP_KEYWORDS[t.to_arrow_time_unit(kind.precision)]} '{value.isoformat(sep=' ')}'"
 
 
-def _format_instant(value: dt.datetime, kind: DataType) -> str:
+def _format_instant(value: dt.datetime, kind: t.DataType) -> str:
     """Return an untyped string for nanosecond columns: DuckDB has two such types, which do not compare."""
-    assert isinstance(kind, LocalZonedTimestampType)
+    assert isinstance(kind, t.LocalZonedTimestampType)
     text = f"'{value.astimezone(dt.UTC).isoformat(sep=' ')}'"
-    return text if to_arrow_time_unit(kind.precision) == "ns" else f"TIMESTAMPTZ {text}"
+    return text if t.to_arrow_time_unit(kind.precision) == "ns" else f"TIMESTAMPTZ {text}"
 
 
-_LITERALS: dict[type[DataType], Callable[[Any, DataType], str]] = {
-    BooleanType: lambda value, _kind: str(bool(value)).upper(),
-    TinyIntType: _cast_to("TINYINT"),
-    SmallIntType: _cast_to("SMALLINT"),
-    IntType: _cast_to("INTEGER"),
-    BigIntType: _cast_to("BIGINT"),
-    FloatType: _cast_to("FLOAT"),
-    DoubleType: _cast_to("DOUBLE"),
-    DecimalType: _format_decimal,
-    CharType: lambda value, _kind: quote_text(value),
-    VarCharType: lambda value, _kind: quote_text(value),
-    BinaryType: _format_binary,
-    VarBinaryType: _format_binary,
-    DateType: lambda value, _kind: f"DATE '{value.isoformat()}'",
-    TimeType: lambda value, _kind: f"TIME '{value.isoformat()}'",
-    TimestampType: _format_timestamp,
-    LocalZonedTimestampType: _format_instant,
+_LITERALS: dict[type[t.DataType], Callable[[Any, t.DataType], str]] = {
+    t.BooleanType: lambda value, _kind: str(bool(value)).upper(),
+    t.TinyIntType: _cast_to("TINYINT"),
+    t.SmallIntType: _cast_to("SMALLINT"),
+    t.IntType: _cast_to("INTEGER"),
+    t.BigIntType: _cast_to("BIGINT"),
+    t.FloatType: _cast_to("FLOAT"),
+    t.DoubleType: _cast_to("DOUBLE"),
+    t.DecimalType: _format_decimal,
+    t.CharType: lambda value, _kind: quote_text(value),
+    t.VarCharType: lambda value, _kind: quote_text(value),
+    t.BinaryType: _format_binary,
+    t.VarBinaryType: _format_binary,
+    t.DateType: lambda value, _kind: f"DATE '{value.isoformat()}'",
+    t.TimeType: lambda value, _kind: f"TIME '{value.isoformat()}'",
+    t.TimestampType: _format_timestamp,
+    t.LocalZonedTimestampType: _format_instant,
 }
 
 
-def check(residual: Residual, fields: Sequence[DataField]) -> None:
+def check(residual: Residual, fields: Sequence[t.DataField]) -> None:
     """Let DuckDB plan the condition over the columns that it reads, without rows.
 
     Raises:
@@ -227,7 +202,7 @@ def check(residual: Residual, fields: Sequence[DataField]) -> None:
             f"a SQL condition on columns that differ only in case ({names})",
             hint="write it as a Polars or Arrow expression",
         )
-    _find_true_rows(residual, to_arrow_schema(tuple(fields)).empty_table(), 0)
+    _find_true_rows(residual, t.to_arrow_schema(tuple(fields)).empty_table(), 0)
 
 
 def evaluate_residual(residual: Residual, rows: pa.Table, height: int) -> npt.NDArray[np.bool_]:
@@ -235,8 +210,7 @@ def evaluate_residual(residual: Residual, rows: pa.Table, height: int) -> npt.ND
 
     `rows` has the columns that the condition reads, which may be none.
 
-    Raises:
-        InvalidArgument: DuckDB cannot compute the condition for one of the rows.
+    Raises `InvalidArgument`: DuckDB cannot compute the condition for one of the rows.
     """
     mask = np.zeros(height, dtype=np.bool_)
     mask[_find_true_rows(residual, rows, height)] = True
@@ -321,7 +295,6 @@ _PARAMETRIC: dict[type[t.DataType], Callable[[Any], str]] = {
     t.MultisetType: lambda kind: f"MAP({name_type(kind.element)}, INTEGER)",
     t.RowType: _name_row,
 }
-
 
 REALS = (t.FloatType, t.DoubleType)
 

@@ -38,18 +38,6 @@ from morrow.engine.format.schema import (
     VALUE_KIND_FIELD,
     make_key_field,
 )
-from morrow.engine.format.types import (
-    BigIntType,
-    BooleanType,
-    DataField,
-    DateType,
-    DecimalType,
-    IntType,
-    SmallIntType,
-    TimeType,
-    TinyIntType,
-    has_same_values,
-)
 from morrow.engine.io.store import FileStore
 from morrow.engine.library_versions import STREAMS_IN_SOURCES
 from morrow.engine.names import POSITION, col, cols, find_free_name, reserve_name
@@ -63,16 +51,16 @@ from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.files import FileSource, check_place, scan, translate_errors, verify
 from morrow.readers.files.registry import find_file_reader
 
-SURVIVING = TinyIntType, SmallIntType, IntType, BigIntType, DecimalType, BooleanType, DateType, TimeType
+SURVIVING = t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.DecimalType, t.BooleanType, t.DateType, t.TimeType
 """Types whose values can always be cast to the types that the column may be changed to."""
-_POSITION_FIELD = DataField(-1, POSITION, BigIntType(nullable=False))
+_POSITION_FIELD = t.DataField(-1, POSITION, t.BigIntType(nullable=False))
 
 
 def scan_files(
     plan: ScanPlan,
     section: Section,
     files: Sequence[DataFile],
-    fields: Sequence[DataField],
+    fields: Sequence[t.DataField],
     store: FileStore,
     *,
     position: bool = False,
@@ -102,7 +90,7 @@ def _scan_stored(
     plan: ScanPlan,
     section: Section,
     files: Sequence[DataFile],
-    fields: Sequence[DataField],
+    fields: Sequence[t.DataField],
     store: FileStore,
     live: pl.Series | None,
     *,
@@ -136,23 +124,23 @@ def _scan_stored(
 
 
 def list_stored_columns(
-    plan: ScanPlan, section: Section, file: DataFile, fields: Sequence[DataField]
-) -> tuple[DataField, ...]:
+    plan: ScanPlan, section: Section, file: DataFile, fields: Sequence[t.DataField]
+) -> tuple[t.DataField, ...]:
     """Return the columns of the file from which `scan_files` makes these columns, by their names in the file."""
     constants = dict(zip(plan.schema.partition_keys, section.partition))
     wanted = [field for field in list_inputs(plan, file, fields) if field.name not in constants]
     return select_file_columns(list_written_fields(plan, file), wanted)
 
 
-def _find_failing(read: Sequence[DataField], fields: Sequence[DataField]) -> list[str]:
+def _find_failing(read: Sequence[t.DataField], fields: Sequence[t.DataField]) -> list[str]:
     """Return the columns of a file whose values may not survive the change of their type."""
     types = {field.id: field.type for field in fields}
-    changed = (each for each in read if not has_same_values(each.type, types[each.id]))
+    changed = (each for each in read if not t.has_same_values(each.type, types[each.id]))
     return [field.name for field in changed if not isinstance(field.type, SURVIVING)]
 
 
 def read_files_at_once(
-    plan: ScanPlan, files: Sequence[DataFile], fields: Sequence[DataField], store: FileStore
+    plan: ScanPlan, files: Sequence[DataFile], fields: Sequence[t.DataField], store: FileStore
 ) -> tuple[pl.DataFrame, Sequence[int]]:
     """Read `files` (of one schema, format and set of written columns) of any sections, with exactly `fields`.
 
@@ -181,8 +169,8 @@ def _project_files(
     plan: ScanPlan,
     files: Sequence[DataFile],
     frame: pl.LazyFrame,
-    read: Sequence[DataField],
-    fields: Sequence[DataField],
+    read: Sequence[t.DataField],
+    fields: Sequence[t.DataField],
 ) -> pl.LazyFrame:
     """Convert columns of files of one schema to the columns of the plan; see `project`."""
     # With several files, the file of a value is unknown here: `translate_file_errors` finds it.
@@ -190,7 +178,7 @@ def _project_files(
     return project(frame, read, fields, where=where, schemas=(files[0].schema_id, plan.schema.id))
 
 
-def to_constant(value: Value | None, field: DataField) -> pl.Expr:
+def to_constant(value: Value | None, field: t.DataField) -> pl.Expr:
     """Return a partition's value as a column."""
     dtype = to_polars_dtype(field.type)
     if isinstance(value, float):
@@ -220,7 +208,7 @@ def make_source(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
     return source
 
 
-def _list_columns(file: DataFile, plan: ScanPlan) -> tuple[DataField, ...]:
+def _list_columns(file: DataFile, plan: ScanPlan) -> tuple[t.DataField, ...]:
     """Return all columns of the file in their order, for formats that do not name them."""
     fields = list_written_fields(plan, file)
     if file.write_columns is not None:
@@ -233,7 +221,7 @@ def _list_columns(file: DataFile, plan: ScanPlan) -> tuple[DataField, ...]:
     return (*map(make_key_field, keys), *fields)
 
 
-def list_written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]:
+def list_written_fields(plan: ScanPlan, file: DataFile) -> tuple[t.DataField, ...]:
     """Return the columns that the file holds: all columns of its schema, or the subset that its writer wrote."""
     fields = plan.file_fields[file.schema_id]
     if file.write_columns is None:
@@ -296,7 +284,7 @@ def _project_column(
     if written is None:
         return pl.lit(None, dtype=to_polars_dtype(field.type)).alias(field.name)
     column = col(written.name)
-    if not has_same_values(written.type, field.type):
+    if not t.has_same_values(written.type, field.type):
         from morrow.readers.casts import cast_expression
         from morrow.readers.casts.base import TypeChange
 
@@ -306,26 +294,26 @@ def _project_column(
     return column if written.name == field.name else column.alias(field.name)
 
 
-def list_virtual_columns(plan: ScanPlan, fields: Sequence[DataField]) -> tuple[DataField, ...]:
+def list_virtual_columns(plan: ScanPlan, fields: Sequence[t.DataField]) -> tuple[t.DataField, ...]:
     """Return the columns that must be computed."""
-    known: tuple[DataField, ...] = (ROWKIND_FIELD, *TRACKED)
+    known: tuple[t.DataField, ...] = (ROWKIND_FIELD, *TRACKED)
     if plan.schema.primary_keys:
         by_snapshot = plan.merge is not None and plan.merge.by_snapshot
         known = (ROWKIND_FIELD, SEQUENCE_NUMBER_FIELD) if by_snapshot else (ROWKIND_FIELD,)
     return tuple(field for field in fields if field in known)
 
 
-def is_file_dependent(plan: ScanPlan, fields: Sequence[DataField]) -> bool:
+def is_file_dependent(plan: ScanPlan, fields: Sequence[t.DataField]) -> bool:
     """Return whether a column is computed from its file's metadata, so that each file must be read separately."""
     return any(field in TRACKED for field in list_virtual_columns(plan, fields))
 
 
-def need_positions(plan: ScanPlan, fields: Sequence[DataField]) -> bool:
+def need_positions(plan: ScanPlan, fields: Sequence[t.DataField]) -> bool:
     """Return whether rows must be numbered, file by file."""
     return ROW_ID_FIELD in list_virtual_columns(plan, fields)
 
 
-def list_inputs(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> tuple[DataField, ...]:
+def list_inputs(plan: ScanPlan, file: DataFile, fields: Sequence[t.DataField]) -> tuple[t.DataField, ...]:
     """Return the columns to read from the file for these columns: stored columns, and inputs of virtual columns."""
     made = list_virtual_columns(plan, fields)
     carried = [field for field in made if field in TRACKED and _is_carried(plan, file, field)]
@@ -333,11 +321,10 @@ def list_inputs(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> 
     return tuple(dict.fromkeys((*(field for field in fields if field not in made), *carried, *kinds)))
 
 
-def make(plan: ScanPlan, file: DataFile, field: DataField, position: pl.Expr) -> pl.Expr:
+def make(plan: ScanPlan, file: DataFile, field: t.DataField, position: pl.Expr) -> pl.Expr:
     """Compute the column from the columns of `list_inputs`; null if the file lacks row ids.
 
-    Args:
-        position: the row's 0-based number in the file.
+    `position`: the row's 0-based number in the file.
     """
     if field == ROWKIND_FIELD:
         return build_rowkind() if plan.schema.primary_keys else pl.lit(NAMES[INSERT]).alias(field.name)
@@ -349,7 +336,7 @@ def make(plan: ScanPlan, file: DataFile, field: DataField, position: pl.Expr) ->
     return value.alias(field.name)
 
 
-def _is_carried(plan: ScanPlan, file: DataFile, field: DataField) -> bool:
+def _is_carried(plan: ScanPlan, file: DataFile, field: t.DataField) -> bool:
     if plan.schema.primary_keys:
         return file.snapshot_id is None
     return file.write_columns is not None and field.name in file.write_columns
@@ -409,7 +396,7 @@ def select_frames(
 
 @contextmanager
 def translate_file_errors(
-    plan: ScanPlan, sections: Sequence[Section], fields: Sequence[DataField], store: FileStore
+    plan: ScanPlan, sections: Sequence[Section], fields: Sequence[t.DataField], store: FileStore
 ) -> Iterator[None]:
     """Wrap a query over `sections` in `translate_errors`, and name the corrupt file.
 
@@ -451,7 +438,7 @@ def _open_each(paths: Iterable[str], store: FileStore) -> None:
         store.open(path).close()
 
 
-def fail_alone(plan: ScanPlan, sections: Sequence[Section], fields: Sequence[DataField], store: FileStore) -> None:
+def fail_alone(plan: ScanPlan, sections: Sequence[Section], fields: Sequence[t.DataField], store: FileStore) -> None:
     """Read files one by one. Raises the error of the first file that cannot be read."""
     for section in sections:
         for file in section.files:

@@ -220,8 +220,7 @@ class ColumnChunk:
 def read_column_chunks(source: FileSource, size: int, read: ReadRange) -> list[ColumnChunk]:
     """Return all column chunks of the footer.
 
-    Raises:
-        CorruptFile: the footer is missing or damaged. Unsupported: the file is encrypted.
+    Raises `CorruptFile`: the footer is missing or damaged. `Unsupported`: the file is encrypted.
     """
     try:
         footer = decode_thrift(read_footer(source.path, size, read))
@@ -271,8 +270,7 @@ def _list_chunks(footer: Struct) -> Iterator[ColumnChunk]:
 def check_chunk(source: FileSource, chunk: ColumnChunk, read: ReadRange) -> Pages:
     """Hash the pages of a column chunk.
 
-    Raises:
-        CorruptFile: a page's checksum is wrong, or headers contradict the footer.
+    Raises `CorruptFile`: a page's checksum is wrong, or headers contradict the footer.
     """
     return _Walk(source, chunk, read).run()
 

@@ -21,6 +21,7 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, UnsafePath, Unsupported
+from morrow.engine.format.file_formats import WHEELS
 from morrow.engine.format.types import DataField
 from morrow.engine.plan.predicate import PartCondition
 from morrow.engine.plugins import FILE_READERS, load_plugin_of
@@ -93,8 +94,8 @@ class FileReader(msgspec.Struct, frozen=True):
     """Returns the rows that may fulfil a condition on parts of variants, and whether all of these rows do."""
 
 
-BUILT_IN = ("parquet", "orc", "avro", "json", "csv", "text", "blob", "lance", "vortex", "mosaic", "row")
-"""Formats with a module of their name in `formats`, imported with the first file of the format."""
+BUILT_IN = ("parquet", "orc", "avro", "json", "csv", "text", "blob", *WHEELS, "row")
+"""Formats with a module in `formats`, imported with the first file of the format."""
 
 
 def find_file_reader(format_: str, where: str) -> FileReader:
@@ -143,8 +144,7 @@ def read_stored_names(source: FileSource) -> frozenset[str]:
 
     Meant for files that were read before: little is checked.
 
-    Raises:
-        CorruptFile, FileMissing, StorageError.
+    Raises `CorruptFile`, `FileMissing`, `StorageError`.
     """
     names = find_file_reader(source.format, source.path).stored_names
     if names is None:
@@ -155,7 +155,8 @@ def read_stored_names(source: FileSource) -> frozenset[str]:
 
 @cache
 def _load_built_in(format_: str) -> FileReader:
-    found: FileReader = import_module(f"{__package__}.formats.{format_}").READER
+    module = import_module(f"{__package__}.formats.{'wheel_files' if format_ in WHEELS else format_}")
+    found: FileReader = module.READERS[format_] if format_ in WHEELS else module.READER
     return found
 
 
@@ -165,8 +166,7 @@ def verify(source: FileSource, *, rows: bool = False) -> None:
     The size costs one look-up. The row count costs one read of the footer, or of the whole file for Avro; it is not
     checked for text formats.
 
-    Raises:
-        FileMissing, CorruptFile.
+    Raises `FileMissing`, `CorruptFile`.
     """
     size = source.store.size(source.path)
     if size is None:
@@ -183,8 +183,7 @@ def check_place(path: str, roots: Sequence[str]) -> None:
 
     The roots may be links themselves. If no folder below them is a link, this costs one look-up per folder.
 
-    Raises:
-        UnsafePath: a link leads out of the roots.
+    Raises `UnsafePath`: a link leads out of the roots.
     """
     base = next((root for root in roots if path.startswith(f"{root.rstrip('/')}/")), None)
     if base is None or not _has_link(path, base.rstrip("/")):

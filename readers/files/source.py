@@ -88,8 +88,7 @@ def translate_errors(where: str) -> Iterator[None]:
 
     `where` names the file, or the table if a frame reads several files.
 
-    Raises:
-        CorruptFile, Unsupported, FileMissing, StorageError.
+    Raises `CorruptFile`, `Unsupported`, `FileMissing`, `StorageError`.
     """
     check_process()
     try:
@@ -312,7 +311,6 @@ MAX_QUEUED_CHUNKS = 2
 PATIENCE_SECONDS = 0.02
 """Time that a decoder waits for room in the queue before it checks whether its chunks are still wanted."""
 
-
 EXIT_SECONDS = 10.0
 """Time that the interpreter waits at exit for a decoder to finish its chunk."""
 
@@ -454,8 +452,7 @@ class FetchedStore:
     def read(self, path: str) -> bytes:
         """Return the whole file.
 
-        Raises:
-            CorruptFile: its length differs from the metadata. FileMissing, StorageError: as `FileStore.read`.
+        Raises `CorruptFile`: its length differs from the metadata. `FileMissing`, `StorageError`: as `FileStore.read`.
         """
         with self._turn:
             if path in self._waiting:  # it is read before its turn

@@ -101,8 +101,7 @@ def find_changed(plan: ScanPlan, section: Section, base: Section, store: FileSto
 
     Returns None if they cannot be found, or if finding them costs as much as reading all keys.
 
-    Raises:
-        CorruptFile, FileMissing, StorageError: a file of the section cannot be read.
+    Raises `CorruptFile`, `FileMissing`, `StorageError`: a file of the section cannot be read.
     """
     keys = SectionKeys.of(plan, section, store)
     place = make_cache_key("changes", plan, store, plan.merge, base, section)
@@ -280,8 +279,7 @@ def read_file_keys(
 
     If `key` is empty, no fingerprints are computed.
 
-    Raises:
-        CorruptFile, FileMissing, StorageError: as reading does; heights are not checked.
+    Raises `CorruptFile`, `FileMissing`, `StorageError`: as reading does; heights are not checked.
     """
     places = [make_cache_key("keys", plan, store, section.partition_row, tuple(fields), file) for file in files]
     found: list[FileKeys | None] = [SECTIONS.get(place) for place in places]

@@ -57,8 +57,7 @@ def compute_live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tu
 
     Retractions of RAW sections are not in the masks: the scan filters them by ``_VALUE_KIND``.
 
-    Raises:
-        CorruptFile: a deletion vector or data file contradicts its metadata.
+    Raises `CorruptFile`: a deletion vector or data file contradicts its metadata.
     """
     if section.kind is SectionKind.MERGE:
         return find_known_masks(plan, section, store) or keep_live_masks(
@@ -186,8 +185,7 @@ Unpacked: TypeAlias = Callable[[], Sequence[pl.DataFrame]]
 def compute_superseded_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[pl.Series | None, ...]:
     """Return one live mask per file: true at the newest version of a key, unless it is a retraction that is dropped.
 
-    Raises:
-        CorruptFile: a file's row count differs from its manifest entry.
+    Raises `CorruptFile`: a file's row count differs from its manifest entry.
     """
     keys = SectionKeys.of(plan, section, store)
     marks = MaskBuilder(keys, blank=section.cut is None, absent=True)
@@ -359,8 +357,7 @@ def split_rows(
         chosen: for each choice its columns and a mask of every file, the oldest first; None keeps all rows of a file.
         held: columns of all rows of every file that are in memory.
 
-    Raises:
-        CorruptFile: a file has more or fewer rows than masks have, or is damaged. FileMissing, StorageError.
+    Raises `CorruptFile`: a file has more or fewer rows than masks have, or is damaged. `FileMissing`, `StorageError`.
     """
     there = frozenset(held[0].columns) if held else frozenset[str]()
     wanted = dict.fromkeys(name for names, _ in chosen for name in names)

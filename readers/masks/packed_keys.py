@@ -25,31 +25,16 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import make_series
-from morrow.engine.format.types import (
-    BigIntType,
-    BinaryType,
-    CharType,
-    DataField,
-    DateType,
-    DecimalType,
-    IntType,
-    LocalZonedTimestampType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-)
 from morrow.engine.names import col, get_series
 
 WORD_BITS = 64
 INTEGERS = (
-    *(TinyIntType, SmallIntType, IntType, BigIntType, DateType),
-    *(TimeType, TimestampType, LocalZonedTimestampType),
+    *(t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.DateType),
+    *(t.TimeType, t.TimestampType, t.LocalZonedTimestampType),
 )
-TEXTS = (CharType, VarCharType, BinaryType, VarBinaryType)
+TEXTS = (t.CharType, t.VarCharType, t.BinaryType, t.VarBinaryType)
 
 MIN_WIDE_DECIMAL = Decimal(1 << (WORD_BITS - 1))
 PACK_BLOCK_ROWS = 1 << 16
@@ -66,14 +51,14 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
     text columns. These are guesses from two keys; `pack` verifies them for all values.
     """
 
-    fields: tuple[DataField, ...]
+    fields: tuple[t.DataField, ...]
     lengths: Mapping[str, int]
     spelling: frozenset[str] = frozenset()
     beginnings: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, fields: Sequence[DataField], low: Sequence[object] | None, high: Sequence[object] | None
+        cls, fields: Sequence[t.DataField], low: Sequence[object] | None, high: Sequence[object] | None
     ) -> KeyPacking | None:
         """Return a packing for keys between the bounds `low` and `high`; None if no packing is worth trying."""
         if low is None or high is None or (len(fields) == 1 and isinstance(fields[0].type, INTEGERS)):
@@ -88,7 +73,7 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
                 beginnings[field.name] = _count_shared_bytes(least, greatest) if field is fields[0] else 0
                 if max(len(least), len(greatest)) - beginnings[field.name] > WORD_BYTES:
                     return None
-            elif isinstance(field.type, DecimalType):
+            elif isinstance(field.type, t.DecimalType):
                 if not (_is_narrow(first, field.type.scale) and _is_narrow(last, field.type.scale)):
                     return None
             elif not isinstance(field.type, INTEGERS):
@@ -104,9 +89,9 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
         """Expressions to select from a file instead of its key columns."""
         return [self._expression(field) for field in self.fields]
 
-    def _expression(self, field: DataField) -> pl.Expr:
+    def _expression(self, field: t.DataField) -> pl.Expr:
         column = col(field.name)
-        if isinstance(field.type, DecimalType):
+        if isinstance(field.type, t.DecimalType):
             return column.to_physical().cast(pl.Int64, strict=False)
         read = self._reader(field)
         if read is None:
@@ -114,7 +99,7 @@ class KeyPacking(msgspec.Struct, frozen=True, dict=True):
         # Values that do not fit the guess become null, which `pack` detects.
         return column.map_batches(read, return_dtype=pl.UInt64, is_elementwise=True).alias(field.name)
 
-    def _reader(self, field: DataField) -> Callable[[pl.Series], pl.Series] | None:
+    def _reader(self, field: t.DataField) -> Callable[[pl.Series], pl.Series] | None:
         """Return the function that reads the words of a text column."""
         if field.name in self.beginnings:
             return partial(read_words_after, start=self.beginnings[field.name])
@@ -376,7 +361,7 @@ def _spell(words: U64) -> bool:
 
 MIN_CUT_ROWS = 1 << 19
 """Minimum rows of a section to process it in several parts."""
-CUT_TYPES = (*INTEGERS, *TEXTS, DecimalType)
+CUT_TYPES = (*INTEGERS, *TEXTS, t.DecimalType)
 """Types of keys that Polars orders as files are sorted."""
 CUT_SAMPLE_ROWS = 1 << 10
 """One key in 1,024 rows is sampled to find the cuts."""
@@ -385,7 +370,7 @@ Cuts = list[list[int]]
 """For each file the rows at which it is cut."""
 
 
-def find_cuts(frames: Sequence[pl.DataFrame], key: DataField, count: int = 2) -> Cuts | None:
+def find_cuts(frames: Sequence[pl.DataFrame], key: t.DataField, count: int = 2) -> Cuts | None:
     """Return the rows at which to cut each file into at most `count` parts that share no key.
 
     The first key column `key` may be packed: equal keys are then equal words, which go to the same part. Returns None
@@ -405,9 +390,5 @@ def slice_frames(frames: Sequence[pl.DataFrame], rows: Cuts | None) -> list[list
     """Return the rows of the files part by part; if `rows` is None, all in one part."""
     if rows is None:
         return [list(frames)]
-    cut = [_list_slices(frame.height, ends) for frame, ends in zip(frames, rows)]
+    cut = [list(pairwise([0, *ends, frame.height])) for frame, ends in zip(frames, rows)]
     return [[frame[start:end] for frame, (start, end) in zip(frames, part)] for part in zip(*cut)]
-
-
-def _list_slices(height: int, ends: Sequence[int]) -> list[tuple[int, int]]:
-    return list(pairwise([0, *ends, height]))

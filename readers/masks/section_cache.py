@@ -91,9 +91,9 @@ class MaskBuilder:
 
     def masks(self) -> list[pl.Series | None]:
         """Return a mask for each file, oldest first."""
-        return [self._masks[i] if i in self._masks else self._untouched(n) for i, n in enumerate(self._heights)]
+        return [self._masks[i] if i in self._masks else self._make_untouched(n) for i, n in enumerate(self._heights)]
 
-    def _untouched(self, height: int) -> pl.Series | None:
+    def _make_untouched(self, height: int) -> pl.Series | None:
         return None if self._blank == self._absent else make_uniform_mask(self._blank, height)
 
 
@@ -132,7 +132,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     def masks(self, rows: Sequence[int]) -> tuple[pl.Series | None, ...] | None:
         """Return masks with these numbers of rows; None if they are not cached."""
-        found = self._decoded(_BITS.decode)
+        found = self._decode(_BITS.decode)
         if found is None:
             return None
         if len(found) != len(rows) or any(b is not None and len(b) != -(-n // 8) for b, n in zip(found, rows)):
@@ -145,7 +145,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     def frame(self) -> pl.DataFrame | None:
         """Return the cached frame; None if there is none."""
-        return self._decoded(arrow_buffers.deserialize_frame)
+        return self._decode(arrow_buffers.deserialize_frame)
 
     def keep_frame(self, frame: pl.DataFrame) -> None:
         if frame.estimated_size() <= MAX_FRAME_BYTES:
@@ -153,7 +153,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     def sections(self) -> list[tuple[DataFile, ...]]:
         """Return the files of each known section; empty if no section is known."""
-        return self._decoded(_FILES.decode) or []
+        return self._decode(_FILES.decode) or []
 
     def keep_sections(self, sections: Sequence[tuple[DataFile, ...]]) -> None:
         self._keep(lambda: msgspec.msgpack.encode(sections))
@@ -161,7 +161,7 @@ class Entry(msgspec.Struct, frozen=True):
     def _keep(self, make: Callable[[], bytes]) -> None:
         store_entry(self.folder, self.key, make)
 
-    def _decoded(self, decode: Callable[[arrow_buffers.IpcBytes], _Value]) -> _Value | None:
+    def _decode(self, decode: Callable[[arrow_buffers.IpcBytes], _Value]) -> _Value | None:
         data = self.folder.get(self.key)
         if data is None:
             return None

@@ -20,19 +20,9 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import CorruptFile
+from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import make_series
 from morrow.engine.format.schema import SEQUENCE_NUMBER, SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD
-from morrow.engine.format.types import (
-    BigIntType,
-    CharType,
-    DataField,
-    DataType,
-    DateType,
-    IntType,
-    SmallIntType,
-    TinyIntType,
-    VarCharType,
-)
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import POSITION, col, cols, get_series
@@ -56,9 +46,9 @@ NUMBER_ROWS_FACTOR = 2
 MAX_FEW_ROWS = 1 << 18
 """Sections up to this many rows are merged whole: reading their row group statistics would cost more than it saves."""
 
-RANGED_TYPES: tuple[type[DataType], ...] = (
-    *(TinyIntType, SmallIntType, IntType, BigIntType, DateType),
-    *(CharType, VarCharType),
+RANGED_TYPES: tuple[type[t.DataType], ...] = (
+    *(t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.DateType),
+    *(t.CharType, t.VarCharType),
 )
 """Key types whose Parquet statistics pyarrow returns as values that compare like the keys."""
 
@@ -101,7 +91,7 @@ class RowGroup(msgspec.Struct, frozen=True):
 
 def find_key_ranges(
     files: Sequence[DataFile],
-    first_key: DataField,
+    first_key: t.DataField,
     stored_names: Sequence[str],
     store: FileStore,
     skip_alone: bool,
@@ -178,12 +168,12 @@ def _cut(groups: Sequence[RowGroup], skip_alone: bool, most_rows: int) -> list[K
     return ranges
 
 
-NUMBERS = (TinyIntType, SmallIntType, IntType, BigIntType)
+NUMBERS = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
 MIN_DENSE_ROWS = 1 << 17
 """Minimum rows of a file to derive dense keys from its footer; decoding the keys of fewer rows is as fast."""
 
 
-def read_dense_keys(file: DataFile, key: DataField, stored_name: str, store: FileStore) -> pl.Series | None:
+def read_dense_keys(file: DataFile, key: t.DataField, stored_name: str, store: FileStore) -> pl.Series | None:
     """Return the keys of all rows of a file whose only key column is `key`; None if statistics do not determine them.
 
     Raises:
@@ -204,7 +194,7 @@ def read_dense_keys(file: DataFile, key: DataField, stored_name: str, store: Fil
 RANGE_WORKERS = 2
 """Number of key ranges merged at once; each holds the keys of about `RANGE_ROWS` rows."""
 
-BOUNDED_TYPES = (TinyIntType, SmallIntType, IntType, BigIntType, VarCharType, DateType)
+BOUNDED_TYPES = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.VarCharType, t.DateType)
 """Types of keys that Python compares as Paimon does."""
 
 
@@ -257,18 +247,18 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         return any(file.deletion is not None for file in self.files)
 
     @cached_property
-    def key_fields(self) -> tuple[DataField, ...]:
+    def key_fields(self) -> tuple[t.DataField, ...]:
         return tuple(self.plan.schema.by_name[name] for name in self.spec.key)
 
     @cached_property
-    def other_fields(self) -> tuple[DataField, ...]:
+    def other_fields(self) -> tuple[t.DataField, ...]:
         """The other deciding columns: sequence fields, sequence number, row kind."""
         sequence = [self.plan.schema.by_name[name] for name in self.spec.sequence if name not in self.spec.key]
         numbers = [SEQUENCE_NUMBER_FIELD] if self.by_number else []
         return (*sequence, *numbers, *([VALUE_KIND_FIELD] if self.with_kind else []))
 
     @property
-    def deciding_fields(self) -> tuple[DataField, ...]:
+    def deciding_fields(self) -> tuple[t.DataField, ...]:
         """The key and the other deciding columns."""
         return (*self.key_fields, *self.other_fields)
 
@@ -355,7 +345,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
             self.checked_heights(read)
         return read
 
-    def _read_files(self, fields: Sequence[DataField], key: Sequence[DataField]) -> list[pl.DataFrame]:
+    def _read_files(self, fields: Sequence[t.DataField], key: Sequence[t.DataField]) -> list[pl.DataFrame]:
         """Read all rows of each file with `fields`; the columns `key` among them may be derived from statistics."""
         names = self.stored_names()
         told = [
@@ -378,8 +368,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
     def check(self, frames: Sequence[pl.DataFrame]) -> None:
         """Check all rows of each file, with unpacked keys, against the plan.
 
-        Raises:
-            CorruptFile: a file has more or fewer rows, or keys outside of the section's.
+        Raises `CorruptFile`: a file has more or fewer rows, or keys outside of the section's.
         """
         self.checked_heights(frames)
         self._check_bounds(frames)
@@ -395,8 +384,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
     def _check_bounds(self, frames: Sequence[pl.DataFrame]) -> None:
         """Check the first and last row of each file against the key bounds that the plan used for the section.
 
-        Raises:
-            CorruptFile: a key lies outside, so another section may have it as well.
+        Raises `CorruptFile`: a key lies outside, so another section may have it as well.
         """
         low, high = self.section.key_low, self.section.key_high
         if low is None or high is None or not isinstance(self.key_fields[0].type, BOUNDED_TYPES):

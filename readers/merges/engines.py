@@ -247,14 +247,14 @@ class Fold(ABC):
     def _result(self, rows: pl.DataFrame, state: pl.DataFrame) -> pl.DataFrame:
         deleted = self.deleted() if self.retracts else None
         gone = pl.lit(False) if deleted is None else deleted
-        finished = state.with_columns(self._finished(gone)).with_columns(
+        finished = state.with_columns(self._finish(gone)).with_columns(
             pl.when(gone).then(DELETE).otherwise(INSERT).cast(pl.Int8).alias(VALUE_KIND)
         )
         merged = {column.name: column for column in self.columns}
         result = [self._value(finished, name, merged.get(name)) for name in rows.columns if name != VALUE_KIND]
         return rows.select(*result, pl.lit(finished[VALUE_KIND]).alias(VALUE_KIND))
 
-    def _finished(self, gone: pl.Expr) -> Iterator[pl.Expr]:
+    def _finish(self, gone: pl.Expr) -> Iterator[pl.Expr]:
         """Apply `finish` of the functions; deleted rows keep the values of their deletion."""
         for column in self.columns:
             if column.function is not None and not column.picks:
@@ -357,7 +357,7 @@ class PartialUpdate(Fold):
         if self.spec.on_delete is OnDelete.REFUSE:
             return [Refusal(NO_SOLUTION, SOLUTIONS, RETRACTS)]
         return [
-            Refusal.of_retraction(column, RETRACTS & self._touched(column) & ~self._removes)
+            Refusal.of_retraction(column, RETRACTS & self._get_touched(column) & ~self._removes)
             for column in self.columns
             if column.merge.group is not None and not column.retracts
         ]
@@ -419,7 +419,7 @@ class PartialUpdate(Fold):
         kept = self._base(name) if retracted is None or self.spec.on_delete is not OnDelete.RETRACT else retracted
         return pl.when(self._removes).then(get_new_value(name)).when(RETRACTS).then(kept).otherwise(updated)
 
-    def _touched(self, column: FoldedColumn) -> pl.Expr:
+    def _get_touched(self, column: FoldedColumn) -> pl.Expr:
         return pl.col(reserve_name("touches", column.merge.group))
 
     def _column(self, column: FoldedColumn) -> Iterator[tuple[str, pl.Expr]]:
@@ -434,15 +434,15 @@ class PartialUpdate(Fold):
             updated = pl.when(leads).then(get_new_value(name)).otherwise(self._base(name))
             yield name, self._chosen(name, updated, pl.when(leads).then(None).otherwise(self._base(name)))
         else:
-            yield from self._aggregated(column)
+            yield from self._aggregate(column)
 
-    def _aggregated(self, column: FoldedColumn) -> Iterator[tuple[str, pl.Expr]]:
+    def _aggregate(self, column: FoldedColumn) -> Iterator[tuple[str, pl.Expr]]:
         """Yield the state of a column with an aggregate function in a sequence group.
 
         Older versions take part in reversed order.
         """
         assert column.function is not None
-        leads, touched = pl.col(reserve_name("leads", column.merge.group)), self._touched(column)
+        leads, touched = pl.col(reserve_name("leads", column.merge.group)), self._get_touched(column)
         before = {**column.state, "value": self._base(column.name)}
         added = pl.when(~RETRACTS).then(get_new_value(column.name)) if self.retracts else get_new_value(column.name)
         forward = dict(column.named(column.function.agg(before, added)))
@@ -544,8 +544,7 @@ def fold(
 
     Returns: a row per key, in no particular order: the columns of `rows`, ``_VALUE_KIND`` +I or -D as the last.
 
-    Raises:
-        Unsupported: a retraction that the engine or a column's function does not support.
+    Raises `Unsupported`: a retraction that the engine or a column's function does not support.
     """
     if spec.rule not in FOLDS:
         raise Unsupported(
@@ -566,8 +565,7 @@ def merge_rows(spec: MergeSpec, fields: Sequence[DataField], rows: pl.DataFrame,
         rows: the key, the sequence fields, ``_VALUE_KIND`` and other columns. If versions have equal
             sequence fields, the older version comes first.
 
-    Raises:
-        Unsupported: a retraction that the engine or a column's function does not support.
+    Raises `Unsupported`: a retraction that the engine or a column's function does not support.
     """
     sequence = rows.select(cols(spec.sequence))
     order, starts = sort_by_key(rows.select(cols(spec.key)), sequence, [spec.descending] * sequence.width)

@@ -14,19 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from morrow.engine.format.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    MapType,
-    MultisetType,
-    RowType,
-    VarBinaryType,
-    VectorType,
-)
+from morrow.engine.format import types as t
 from morrow.engine.merge.functions import find_function_spec
 from morrow.engine.merge.spec import AggregateCall
 from morrow.engine.options.declarations import AGGREGATE_FUNCTION_PLUGINS
@@ -35,7 +23,7 @@ from morrow.engine.structs import replace
 from morrow.readers.expressions.sql import name_type, quote_text
 
 MAX_DECIMAL_SCALE = 38
-APPROXIMATE = (FloatType, DoubleType)
+APPROXIMATE = (t.FloatType, t.DoubleType)
 
 
 def make_aggregate(name: str) -> Build:
@@ -62,7 +50,7 @@ def _sign_value(rows: Rows) -> str:
 
 
 def build_product(rows: Rows) -> str | None:
-    if not isinstance(rows.type, DecimalType):
+    if not isinstance(rows.type, t.DecimalType):
         return reduce_values(rows, rows.column, lambda state, value: f"{state} * {value}")
     if 2 * rows.type.scale > MAX_DECIMAL_SCALE:
         return None
@@ -72,7 +60,7 @@ def build_product(rows: Rows) -> str | None:
 
 def retract_product(rows: Rows) -> str | None:
     """Divide retracted factors out; DuckDB does not divide decimals as decimals."""
-    if isinstance(rows.type, DecimalType):
+    if isinstance(rows.type, t.DecimalType):
         return None
     sign = "/" if isinstance(rows.type, APPROXIMATE) else "//"
     return fold(
@@ -171,8 +159,8 @@ def _build_distinct_listagg(rows: Rows) -> str:
     return fold(rows, add)
 
 
-BYTES = (BinaryType, VarBinaryType)
-CONSTRUCTED = (ArrayType, MapType, MultisetType, RowType, VectorType)
+BYTES = (t.BinaryType, t.VarBinaryType)
+CONSTRUCTED = (t.ArrayType, t.MapType, t.MultisetType, t.RowType, t.VectorType)
 
 
 def collect(rows: Rows) -> str | None:
@@ -245,7 +233,7 @@ def _is_equality_exact(rows: Rows) -> bool:
     In Java, byte arrays equal only themselves. Rows, arrays and maps in the state are assumed to be distinct, but the
     elements of a first value need not be.
     """
-    assert isinstance(rows.type, ArrayType)
+    assert isinstance(rows.type, t.ArrayType)
     element = rows.type.element
     trusts = rows.call.distinct and isinstance(element, CONSTRUCTED) and not rows.only_appends
     return not isinstance(element, BYTES) and not trusts
@@ -414,7 +402,7 @@ class Rows:
     """
 
     column: str
-    type: DataType
+    type: t.DataType
     call: AggregateCall
     version: str
     place: str

@@ -303,11 +303,6 @@ def merge_sql(
     return query.text
 
 
-def is_runnable(spec: MergeSpec, fields: Sequence[DataField], *, retractions: bool = True) -> bool:
-    """Return whether DuckDB can run the SQL of this merge."""
-    return merge_query(spec, fields, retractions=retractions).runnable
-
-
 def merge_text(plan: ScanPlan) -> str:
     """Return the SQL under a heading; empty if versions are not combined."""
     merged = [section for section in plan.sections if plan.folds(section)]
@@ -372,10 +367,10 @@ class Layout:
     def steps(self) -> tuple[tuple[str, Select], ...]:
         """The common table expressions by name; the last one is aggregated."""
         selects = (
-            ("ordered", self._ordered),
-            ("led", self._led),
+            ("ordered", self._order),
+            ("led", self._lead),
             ("current", self._current),
-            ("stepped", self._stepped),
+            ("stepped", self._step),
         )
         made: list[tuple[str, Select]] = []
         for name, make in selects:
@@ -387,7 +382,7 @@ class Layout:
     def _over_key(self, order: str = "") -> str:
         return f"(PARTITION BY {self.table.key}{order and f' ORDER BY {order}'})"
 
-    def _ordered(self, source: str) -> Select:
+    def _order(self, source: str) -> Select:
         age = self.table.age()
         items = [EVERYTHING, Item("row_number() OVER by_age", self.version)]
         if self.groups:
@@ -398,7 +393,7 @@ class Layout:
         items.extend(group.ranked(self.table.key, age) for group in self.groups)
         return Select(items, source, [f"WINDOW by_age AS {self._over_key(age)}"])
 
-    def _led(self, source: str) -> Select | None:
+    def _lead(self, source: str) -> Select | None:
         if not self.removing:
             return None
         if len(self.removing) > 1:  # each removal changes the values that the other groups compare with
@@ -418,7 +413,7 @@ class Layout:
         last_removal = f"max({h.version}) FILTER (WHERE {self.removal}) OVER {self._over_key()}"
         return Select(items, source, [f"QUALIFY {h.version} >= coalesce({last_removal}, 1)"])
 
-    def _stepped(self, source: str) -> Select | None:
+    def _step(self, source: str) -> Select | None:
         stepped = [group for group in self.groups if group.stepped]
         items = [item for group in stepped for item in group.step_items(self.removal, BY_VERSION)]
         if not items:

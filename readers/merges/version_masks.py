@@ -101,11 +101,9 @@ Numbers: TypeAlias = npt.NDArray[np.integer]
 def choose_versions(spec: MergeSpec, rows: pl.DataFrame, order: Numbers, starts: Numbers, where: str) -> Numbers:
     """Return one version of every key: the first for first-row, the newest for other engines.
 
-    Args:
-        order: the rows by key and age, oldest first; `starts` has each key's start among them.
+    `order`: the rows by key and age, oldest first; `starts` has each key's start among them.
 
-    Raises:
-        Unsupported: a retraction that the engine does not support.
+    Raises `Unsupported`: a retraction that the engine does not support.
     """
     first = spec.rule is Rule.FIRST
     several = len(starts) < len(order)
@@ -350,8 +348,7 @@ class VersionMasks(msgspec.Struct, frozen=True):
 def compute_version_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks:
     """Separate the rows of a section by the number of versions of their keys; only keys are read.
 
-    Raises:
-        CorruptFile: a file's row count differs from its manifest entry.
+    Raises `CorruptFile`: a file's row count differs from its manifest entry.
     """
     found = find_known_version_masks(plan, section, store)
     return found or keep_masks(plan, section, store, *_make_masks(SectionKeys.of(plan, section, store)))

@@ -61,8 +61,7 @@ class RowTable:
     def fields_of(self, schema: TableSchema, options: TableOptions, where: str) -> Fields:
         """Return the columns for this version of the schema.
 
-        Raises:
-            InvalidArgument: the table has a column with one of these names.
+        Raises `InvalidArgument`: the table has a column with one of these names.
         """
         leading = self.leading(options)
         for field in (*leading, *self.trailing):
@@ -70,18 +69,17 @@ class RowTable:
                 raise InvalidArgument(
                     f"{where}: the table has a column {field.name!r} of its own, which ${self.name} would show twice"
                 )
-        return (*leading, *(self._shown(field) for field in schema.fields), *self.trailing)
+        return (*leading, *(self._pack(field) for field in schema.fields), *self.trailing)
 
     def request(self, request: ScanRequest, where: str) -> ScanRequest:
         """Return the scan that reads these rows, given a scan of the table.
 
-        Raises:
-            Unsupported: the table does not support this system table.
+        Raises `Unsupported`: the table does not support this system table.
         """
         extra = (*self.leading(request.options), *self.trailing)
         return replace(self.adapt(request, where), extra=extra)
 
-    def _shown(self, field: DataField) -> DataField:
+    def _pack(self, field: DataField) -> DataField:
         return pack_field(field) if self.packed else field
 
 

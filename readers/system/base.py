@@ -51,8 +51,7 @@ class TableState:
     def snapshot(self) -> Snapshot | None:
         """The snapshot that is described; None for a table without snapshots.
 
-        Raises:
-            SnapshotNotFound, SnapshotExpired, TagNotFound: the target of the time travel does not exist.
+        Raises `SnapshotNotFound`, `SnapshotExpired`, `TagNotFound`: the target of the time travel does not exist.
         """
         return self._found[1]
 
@@ -102,8 +101,7 @@ class MetadataTable:
     def rows(self, state: TableState, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the rows, in Java's order if any; dtypes as in `to_polars_schema(fields)`.
 
-        Args:
-            columns: output columns in order, None for all. Other columns are not computed.
+        `columns`: output columns in order, None for all. Other columns are not computed.
 
         Raises:
             ColumnNotFound: no such column.

@@ -173,8 +173,7 @@ NAMES: Sequence[str] = sorted({*CATALOG_TABLES, *ALIASES})
 def find_catalog_table(name: str) -> CatalogTable:
     """Return the table of this name, in lower or upper case, with or without the database ``sys`` before it.
 
-    Raises:
-        TableNotFound: the table does not exist.
+    Raises `TableNotFound`: the table does not exist.
     """
     plain = name.lower().removeprefix(f"{SYSTEM_DATABASE}.")
     found = CATALOG_TABLES.get(ALIASES.get(plain, plain))

@@ -34,7 +34,6 @@ from morrow.engine.format.binary_row import decode_columns, read_arities
 from morrow.engine.format.manifest_entries import ADD, DELETION_VECTORS_INDEX, UNKNOWN
 from morrow.engine.format.paths import INDEX_SUFFIX, POSTPONE_BUCKET, check_segment
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.types import ArrayType, DataField, VarCharType, has_same_values
 from morrow.engine.names import cols
 from morrow.engine.plan.data_files import ENDING, build_file_paths
 from morrow.engine.plan.entries import read_live_entries
@@ -70,7 +69,7 @@ FILE_COLUMNS = make_columns(
     deleteRowCount="BIGINT",
     file_source="STRING",
     first_row_id="BIGINT",
-    write_cols=ArrayType(element=VarCharType()),
+    write_cols=t.ArrayType(element=t.VarCharType()),
 )
 KEY_RANGE_COLUMNS = make_columns(
     **{field.name: field.type for field in FILE_COLUMNS[:10]},
@@ -172,8 +171,8 @@ _COVERED, _ROW, _EMPTY = "covered", "row", "{}"
 class _Column:
     """A column that is read, its field in the file's schema, and its index in the statistics (each None if absent)."""
 
-    read: DataField
-    written: DataField | None
+    read: t.DataField
+    written: t.DataField | None
     place: int | None
 
 
@@ -217,7 +216,7 @@ def _make_layout(written: TableSchema, read: TableSchema, stored: object) -> _La
     by_id = {field.id: field for field in written.fields}
     places = {name: place for place, name in enumerate(names)}
 
-    def column(field: DataField) -> _Column:
+    def column(field: t.DataField) -> _Column:
         before = by_id.get(field.id)
         return _Column(field, before, None if before is None else places.get(before.name))
 
@@ -260,7 +259,7 @@ def _format_bounds(layout: _Layout, stored: pl.Series, absent: pl.Series, where:
     if absent.any():
         stored = stored.zip_with(~absent, pl.Series([None], dtype=pl.Binary))
     known = layout.known
-    same = [c for c in known if c.written is not None and has_same_values(c.written.type, c.read.type)]
+    same = [c for c in known if c.written is not None and t.has_same_values(c.written.type, c.read.type)]
     changed = [c for c in known if c not in same]
     types = [layout.schema.by_name[name].type if name in layout.schema.by_name else UNKNOWN for name in layout.stored]
     texts = dict(
@@ -544,14 +543,13 @@ FILE_INDEXES = MetadataTable(
     "file_indexes", "the indexes of the data files of a snapshot", FILE_INDEX_COLUMNS, _make_file_indexes, travels=True
 )
 
-STRING = VarCharType()
+STRING = t.VarCharType()
 
 
 def partition_rows(stored: pl.Series, schema: TableSchema, *, where: str) -> pl.Series:
     """Format partitions, stored as in manifests (Binary), as ``{a, null}``: values without names, cast to STRING.
 
-    Raises:
-        CorruptFile: the bytes are not a partition of the table.
+    Raises `CorruptFile`: the bytes are not a partition of the table.
     """
 
     def show(distinct: pl.Series) -> pl.Series:

@@ -323,8 +323,7 @@ SYSTEM_TABLES: Mapping[str, SystemTable] = {table.name: table for table in _TABL
 def find_system_table(name: str) -> SystemTable:
     """Return the system table of this name, in lower or upper case, with or without the ``$`` before it.
 
-    Raises:
-        TableNotFound: the table does not exist. InvalidArgument: the name is not text.
+    Raises `TableNotFound`: the table does not exist. `InvalidArgument`: the name is not text.
     """
     if not isinstance(name, str):
         raise InvalidArgument(f"the name of a system table is text such as 'snapshots', not {name!r}")

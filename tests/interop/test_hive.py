@@ -160,9 +160,14 @@ def test_properties_of_databases(java: JavaPaimon, options: dict[str, str], tmp_
     ours.create_database("apart", properties={"location": f"{tmp_path}/a part"})
     ours.create_table("apart.t", schema="id INT").append({"id": [1]})
     assert (tmp_path / "a part/t/snapshot").is_dir()
-    with pytest.raises(Unsupported, match="'location'"):
+    with pytest.raises(Unsupported, match="'location' of the database 'apart', which this metastore leaves as it is"):
         ours.alter_database("apart", {"location": f"{tmp_path}/b"})
-    ours.drop_database("apart", cascade=True)
+    there = morrow.open_catalog({**options, "location-in-properties": "true"})
+    there.alter_database("apart", {"location": f"{tmp_path}/b"})
+    there.create_table("apart.u", schema="id INT").append({"id": [2]})
+    assert (tmp_path / "b/u/snapshot").is_dir()
+    assert [there.table(f"apart.{name}").to_arrow()["id"].to_pylist() for name in ("t", "u")] == [[1], [2]]
+    there.drop_database("apart", cascade=True)
     for name in ("j", "m"):
         ours.drop_database(name)
 

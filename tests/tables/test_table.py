@@ -204,6 +204,10 @@ def test_options_of_single_reads_and_writes(tmp_path: Path) -> None:
     assert old.on_branch("main").count() == 1
     assert table.count() == 2
     assert table.options == old.options == {"file.format": "parquet"}
+    with pytest.raises(
+        InvalidArgument, match=r"'scan\.snapshot-id' selects an earlier state, and only the newest rows"
+    ):
+        old.delete("id = 2")
     old.alter.add_column("v", "INT")
     assert table.options == {"file.format": "parquet"}
 

@@ -171,8 +171,7 @@ class AppendFiles(StoredFiles):
     def frames(self) -> Iterator[pl.DataFrame]:
         """Yield the live rows of all files in their order, with one batch in memory at a time.
 
-        Raises:
-            CorruptFile: a file has fewer or more rows than its entry says, so a rewrite would lose rows forever.
+        Raises `CorruptFile`: a file has fewer or more rows than its entry says, so a rewrite would lose rows forever.
         """
         for file in self.files:
             step = self.step(file, BATCH_ROWS)

@@ -186,8 +186,7 @@ def pick_group_packs(
     Groups of several files are joined, and small groups beside each other. Without `full`, a rewrite has
     ``compaction.min.file-num`` files, or as many bytes as the target size.
 
-    Args:
-        small: the size in bytes below which a file is small.
+    `small`: the size in bytes below which a file is small.
     """
     options = target.write
     everything = full and options.force_rewrite_all
@@ -256,8 +255,7 @@ def rewrite_groups(
 ) -> Iterator[DataFileMeta]:
     """Yield new files for all groups of these files, durable; move their deletion vectors.
 
-    Raises:
-        CorruptFile, FileMissing: a file cannot be read. StorageError.
+    Raises `CorruptFile`, `FileMissing`: a file cannot be read. `StorageError`.
     """
     for run in split_runs(group_files(files), target.write):
         yield (written := _rewrite_run(target, place, run))
@@ -352,8 +350,7 @@ def rewrite_live_rows(
 
     Returns: the files of the groups, and the new files, durable.
 
-    Raises:
-        CorruptFile, FileMissing: a file cannot be read. StorageError. After any error, no new file is left.
+    Raises `CorruptFile`, `FileMissing`: a file cannot be read. `StorageError`. After any error, no new file is left.
     """
     before = [file for group in groups for file in (*group.files, *group.beside)]
     stored = GroupedFiles(target, place, tuple(before))

@@ -120,11 +120,6 @@ class RowChanges:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def deleted_rows(self) -> int:
-        """The number of rows deleted so far."""
-        return sum(len(part) for files in self._dead.values() for parts in files.values() for part in parts)
-
     def matching(
         self, filter: Filter, columns: Sequence[str] = (), read: Collection[str] | None = None
     ) -> Iterator[MatchingRows]:
@@ -194,8 +189,7 @@ class RowChanges:
     def replace(self, old: MatchingRows, rows: pl.DataFrame, columns: Collection[str]) -> None:
         """Replace rows by new versions, in their order, in which only these `columns` differ.
 
-        Raises:
-            Unsupported: data evolution, and a row that would move to another partition.
+        Raises `Unsupported`: data evolution, and a row that would move to another partition.
         """
         if not old.rows.height:
             return

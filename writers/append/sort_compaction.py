@@ -37,7 +37,6 @@ from morrow.engine.format.deletion_vectors import INDEX_TYPE
 from morrow.engine.format.file_index.keys import KINDS, MAX_LONG_DECIMAL, to_column_keys, to_ragged
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.format.types import DataField
 from morrow.engine.io.store import translate_system_errors
 from morrow.engine.names import CURVE, clear_pattern_name, col, cols
 from morrow.engine.options.declared.maintenance import SORT_COMPACTION_RANGE_STRATEGY, ZORDER_VAR_LENGTH_CONTRIBUTION
@@ -223,7 +222,7 @@ def sort_compact(
 class Sorter:
     """Order of rows by the columns that `key` returns, nulls first."""
 
-    fields: tuple[DataField, ...]
+    fields: tuple[t.DataField, ...]
     strategy: str
     text_bytes: int
     by_size: bool

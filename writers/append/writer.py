@@ -80,8 +80,7 @@ class AppendWriter:
     def write(self, rows: pl.DataFrame) -> None:
         """Take rows of the table's columns, in their order.
 
-        Raises:
-            StorageError, InvalidArgument, Unsupported: rows taken so far could not be written.
+        Raises `StorageError`, `InvalidArgument`, `Unsupported`: rows taken so far could not be written.
         """
         self._buffer.put(rows)
 
@@ -226,8 +225,7 @@ class RowBuffer:
     def put(self, rows: pl.DataFrame) -> None:
         """Take rows.
 
-        Raises:
-            StorageError, InvalidArgument, Unsupported: these or earlier rows could not be written.
+        Raises `StorageError`, `InvalidArgument`, `Unsupported`: these or earlier rows could not be written.
         """
         if not rows.height:
             return

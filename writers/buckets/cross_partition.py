@@ -250,11 +250,11 @@ class KeyPlaces:
             buckets.setdefault((section.partition_row, section.bucket), []).append(section)
         for (partition, bucket), sections in buckets.items():
             keys = execute.to_polars(replace(plan, sections=tuple(sections)), target.store)
-            code = self.partition_code(partition, self._decoded(partition, target.where))
+            code = self.partition_code(partition, self._decode(partition, target.where))
             self._counts.setdefault(code, {})[bucket] = keys.height
             yield keys.with_columns(pl.lit(code, pl.Int64).alias(PARTITION), pl.lit(bucket, pl.Int64).alias(BUCKET))
 
-    def _decoded(self, partition: bytes, where: str) -> pl.DataFrame:
+    def _decode(self, partition: bytes, where: str) -> pl.DataFrame:
         """Return the columns of a partition as one row."""
         columns = decode_columns([partition], [f.type for f in self._fields], where=where)
         return pl.DataFrame([c.cast(to_polars_dtype(f.type)).alias(f.name) for f, c in zip(self._fields, columns)])

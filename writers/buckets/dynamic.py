@@ -189,7 +189,7 @@ class HashCodeBuckets:
         new = np.flatnonzero(~known)
         if len(new):
             arrived = new[np.argsort(first[new])]
-            buckets[arrived] = self._given(codes[arrived])
+            buckets[arrived] = self._assign(codes[arrived])
             self._add(codes[new], buckets[new])
             self._changed.update(np.unique(buckets[new]).tolist())
         given: Assigned = buckets[row]
@@ -211,14 +211,14 @@ class HashCodeBuckets:
         self._hashes = joined[order]
         self._buckets = np.concatenate([self._buckets, buckets])[order]
 
-    def _given(self, codes: HashCodes) -> Assigned:
+    def _assign(self, codes: HashCodes) -> Assigned:
         """Return buckets for new codes, in their order."""
         count = len(codes)
         parts: list[Assigned] = []
         for bucket in sorted(self._counts):
             taken = min(count, max(self._room - self._counts[bucket], 0))
             if taken:
-                parts.append(self._filled(bucket, taken))
+                parts.append(self._fill(bucket, taken))
                 count -= taken
         while count:
             made = self._new_bucket()
@@ -229,11 +229,11 @@ class HashCodeBuckets:
                 parts.append(full[codes[-count:] % len(full)])
                 break
             taken = min(count, self._room)
-            parts.append(self._filled(made, taken))
+            parts.append(self._fill(made, taken))
             count -= taken
         return np.concatenate(parts)
 
-    def _filled(self, bucket: int, count: int) -> Assigned:
+    def _fill(self, bucket: int, count: int) -> Assigned:
         self._count(bucket, count)
         return np.full(count, bucket, np.int16)
 

@@ -35,11 +35,7 @@ class BucketMode(StrEnum):
 
 
 def determine_bucket_mode(target: WriteTarget) -> BucketMode:
-    """Return the mode of a table.
-
-    Raises:
-        InvalidArgument: the option ``bucket`` is not valid for any mode.
-    """
+    """Return the mode of a table. Raises `InvalidArgument`: the option ``bucket`` is not valid for any mode."""
     bucket = target.options.bucket
     if bucket == POSTPONE_BUCKET and target.keyed:
         # If reads merge postponed rows, these are the newest: other rows would not replace them.

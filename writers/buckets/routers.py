@@ -383,8 +383,7 @@ class SingleRouter(StatelessRouter):
 def estimate_bucket_count(target: WriteTarget, rows: int, size: int) -> int:
     """Return the number of buckets of a partition without buckets that gets this number of rows and bytes.
 
-    Raises:
-        InvalidArgument: a number of buckets, or a target of rows or bytes, that is not positive.
+    Raises `InvalidArgument`: a number of buckets, or a target of rows or bytes, that is not positive.
     """
     write = target.write
     if write.given.has(POSTPONE_DEFAULT_BUCKET_NUM):

@@ -47,7 +47,7 @@ class AttemptLog:
         try:
             self._store.delete(f"{self.folder}/{OPEN}")
             names = [status.name for status in self._store.list(self.folder) if status.name != OPEN]
-            left = [self._named(name) for name in names if name.rpartition("-")[0] not in taken]
+            left = [self._read_name(name) for name in names if name.rpartition("-")[0] not in taken]
             paths = [path for path in left if path]
             self._store.discard(paths)
             self._store.delete_folder(self.folder)
@@ -56,7 +56,7 @@ class AttemptLog:
             return 0
         return len(paths)
 
-    def _named(self, name: str) -> str:
+    def _read_name(self, name: str) -> str:
         try:
             return self._store.read(f"{self.folder}/{name}").decode()
         except FileMissing:  # removed by an attempt that found the job closed

@@ -21,8 +21,7 @@ from morrow.writers.target import WriteTarget
 def check_dropped_partitions(target: WriteTarget, kind: str, changes: Changes, latest: Snapshot | None) -> None:
     """Check that the snapshot branch keeps the partitions that later changes are merged with.
 
-    Raises:
-        InvalidArgument: the commit drops such a partition.
+    Raises `InvalidArgument`: the commit drops such a partition.
     """
     chain = target.options.chain
     if chain is None or kind != OVERWRITE or latest is None or target.metadata.branch != chain[0]:

@@ -111,8 +111,7 @@ def retry_on_conflict(
         most: maximum retries, if less than ``commit.max-retries``; None: ``commit.max-retries``.
         after: the type of conflicts that a second try may resolve.
 
-    Raises:
-        CommitConflict: each try had a conflict (``commit.max-retries``, ``commit.timeout``). Others: as `attempt`.
+    Raises `CommitConflict`: each try had a conflict (``commit.max-retries``, ``commit.timeout``). Others: as `attempt`.
     """
     write = target.write
     deadline = None if write.commit_timeout is None else time.monotonic() + write.commit_timeout.total_seconds()

@@ -106,8 +106,7 @@ def check_lookup_files(target: WriteTarget, base: pl.DataFrame, looked_at: Seque
 
     Otherwise a key may be in a file that the lookup missed. It would be read twice, or its changelog would be wrong.
 
-    Raises:
-        CommitConflict: another commit compacted a bucket meanwhile.
+    Raises `CommitConflict`: another commit compacted a bucket meanwhile.
     """
     if not looked_at:
         return
@@ -125,8 +124,7 @@ def check_lookup_files(target: WriteTarget, base: pl.DataFrame, looked_at: Seque
 def check_numbers(target: WriteTarget, base: pl.DataFrame, numbered_from: Sequence[FirstSequenceNumber]) -> None:
     """Check that postponed rows that a compaction numbered are newer than all rows in their bucket.
 
-    Raises:
-        CommitConflict: another commit wrote to the bucket meanwhile.
+    Raises `CommitConflict`: another commit wrote to the bucket meanwhile.
     """
     for each in numbered_from:
         there = base.filter(pl.col("_PARTITION") == pl.lit(each.partition), pl.col("_BUCKET") == each.bucket)
@@ -283,11 +281,9 @@ def check_columns(
 ) -> None:
     """Check that no other commit wrote the same columns of the same rows after snapshot `planned_on`, as Java does.
 
-    Args:
-        added: partitions with files of columns of older rows.
+    `added`: partitions with files of columns of older rows.
 
-    Raises:
-        CommitConflict: another commit has, or snapshots in between have expired.
+    Raises `CommitConflict`: another commit has, or snapshots in between have expired.
     """
     metadata = target.metadata
     own = [(file.first_row_id or 0, file.row_count, set(_list_written_ids(target, file))) for _, file in added]
@@ -334,11 +330,9 @@ def find_stale_indexes(
 ) -> list[IndexEntry]:
     """Return the global indexes of `snapshot` on columns that files of columns change in their partition.
 
-    Args:
-        changed: partitions with files of columns of older rows.
+    `changed`: partitions with files of columns of older rows.
 
-    Raises:
-        Unsupported: there are any, unless ``global-index.column-update-action`` says otherwise.
+    Raises `Unsupported`: there are any, unless ``global-index.column-update-action`` says otherwise.
     """
     action = target.write.given.get(GLOBAL_INDEX_COLUMN_UPDATE_ACTION)
     index = None if snapshot is None else read_index_entries(target.metadata, snapshot)

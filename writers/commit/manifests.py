@@ -83,8 +83,7 @@ def read_live_entries(
 ) -> pl.DataFrame:
     """Return the entries of live files in these partitions (BinaryRows; None: all), columns of `decode_manifest`.
 
-    Raises:
-        CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`.
+    Raises `CorruptFile`, `FileMissing`: as `engine.plan.entries.read_live_entries`.
     """
     listed = list_manifests(metadata, snapshot)
     wanted = partitions if schema.partition_keys else None
@@ -159,8 +158,7 @@ class BaseEntries:
     def at(self, snapshot: Snapshot, partitions: Set[bytes]) -> pl.DataFrame:
         """Return the live entries of these partitions in this snapshot.
 
-        Raises:
-            CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`.
+        Raises `CorruptFile`, `FileMissing`: as `engine.plan.entries.read_live_entries`.
         """
         self._advance(snapshot)
         missing = partitions - self._partitions
@@ -388,8 +386,7 @@ def merge_manifests(
 
     Names of new manifests are added to `written`.
 
-    Raises:
-        CorruptFile, FileMissing: a manifest cannot be read. InvalidArgument: a threshold is zero.
+    Raises `CorruptFile`, `FileMissing`: a manifest cannot be read. `InvalidArgument`: a threshold is zero.
     """
     if target.write.manifest_full_compaction <= 0:
         raise InvalidArgument(f"{target.where}: 'manifest.full-compaction-threshold-size' must be greater than 0")

@@ -338,8 +338,7 @@ def make_overwrite_changes(
 ) -> Callable[[Snapshot | None], Changes]:
     """Return the changes of an OVERWRITE snapshot, as a function of the snapshot that it follows.
 
-    Raises:
-        InvalidArgument: a new file is outside of the partitions, or a column is not a partition key.
+    Raises `InvalidArgument`: a new file is outside of the partitions, or a column is not a partition key.
     """
     chosen = _make_partition_chooser(target, partitions)
     for entry in new.files:

@@ -24,7 +24,7 @@ from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import ANALYZE, APPEND, COMPACT, FIRST_SNAPSHOT_ID, OVERWRITE, Snapshot
 from morrow.engine.plan.entries import mask_partitions
 from morrow.engine.plan.filter import NO_FILTER, Filter
-from morrow.engine.plan.manifests import list_delta_manifests, read_index_entries, read_manifest_entries
+from morrow.engine.plan.manifests import is_living, list_delta_manifests, read_index_entries, read_manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import make_plan
 from morrow.engine.plan.predicate import ALWAYS
@@ -229,13 +229,8 @@ class Routes:
         )
 
 
-def is_living(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Return whether the snapshot exists and is not expiring: its file is removed after the files that it names."""
-    return is_living_version(metadata, snapshot.id, identify_version(snapshot))
-
-
 def is_living_version(metadata: TableMetadata, snapshot_id: int, version: str) -> bool:
-    """Return `is_living` of the snapshot with this id and version (see `identify_version`)."""
+    """Return whether the snapshot with this id and version (see `identify_version`) exists and is not expiring."""
     earliest = metadata.earliest_snapshot_id()
     there = metadata.snapshot_or_none(snapshot_id)
     return there is not None and identify_version(there) == version and earliest is not None and earliest <= snapshot_id
@@ -245,8 +240,7 @@ def is_living_version(metadata: TableMetadata, snapshot_id: int, version: str) -
 def guard_compaction(metadata: TableMetadata, base: Snapshot | None) -> Iterator[None]:
     """Turn a file missing from `base` into a conflict, for a block that compacts the files of `base`.
 
-    Raises:
-        CommitConflict: a file is missing because the snapshot has expired.
+    Raises `CommitConflict`: a file is missing because the snapshot has expired.
     """
     with _guard_base(metadata, base, "compacted: others have compacted its files; nothing was changed, compact again"):
         yield
@@ -258,8 +252,7 @@ def guard_read(metadata: TableMetadata, base: Snapshot | None) -> Iterator[None]
 
     A block that commits as well might have committed before the error, and must not be repeated.
 
-    Raises:
-        CommitConflict: a file is missing because the snapshot has expired.
+    Raises `CommitConflict`: a file is missing because the snapshot has expired.
     """
     with _guard_base(metadata, base, "read: others have changed the table; nothing was changed, do it again"):
         yield

@@ -114,11 +114,9 @@ def plan_reassignment(
 ) -> Reassignment | None:
     """Return the new ids of the partitions whose ids are scattered; None if there are none.
 
-    Args:
-        partitions: the partitions to look at, in stored form; None: all.
+    `partitions`: the partitions to look at, in stored form; None: all.
 
-    Raises:
-        Unsupported: files without ids, or that hold ids; files of BLOBs or vectors across several ranges of rows.
+    Raises `Unsupported`: files without ids, or that hold ids; files of BLOBs or vectors across several ranges of rows.
     """
     columns = (PARTITION, FIRST, COUNT, "_FILE_NAME", "_WRITE_COLS")
     live = read_live_entries(target.metadata, snapshot, target.schema, columns=columns).frame.select(columns)

@@ -45,6 +45,7 @@ from morrow.engine.io.store import call_both
 from morrow.engine.options import parse_write_options
 from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.manifests import list_manifests, read_index_entries
+from morrow.engine.plan.metadata import REPLACING_SCHEMA
 from morrow.engine.structs import replace
 from morrow.readers.execution.execute import DEFAULT_BATCH_ROWS
 from morrow.readers.files.file_frames import translate_file_errors
@@ -247,8 +248,7 @@ def renumber_files(
 
     Returns: the new files in the order of the old ones, durable.
 
-    Raises:
-        FileMissing, CorruptFile: a file cannot be read. StorageError. After any error, no new file is left.
+    Raises `FileMissing`, `CorruptFile`: a file cannot be read. `StorageError`. After any error, no new file is left.
     """
     made: list[DataFileMeta] = []
     try:
@@ -432,15 +432,17 @@ class Preparer:
                 index_manifest = self._manifests.index_manifest(new_ids.index, written)
         if request.only_manifests and set(base["_FILE_NAME"]) == set(previous["_FILE_NAME"]):
             raise NothingMerged
-        metadata = self._target.metadata.knowing(self._target.schema)
+        is_replacement = REPLACING_SCHEMA in request.properties  # it commits before its schema
+        metadata = replace(self._target.metadata, known={})
         base_list, newest = call_both(
             metadata.store, lambda: self._manifests.manifest_list(base, written), metadata.latest_schema
         )
-        _check_same_table(self._target, newest)
+        if not is_replacement:
+            _check_same_table(self._target, newest)
         changelog = delta.changes.changelog
         done = _find_operation(request)
         rows = _count_added_rows(delta.entries)
-        schema_id = max(newest.id, self._target.schema.id)  # a replacement commits before its schema
+        schema_id = max(newest.id, self._target.schema.id)
         return Snapshot(
             id=latest.id + 1 if latest else FIRST_SNAPSHOT_ID,
             schema_id=schema_id,
@@ -501,9 +503,15 @@ class Preparer:
 
 
 def _check_same_table(target: WriteTarget, newest: TableSchema) -> None:
-    """Raise `CommitConflict` if the table was replaced, so that rows of the target would be in none of its columns."""
-    ids = {field.id for field in target.schema.fields}
-    if newest.id > target.schema.id and ids.isdisjoint(field.id for field in newest.fields):
+    """Raise `CommitConflict` if the table was replaced, or dropped and created again, since its schema was read.
+
+    The new columns may have the same ids, and would be read from files of other columns.
+    """
+    schema = target.schema
+    ids = {field.id for field in schema.fields}
+    is_replaced = newest.id > schema.id and ids.isdisjoint(field.id for field in newest.fields)
+    own = newest if newest.id <= schema.id else target.metadata.schema(schema.id)
+    if is_replaced or own.layout != schema.layout:
         raise CommitConflict(f"{target.where}: the table was replaced while rows were written; write them again")
 
 
@@ -562,8 +570,7 @@ def assign_row_ids(
     files share the row ids of the preceding data file: blob files from its first row for each blob column, files of
     vectors one after another. No appended file gets a row id that another file of the commit has already.
 
-    Raises:
-        InvalidArgument: a file of unknown source, or a dedicated file that does not belong to a data file.
+    Raises `InvalidArgument`: a file of unknown source, or a dedicated file that does not belong to a data file.
     """
     result: list[ManifestEntry] = []
     added = (entry.file for entry in entries if entry.kind == EntryKind.ADD)

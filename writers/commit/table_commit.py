@@ -201,8 +201,7 @@ class TableCommit:
     def rewrite(self, messages: Sequence[CommitMessage], premise: Premise | None = None) -> Snapshot:
         """Commit compacted files that lack some rows of the files before, in an OVERWRITE snapshot without statistics.
 
-        Raises:
-            CommitConflict, UnclearOutcome: as `commit`.
+        Raises `CommitConflict`, `UnclearOutcome`: as `commit`.
         """
         self.uncompacted = []
         self._maintenance.before_commit(self._committer.log.newest)
@@ -228,8 +227,7 @@ class TableCommit:
     def analyze(self, statistics: TableStatistics) -> Snapshot:
         """Commit statistics of the table, in an ANALYZE snapshot of the same rows.
 
-        Raises:
-            CommitConflict, UnclearOutcome: as `commit`; after a conflict no file is left.
+        Raises `CommitConflict`, `UnclearOutcome`: as `commit`; after a conflict no file is left.
         """
         name = f"stat-{uuid.uuid4()}-0"
         path = self.target.metadata.paths.statistics(name)

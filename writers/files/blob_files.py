@@ -29,27 +29,14 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
+from morrow.engine.format import blob_layout as layout
 from morrow.engine.format import types as t
-from morrow.engine.format.blob_layout import (
-    ARRAY_MAGIC,
-    CRC_BYTES,
-    FILE_VERSION,
-    LENGTH_BYTES,
-    MAGIC,
-    MAP_MAGIC,
-    MAX_SHORT_DIGITS,
-    NULL_LENGTH,
-    PAYLOAD_VERSION,
-    PLACEHOLDER_LENGTH,
-    encode_zigzag_varints,
-)
 from morrow.engine.format.blob_values import REGISTERED, Blob, BlobPlaces, find_registered
 from morrow.engine.format.blobs import PACK_SUFFIX, BlobDescriptor, decode_descriptor, is_descriptor_value, map_members
 from morrow.engine.format.file_formats import VECTOR_INFIX, is_dedicated_file
 from morrow.engine.format.manifest_entries import DataFileMeta, FileSource
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
-from morrow.engine.format.types import DataField, VectorType
 from morrow.engine.io.store import translate_system_errors
 from morrow.engine.names import cols
 from morrow.engine.options.declared.features import VECTOR_FILE_FORMAT, VECTOR_TARGET_FILE_SIZE
@@ -67,7 +54,7 @@ from morrow.writers.files.data_files import (
 from morrow.writers.files.encoders import MAX_BLOCK_ROWS, MIN_BLOCK_ROWS, cut_blocks, encode_in_threads
 from morrow.writers.target import WriteTarget
 
-Fields = tuple[DataField, ...]
+Fields = tuple[t.DataField, ...]
 BLOB_SUFFIX = ".blob"
 MAX_PIECE_ROWS = 1 << 14
 """Maximum rows whose blobs are written before the other columns of these rows are encoded."""
@@ -85,8 +72,7 @@ class ValueCopier:
     def open(self, value: bytes) -> Iterator[bytes] | None:
         """Return the parts of a value; None for null.
 
-        Raises:
-            UnsafePath: a descriptor names a file outside of the allowed roots. FileMissing, StorageError.
+        Raises `UnsafePath`: a descriptor names a file outside of the allowed roots. `FileMissing`, `StorageError`.
         """
         if not is_descriptor_value(value):
             return iter((value,))
@@ -131,52 +117,52 @@ class RecordStream:
         """Write a BLOB. Return the offset and the length of its bytes; None for null."""
         parts = self._copier.open(value)
         if parts is None:
-            self.skip(NULL_LENGTH)
+            self.skip(layout.NULL_LENGTH)
             return None
         start = self._begin()
         size = self._copy(parts)
         self._end(start)
-        return start + len(MAGIC), size
+        return start + len(layout.MAGIC), size
 
     def add_array(self, values: Iterable[bytes | None]) -> None:
         """Write an ARRAY<BLOB>."""
         values = list(values)
         start = self._begin()
-        self._write(ARRAY_MAGIC + bytes([PAYLOAD_VERSION]) + len(values).to_bytes(4, "little"))
-        index = encode_zigzag_varints([self._add_member(value) for value in values])
+        self._write(layout.ARRAY_MAGIC + bytes([layout.PAYLOAD_VERSION]) + len(values).to_bytes(4, "little"))
+        index = layout.encode_zigzag_varints([self._add_member(value) for value in values])
         self._write(index + len(index).to_bytes(4, "little"))
         self._end(start)
 
     def add_map(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> None:
         """Write a MAP<K, BLOB>, whose keys are encoded."""
         start = self._begin()
-        self._write(MAP_MAGIC + bytes([PAYLOAD_VERSION]) + len(keys).to_bytes(4, "little"))
+        self._write(layout.MAP_MAGIC + bytes([layout.PAYLOAD_VERSION]) + len(keys).to_bytes(4, "little"))
         self._write(b"".join(key for key in keys if key is not None))
-        key_index = encode_zigzag_varints([NULL_LENGTH if key is None else len(key) for key in keys])
-        index = encode_zigzag_varints([self._add_member(value) for value in values])
+        key_index = layout.encode_zigzag_varints([layout.NULL_LENGTH if key is None else len(key) for key in keys])
+        index = layout.encode_zigzag_varints([self._add_member(value) for value in values])
         self._write(key_index + index + len(key_index).to_bytes(4, "little") + len(index).to_bytes(4, "little"))
         self._end(start)
 
     def finish(self) -> int:
         """Write the index. Return the size of the file."""
-        index = encode_zigzag_varints(self._lengths)
-        self._write(index + len(index).to_bytes(4, "little") + bytes([FILE_VERSION]))
+        index = layout.encode_zigzag_varints(self._lengths)
+        self._write(index + len(index).to_bytes(4, "little") + bytes([layout.FILE_VERSION]))
         return self.position
 
     def _add_member(self, value: bytes | None) -> int:
         parts = None if value is None else self._copier.open(value)
-        return NULL_LENGTH if parts is None else self._copy(parts)
+        return layout.NULL_LENGTH if parts is None else self._copy(parts)
 
     def _begin(self) -> int:
         self._crc = 0
         start = self.position
-        self._write(MAGIC)
+        self._write(layout.MAGIC)
         return start
 
     def _end(self, start: int) -> None:
-        length = self.position - start + LENGTH_BYTES + CRC_BYTES
-        self._write(length.to_bytes(LENGTH_BYTES, "little"))
-        self._write(self._crc.to_bytes(CRC_BYTES, "little"))
+        length = self.position - start + layout.LENGTH_BYTES + layout.CRC_BYTES
+        self._write(length.to_bytes(layout.LENGTH_BYTES, "little"))
+        self._write(self._crc.to_bytes(layout.CRC_BYTES, "little"))
         self._lengths.append(length)
 
     def _copy(self, parts: Iterable[bytes]) -> int:
@@ -262,7 +248,7 @@ class PackWriter:
             columns.append(map_members(column, field.type, partial(self._write, field)).alias(field.name))
         return rows.with_columns(columns)
 
-    def _write(self, field: DataField, values: pl.Series) -> pl.Series:
+    def _write(self, field: t.DataField, values: pl.Series) -> pl.Series:
         records = self._open.setdefault(field.name, self._roll())
         # One call for each value: a value is large, and may lie in another file.
         found = [None if value is None else self._describe(records, value) for value in values]
@@ -296,7 +282,7 @@ class PackWriter:
 class ColumnWriter:
     """Writer of the blob files of one column."""
 
-    def __init__(self, target: WriteTarget, place: Placement, field: DataField, names: Callable[[], str]) -> None:
+    def __init__(self, target: WriteTarget, place: Placement, field: t.DataField, names: Callable[[], str]) -> None:
         self._target, self._field = target, field
         self._records = RollingRecords(target, place, names)
 
@@ -321,12 +307,12 @@ class ColumnWriter:
 
     def skip(self, rows: int) -> None:
         """Write placeholders."""
-        self._records.current().skip(PLACEHOLDER_LENGTH, rows)
+        self._records.current().skip(layout.PLACEHOLDER_LENGTH, rows)
 
     def _add(self, value: Any, add: Callable[[RecordStream, Any], object]) -> None:
         stream = self._records.current()
         if value is None:
-            stream.skip(NULL_LENGTH)
+            stream.skip(layout.NULL_LENGTH)
         else:
             add(stream, value)
         self._records.end_record()
@@ -399,14 +385,13 @@ def write_with_blobs(
 def write_blob_update(
     target: WriteTarget,
     place: Placement,
-    field: DataField,
+    field: t.DataField,
     parts: Sequence[tuple[npt.NDArray[np.int64], pl.Series]],
     first_row_id: int,
 ) -> list[DataFileMeta]:
     """Write new values of rows of a group to blob files, with placeholders for the rows between them.
 
-    Args:
-        parts: positions in the group and their new values; later parts take precedence.
+    `parts`: positions in the group and their new values; later parts take precedence.
     """
     positions = np.concatenate([each for each, _ in parts])
     values = pl.concat([each for _, each in parts])
@@ -430,7 +415,7 @@ def write_blob_update(
 
 
 def write_blob_column(
-    target: WriteTarget, place: Placement, field: DataField, values: Iterable[pl.Series], first_row_id: int
+    target: WriteTarget, place: Placement, field: t.DataField, values: Iterable[pl.Series], first_row_id: int
 ) -> list[DataFileMeta]:
     """Write the values of consecutive rows to blob files."""
     unique, numbers = uuid.uuid4(), count()
@@ -470,8 +455,8 @@ class _Pieces:
 def _write_blobs(
     rows: _Pieces,
     writers: Sequence[ColumnWriter],
-    blobs: Sequence[DataField],
-    others: Sequence[DataField],
+    blobs: Sequence[t.DataField],
+    others: Sequence[t.DataField],
     kind: FileKind,
 ) -> Iterator[Any]:
     """Write the blobs of rows, and yield blocks of their other columns. Rows are taken as blocks are."""
@@ -501,7 +486,7 @@ def make_key_encoder(kind: t.DataType) -> Callable[[Any], bytes | None]:
         width = _WIDTHS[type(kind)]
         return _skip_null(lambda key: int(key).to_bytes(width, "little", signed=True))
     if isinstance(kind, t.DecimalType):
-        scale, short = kind.scale, kind.precision <= MAX_SHORT_DIGITS
+        scale, short = kind.scale, kind.precision <= layout.MAX_SHORT_DIGITS
 
         def encode_decimal(key: Decimal) -> bytes:
             sign, digits, exponent = key.as_tuple()
@@ -543,7 +528,7 @@ def list_filed_vectors(target: WriteTarget, columns: Fields) -> Fields:
     """Return the VECTOR columns that have files of their own."""
     if not target.options.data_evolution or target.write.given.get(VECTOR_FILE_FORMAT) is None:
         return ()
-    return tuple(field for field in columns if isinstance(field.type, VectorType))
+    return tuple(field for field in columns if isinstance(field.type, t.VectorType))
 
 
 def select_filed_vectors(target: WriteTarget, columns: Fields) -> Fields:

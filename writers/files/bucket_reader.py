@@ -59,8 +59,7 @@ class RecordExpiry:
     def of(cls, target: WriteTarget) -> RecordExpiry | None:
         """Return the expiry of a table's rows, None if they do not expire.
 
-        Raises:
-            InvalidArgument: the options do not name a column of the table for the time.
+        Raises `InvalidArgument`: the options do not name a column of the table for the time.
         """
         age, name = target.write.record_expire_time, target.write.record_time_field
         if age is None:

@@ -146,8 +146,7 @@ class FileKind:
     def describe(self, frame: pl.DataFrame, *, encode: bool = True) -> FileDescription:
         """Encode rows and collect their metadata; without `encode`, only collect it, for rows that are in a file.
 
-        Raises:
-            InvalidArgument: a null in a NOT NULL column, or a value that the format cannot hold.
+        Raises `InvalidArgument`: a null in a NOT NULL column, or a value that the format cannot hold.
         """
         columns, keys = self.layout.columns, self.layout.keys
         self._check_nulls({name: (count,) for name, count in stats.count_nulls(frame, columns).items()})
@@ -556,8 +555,7 @@ def find_paths(target: WriteTarget, place: Placement, file: DataFileMeta) -> lis
 def delete_files(target: WriteTarget, place: Placement, files: Iterable[DataFileMeta]) -> None:
     """Remove data files that metadata no longer names, and their extra files. Missing files are not an error.
 
-    Raises:
-        StorageError: the first error; all other files are removed.
+    Raises `StorageError`: the first error; all other files are removed.
     """
     errors: list[StorageError] = []
     for path in (path for file in files for path in find_paths(target, place, file)):

@@ -72,8 +72,7 @@ class DeletionMaintainer:
     def vector(self, data_file: str) -> DeletionVector | None:
         """Return the dead rows of a data file, None if there are none.
 
-        Raises:
-            FileMissing, CorruptFile, Unsupported: the index file cannot be read.
+        Raises `FileMissing`, `CorruptFile`, `Unsupported`: the index file cannot be read.
         """
         self._read(data_file)
         return self._vectors.get(data_file)
@@ -184,8 +183,7 @@ class IndexFiles:
     def read(self, file: IndexFileMeta, only: frozenset[str] | None = None) -> dict[str, DeletionVector]:
         """Return the vectors in an index file by data file, only for the data files `only` if given.
 
-        Raises:
-            FileMissing, CorruptFile, Unsupported: the file is missing, damaged, or of an unknown version.
+        Raises `FileMissing`, `CorruptFile`, `Unsupported`: the file is missing, damaged, or of an unknown version.
         """
         if file.deletion_ranges is None:
             raise CorruptFile(self.target.where, f"the index file {file.file_name} does not say what it holds")

@@ -32,6 +32,7 @@ from typing import Any, Protocol, TypeVar
 import polars as pl
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.file_formats import WHEELS
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, make_key_field
 from morrow.engine.format.types import DataField
 from morrow.engine.names import col, cols
@@ -98,8 +99,7 @@ class Encoder(Protocol):
     def block(self, frame: pl.DataFrame) -> Block:
         """Encode rows: the columns of the layout, in its order.
 
-        Raises:
-            InvalidArgument: a value that the format cannot hold.
+        Raises `InvalidArgument`: a value that the format cannot hold.
         """
         ...
 
@@ -145,8 +145,8 @@ class FileWriter:
     block_size: Declared[int | None] | None = None
 
 
-BUILT_IN = ("parquet", "orc", "avro", "lance", "vortex", "mosaic", "row")
-"""Formats with a module in `formats` of the same name, which has a `FileWriter` as its `WRITER`."""
+BUILT_IN = ("parquet", "orc", "avro", *WHEELS, "row")
+"""Formats with a module in `formats`, which has a `FileWriter` as its `WRITER`."""
 
 
 def find_file_writer(format_: str, where: str) -> FileWriter:
@@ -160,16 +160,13 @@ def find_file_writer(format_: str, where: str) -> FileWriter:
 
 @cache
 def _load_built_in(format_: str) -> FileWriter:
-    found: FileWriter = import_module(f"{__package__}.formats.{format_}").WRITER
+    module = import_module(f"{__package__}.formats.{'wheel_files' if format_ in WHEELS else format_}")
+    found: FileWriter = module.WRITERS[format_] if format_ in WHEELS else module.WRITER
     return found
 
 
 def make_encoder(format_: str, layout: FileLayout, options: EncoderOptions) -> Encoder:
-    """Return the encoder of a format.
-
-    Raises:
-        Unsupported: Morrow does not write this format, codec or column type.
-    """
+    """Return the encoder of a format. Raises `Unsupported`: Morrow does not write this format, codec or column type."""
     return find_file_writer(format_, options.where).encoder(layout, options)
 
 

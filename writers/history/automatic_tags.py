@@ -53,8 +53,7 @@ def find_tag_actions(target: WriteTarget, *, clock: Clock = read_utc_clock) -> l
 
     The actions raise `StorageError`, and `CorruptFile` for damaged tags; the commit itself is durable by then.
 
-    Raises:
-        InvalidArgument, Unsupported: the options about tags are wrong.
+    Raises `InvalidArgument`, `Unsupported`: the options about tags are wrong.
     """
     options = parse_tag_options(target.schema.options, where=target.where)
     actions: list[AfterCommit] = []
@@ -74,11 +73,9 @@ def create_due_tag(metadata: TableMetadata, *, now: dt.datetime | None = None) -
     to carry its tag, as in Java's streaming jobs. Each missing tag to complete gets an empty snapshot too. If tags are
     created by watermark or batch, a table without commits gets no tags.
 
-    Args:
-        now: the current time; None to read the clock.
+    `now`: the current time; None to read the clock.
 
-    Raises:
-        InvalidArgument, Unsupported: the options about tags are wrong. StorageError: call again.
+    Raises `InvalidArgument`, `Unsupported`: the options about tags are wrong. `StorageError`: call again.
     """
     options = read_tag_options(metadata)
     newest = metadata.latest_snapshot()
@@ -296,8 +293,7 @@ def expire_tags(
         older_than: also delete tags created before this time (with its zone). The age of a tag without a retention is
             that of its file.
 
-    Raises:
-        CorruptFile: a tag file is damaged; nothing was deleted. StorageError: as `delete_tag`.
+    Raises `CorruptFile`: a tag file is damaged; nothing was deleted. `StorageError`: as `delete_tag`.
     """
     now = read_local_time(clock)
     before = None if older_than is None else read_local_time(lambda: older_than)

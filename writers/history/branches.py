@@ -72,7 +72,7 @@ from morrow.engine.format.snapshot import ANALYZE, APPEND, FIRST_SNAPSHOT_ID, Sn
 from morrow.engine.options import Options, parse_write_options
 from morrow.engine.options.declared.table import SCAN_FALLBACK_DELTA_BRANCH, SCAN_FALLBACK_SNAPSHOT_BRANCH
 from morrow.engine.plan.entries import resolve_entries
-from morrow.engine.plan.manifests import read_index_entries, read_manifest_entries
+from morrow.engine.plan.manifests import is_living, read_index_entries, read_manifest_entries
 from morrow.engine.plan.metadata import REPLACING_SCHEMA, TableMetadata
 from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.references import KEY, find_live_names, list_file_names, read_lists
@@ -89,7 +89,7 @@ from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.history.commit_maintenance import commit_with_maintenance
 from morrow.writers.history.iceberg_metadata import publish_quietly
 from morrow.writers.history.rollback import retire_changelogs, rewind_table, rollback_table, write_hint
-from morrow.writers.history.tags import drop_lost_changelog, find_taggable_snapshot, is_alive, is_kept
+from morrow.writers.history.tags import drop_lost_changelog, find_taggable_snapshot, is_kept
 from morrow.writers.history.tombstones import CREATING, finish_removals, list_root_files, retire_file
 from morrow.writers.target import WriteTarget
 
@@ -297,7 +297,7 @@ def _rewind_to_first(metadata: TableMetadata, branch: TableMetadata, first: Snap
         _retire_schemas(metadata, branch)
 
     earlier = [i for i in metadata.living_snapshot_ids() if i < first.id]
-    stay = earlier if is_alive(metadata, first) or _is_base_of(metadata, earlier, first) else []
+    stay = earlier if is_living(metadata, first) or _is_base_of(metadata, earlier, first) else []
     of_branch = {tag.name: tag for tag in branch.tags()}
     gone = [
         tag.name
@@ -439,8 +439,7 @@ def _make_message(entry: ManifestEntry, tracked: bool) -> CommitMessage:
 def check_new_branch(name: str) -> None:
     """Check the name of a new branch.
 
-    Raises:
-        InvalidArgument: Java refuses the name, or it is not the name of a single folder.
+    Raises `InvalidArgument`: Java refuses the name, or it is not the name of a single folder.
     """
     _check_segment(name)
     if name == MAIN_BRANCH:
@@ -452,8 +451,7 @@ def check_new_branch(name: str) -> None:
 def build_branch_folder(metadata: TableMetadata, name: str) -> str:
     """Return the folder of the branch `name`, whether it exists or not.
 
-    Raises:
-        InvalidArgument: the main branch, or an invalid name of a branch.
+    Raises `InvalidArgument`: the main branch, or an invalid name of a branch.
     """
     _check_segment(name)
     if name == MAIN_BRANCH:
@@ -522,8 +520,7 @@ def publish_replacement(metadata: TableMetadata, branch: TableMetadata) -> Snaps
 
     Returns: the snapshot; None if neither table has had one.
 
-    Raises:
-        CommitConflict: the schema of the table was changed meanwhile; the table is unchanged.
+    Raises `CommitConflict`: the schema of the table was changed meanwhile; the table is unchanged.
     """
     schema, rows, before = branch.latest_schema(), branch.latest_snapshot(), metadata.latest_snapshot()
     conflict = CommitConflict(f"{metadata.where}: its schema was changed while it was replaced; replace it again")

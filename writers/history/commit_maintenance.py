@@ -359,8 +359,7 @@ def expire_consumers(metadata: TableMetadata, *, older_than_millis: int | None =
 
     Returns: the names of the removed consumers, sorted.
 
-    Raises:
-        InvalidArgument: the option does not parse. StorageError: a file could not be removed; all others were.
+    Raises `InvalidArgument`: the option does not parse. `StorageError`: a file could not be removed; all others were.
     """
     moment = older_than_millis
     if moment is None:

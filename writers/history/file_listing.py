@@ -99,8 +99,7 @@ def find_places(tables: Iterable[TableMetadata]) -> tuple[list[Place], list[str]
 
     Returns: the places, and the external paths that are not examined. These may belong to other tables or stores.
 
-    Raises:
-        CorruptFile, Unsupported, InvalidArgument: a schema or option that cannot be read.
+    Raises `CorruptFile`, `Unsupported`, `InvalidArgument`: a schema or option that cannot be read.
     """
     found = list(tables)
     data, folders, external, left = set[str](), set[str](), dict[str, set[str]](), set[str]()

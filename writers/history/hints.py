@@ -38,8 +38,7 @@ def repair_hints(metadata: TableMetadata) -> list[RepairedHint]:
 
     Returns: the changed hints.
 
-    Raises:
-        StorageError: a hint could not be written.
+    Raises `StorageError`: a hint could not be written.
     """
     changed = []
     for one in _list_branches(metadata):

@@ -38,7 +38,6 @@ from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata, estimate_
 
 Document: TypeAlias = dict[str, Any]
 
-
 IDENTITY = "paimon-commit-identity"
 """The member of a snapshot's summary that names its commit: ids are used again after a rollback."""
 
@@ -338,8 +337,7 @@ class IcebergTable:
 def find_iceberg_folder(metadata: TableMetadata, given: Options) -> str:
     """Return the folder of a table's Iceberg metadata.
 
-    Raises:
-        InvalidArgument: it belongs beside the databases of a warehouse, and the table lies in none.
+    Raises `InvalidArgument`: it belongs beside the databases of a warehouse, and the table lies in none.
     """
     location = given.get(features.METADATA_ICEBERG_STORAGE_LOCATION)
     if location is None:

@@ -93,8 +93,7 @@ class Record:
     def holds(self, name: str, state: str) -> bool:
         """Return whether a file, or another source, is loaded; a source without a name never is.
 
-        Raises:
-            InvalidArgument: a source of this name is, but it has changed since.
+        Raises `InvalidArgument`: a source of this name is, but it has changed since.
         """
         if not name or _digest(name, NAME_BYTES) not in self.files:
             return False

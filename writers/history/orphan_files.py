@@ -274,8 +274,7 @@ def purge_table(metadata: TableMetadata, *, older_than_millis: int | None = None
 
     Schemas and options stay. The next call completes an interrupted one. The rows cannot be restored.
 
-    Args:
-        older_than_millis: orphan files older than this are removed too, as in `remove_orphan_files`; None: a day ago.
+    `older_than_millis`: orphan files older than this are removed too, as in `remove_orphan_files`; None: a day ago.
 
     Raises:
         InvalidArgument: `metadata` is not of the main branch, an option of the table names one of its branches or has a
@@ -350,8 +349,7 @@ class RootNames:
 def list_all_branches(metadata: TableMetadata) -> dict[str, TableMetadata]:
     """Return the main branch and all others, by name.
 
-    Raises:
-        Unsupported: a branch lacks a schema, so the locations of its files are unknown.
+    Raises `Unsupported`: a branch lacks a schema, so the locations of its files are unknown.
     """
     main = metadata.at_branch(MAIN_BRANCH)
     found = {MAIN_BRANCH: main}
@@ -403,8 +401,7 @@ def _is_root(kind: RootKind, name: str) -> bool:
 def read_root_names(roots: Roots) -> Iterator[RootNames]:
     """Yield the names in these roots, leaving out roots that were removed meanwhile.
 
-    Raises:
-        CorruptFile, Unsupported: a root that cannot be read.
+    Raises `CorruptFile`, `Unsupported`: a root that cannot be read.
     """
     for file in sorted(roots.files, key=lambda file: file.path):
         table = roots.tables[file.branch]

@@ -93,8 +93,7 @@ def expire_partitions(
     Other arguments that are not given are taken from the options of the table: ``partition.expiration-time``,
     ``-strategy`` and ``-batch-size``, ``partition.timestamp-formatter`` and ``-pattern``.
 
-    Args:
-        now: the time at which ages are computed, local unless it has a zone; None is now.
+    `now`: the time at which ages are computed, local unless it has a zone; None is now.
 
     Returns: the values of each dropped partition by column, None for null; how many partitions are left, and why.
 
@@ -143,8 +142,7 @@ class PartitionExpiry:
     def of(cls, target: WriteTarget) -> PartitionExpiry | None:
         """Return the expiry that the table's options configure; None if partitions do not expire.
 
-        Raises:
-            InvalidArgument, Unsupported: as `parse_partition_expiry`.
+        Raises `InvalidArgument`, `Unsupported`: as `parse_partition_expiry`.
         """
         options = parse_partition_expiry(target.schema.options, where=target.where)
         return cls(target, options) if options.expiration_time is not None and target.partition_fields else None
@@ -314,8 +312,7 @@ def leave_out_expired(target: WriteTarget, snapshot: Snapshot, partitions: Seque
 def list_live_partitions(target: WriteTarget, snapshot: Snapshot) -> list[Partition]:
     """Return the partitions that hold files, unordered. Deleted files that manifests still name count as updates too.
 
-    Raises:
-        CorruptFile, FileMissing: as `engine.plan.entries.read_live_entries`.
+    Raises `CorruptFile`, `FileMissing`: as `engine.plan.entries.read_live_entries`.
     """
     frames = read_manifest_entries(target.metadata, list_manifests(target.metadata, snapshot))
     if not frames:
@@ -397,8 +394,7 @@ def make_partition_check(target: WriteTarget) -> Callable[[bytes], None]:
     With ``partition.timestamp-format.strict`` the check raises `InvalidArgument` for a partition that
     ``partition.timestamp-pattern`` and ``-formatter`` do not parse. If neither is set, nothing is checked.
 
-    Raises:
-        InvalidArgument, Unsupported: as `parse_partition_expiry`, if the table is strict.
+    Raises `InvalidArgument`, `Unsupported`: as `parse_partition_expiry`, if the table is strict.
     """
     raw, fields = target.schema.options, target.partition_fields
     if not fields or not target.options.given.get(maintenance.PARTITION_TIMESTAMP_FORMAT_STRICT):

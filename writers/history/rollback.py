@@ -28,13 +28,14 @@ from morrow.engine.format.paths import CHANGELOG_PREFIX, EARLIEST, LATEST
 from morrow.engine.format.snapshot import Snapshot, format_snapshot
 from morrow.engine.io.store import ignore_full_disk
 from morrow.engine.plan.changelogs import list_changelog_ids
+from morrow.engine.plan.manifests import is_living, is_same_commit
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.time_travel import Travel, resolve_travel
 from morrow.writers.commit.commit_lock import hold_commit_lock
 from morrow.writers.history.iceberg_metadata import publish_quietly
 from morrow.writers.history.load_history import Record
-from morrow.writers.history.tags import drop_lost_changelog, is_alive, is_same_state, remove_success
+from morrow.writers.history.tags import drop_lost_changelog, remove_success
 from morrow.writers.history.tombstones import finish_removals, make_tombstone_path, retire_file
 
 
@@ -60,7 +61,7 @@ def rollback_table(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
     finish_removals(metadata)
     with hold_commit_lock(metadata):
         goal = drop_lost_changelog(metadata, _find_goal(metadata, to))
-        before = metadata.living_snapshot_ids() if is_alive(metadata, goal) else ()
+        before = metadata.living_snapshot_ids() if is_living(metadata, goal) else ()
         stay = [snapshot_id for snapshot_id in before if snapshot_id < goal.id]
         later = [tag.name for tag in metadata.tags() if tag.snapshot.id > goal.id]
         rewind_table(metadata, goal, stay=stay, tags=later)
@@ -77,7 +78,7 @@ def _find_goal(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
     goal = to if isinstance(to, Snapshot) else resolve_travel(metadata, to)
     if goal is None or to == Travel():
         raise InvalidArgument("say what to roll back to: a snapshot id, the name of a tag, or a time")
-    if not is_alive(metadata, goal) and not any(is_same_state(tag.snapshot, goal) for tag in metadata.tags()):
+    if not is_living(metadata, goal) and not any(is_same_commit(tag.snapshot, goal) for tag in metadata.tags()):
         raise SnapshotExpired(
             f"{metadata.where}: snapshot {goal.id} has expired; roll back to a later one, or to a tag"
         )
@@ -93,8 +94,7 @@ def rewind_table(metadata: TableMetadata, goal: Snapshot, *, stay: Collection[in
         stay: ids of the snapshots that precede the goal; empty if the goal does not exist.
         tags: names of the tags to remove.
 
-    Raises:
-        StorageError: it was done in part; call again. CommitConflict: another snapshot took the id of the goal.
+    Raises `StorageError`: it was done in part; call again. `CommitConflict`: another snapshot took the id of the goal.
     """
     Record.forget(metadata, goal.id)
     for name in tags:
@@ -108,7 +108,7 @@ def rewind_table(metadata: TableMetadata, goal: Snapshot, *, stay: Collection[in
 
 def _rewind_snapshots(metadata: TableMetadata, goal: Snapshot, stay: Collection[int]) -> None:
     ids, earliest = metadata.snapshot_ids(), metadata.earliest_snapshot_id()
-    there = is_alive(metadata, goal)
+    there = is_living(metadata, goal)
     only = None if there or stay else earliest
     metadata.store.delete_many([f"{metadata.paths.snapshot_dir}/{LATEST}"])
     _retire_snapshots(metadata, [i for i in ids if i not in stay and i not in (goal.id, only)])

@@ -42,6 +42,7 @@ from morrow.engine.format.snapshot import Snapshot, Tag, format_tag, parse_tag
 from morrow.engine.io.store import FileStatus, read_each
 from morrow.engine.options.retention import BY_PERIOD, TagOptions, parse_tag_options
 from morrow.engine.plan.changelogs import list_living_changelog_ids
+from morrow.engine.plan.manifests import is_living, is_same_commit
 from morrow.engine.plan.metadata import METADATA_CACHE, TAG_PREFIX, TableMetadata
 from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.time_travel import Travel, resolve_travel, to_millis
@@ -134,8 +135,7 @@ def put_tag(
 def make_tag(name: str, snapshot: Snapshot, time_retained: dt.timedelta | None, clock: Clock) -> Tag:
     """Return a tag created now. As in Java, only a tag with a retention has a creation time.
 
-    Raises:
-        InvalidArgument: the tag would expire at once.
+    Raises `InvalidArgument`: the tag would expire at once.
     """
     if time_retained is None:
         return Tag(name, snapshot)
@@ -173,8 +173,7 @@ def find_taggable_snapshot(metadata: TableMetadata, snapshot: Snapshot | int | N
 def find_first_since(metadata: TableMetadata, millis: int) -> Snapshot:
     """Return the first snapshot that was committed at or after a time, alive or kept by a tag.
 
-    Raises:
-        SnapshotNotFound: all snapshots are older.
+    Raises `SnapshotNotFound`: all snapshots are older.
     """
     alive = _search_living_since(metadata, millis)
     tagged = next(
@@ -190,40 +189,22 @@ def find_first_since(metadata: TableMetadata, millis: int) -> Snapshot:
 
 def is_kept(metadata: TableMetadata, snapshot: Snapshot, *, besides: str | None = None) -> bool:
     """Return whether the files of a snapshot stay: it is alive, or kept by a tag other than `besides`."""
-    if is_alive(metadata, snapshot):
+    if is_living(metadata, snapshot):
         return True
     return any(
-        is_same_state(file.tag.snapshot, snapshot) for file in list_tag_files(metadata) if file.tag.name != besides
+        is_same_commit(file.tag.snapshot, snapshot) for file in list_tag_files(metadata) if file.tag.name != besides
     )
-
-
-def is_alive(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Return whether the table has this snapshot and expiry has not announced its removal."""
-    there = metadata.snapshot_or_none(snapshot.id)
-    if there is None or not is_same_state(there, snapshot):
-        return False
-    earliest = metadata.earliest_snapshot_id()
-    return earliest is not None and earliest <= snapshot.id
 
 
 def drop_lost_changelog(metadata: TableMetadata, snapshot: Snapshot) -> Snapshot:
     """Return the snapshot, without its changelog if it has expired: tags keep data files, but not changelog files."""
-    if snapshot.changelog_manifest_list is None or is_alive(metadata, snapshot):
+    if snapshot.changelog_manifest_list is None or is_living(metadata, snapshot):
         return snapshot
     kept = metadata.changelog_or_none(snapshot.id)
-    if kept is not None and is_same_state(kept, snapshot) and snapshot.id in list_living_changelog_ids(metadata):
+    if kept is not None and is_same_commit(kept, snapshot) and snapshot.id in list_living_changelog_ids(metadata):
         return snapshot
     return replace(
         snapshot, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None
-    )
-
-
-def is_same_state(one: Snapshot, other: Snapshot) -> bool:
-    """Return whether two snapshots are the same commit. Other members may differ: Java drops unknown ones from tags."""
-    return (one.id, one.base_manifest_list, one.delta_manifest_list) == (
-        other.id,
-        other.base_manifest_list,
-        other.delta_manifest_list,
     )
 
 
@@ -238,8 +219,7 @@ def make_expired_error(metadata: TableMetadata, snapshot: Snapshot, name: str | 
 def check_single_automatic(metadata: TableMetadata, options: TagOptions, name: str, snapshot: Snapshot) -> None:
     """Check that a snapshot gets at most one automatic tag, as in Java: automatic tags continue after the last one.
 
-    Raises:
-        InvalidArgument: `name` would be the second.
+    Raises `InvalidArgument`: `name` would be the second.
     """
     period = TagPeriod.of(options)
     if options.creation not in BY_PERIOD or not period.is_automatic(name):
@@ -351,7 +331,7 @@ def _is_claimed(metadata: TableMetadata, new_name: str, tag: Tag) -> bool:
         there = metadata.tag(new_name).snapshot
     except TagNotFound:
         return False
-    return there.extra.get(RENAMED_FROM) == tag.name and is_same_state(there, tag.snapshot)
+    return there.extra.get(RENAMED_FROM) == tag.name and is_same_commit(there, tag.snapshot)
 
 
 def replace_tag(
@@ -366,8 +346,7 @@ def replace_tag(
 
     Files that only the old snapshot needs are removed.
 
-    Raises:
-        TagNotFound: the tag does not exist. SnapshotNotFound, SnapshotExpired, InvalidArgument: as `create_tag`.
+    Raises `TagNotFound`: the tag does not exist. SnapshotNotFound, SnapshotExpired, InvalidArgument: as `create_tag`.
     """
     metadata.owner.refuse(Owned.TAGS, "the replacement of a tag")
     before = metadata.tag(name)
@@ -375,11 +354,11 @@ def replace_tag(
     check_single_automatic(metadata, read_tag_options(metadata), name, found)
     tag = make_tag(name, found, time_retained, clock)
     path = metadata.paths.tag(name)
-    if is_same_state(before.snapshot, found):
+    if is_same_commit(before.snapshot, found):
         metadata.store.write(path, format_tag(tag))
         return tag
     # The old tag is retired first. While a tag of this name still has its snapshot, `finish_removals` keeps its files.
-    if not is_alive(metadata, before.snapshot):
+    if not is_living(metadata, before.snapshot):
         metadata.store.write(make_tombstone_path(path), format_tag(before))
     metadata.store.write(path, format_tag(tag))
     if not is_kept(metadata, found, besides=name):
@@ -414,8 +393,7 @@ def delete_tags(metadata: TableMetadata, names: Iterable[str]) -> list[str]:
     If other snapshots, tags or branches are damaged, it is unknown which files they need. Then the files of the tags
     stay, and a warning is logged; maintenance removes them after the repair.
 
-    Raises:
-        InvalidArgument: an invalid name for a tag. StorageError: as `delete_tag`.
+    Raises `InvalidArgument`: an invalid name for a tag. `StorageError`: as `delete_tag`.
     """
     gone = [name for name in names if _give_up_tag(metadata, name)]
     if gone:
@@ -438,7 +416,7 @@ def _give_up_tag(metadata: TableMetadata, name: str) -> bool:
     if Owned.TAGS in metadata.owner.owns:
         return metadata.owner.delete_tag(metadata.branch, name)
     path = metadata.paths.tag(name)
-    if is_alive(metadata, tag.snapshot):
+    if is_living(metadata, tag.snapshot):
         return metadata.store.delete(path)
     return retire_file(metadata, path)
 
@@ -460,8 +438,7 @@ def list_tag_files(metadata: TableMetadata) -> list[TagFile]:
 
     A file with the same size and time as one read before counts as unchanged: read it again before deleting it.
 
-    Raises:
-        CorruptFile: a tag file is damaged.
+    Raises `CorruptFile`: a tag file is damaged.
     """
     found = (file for file in _read(metadata) if file is not None)
     return sorted(found, key=lambda file: (file.tag.snapshot.id, file.tag.name))
@@ -508,8 +485,7 @@ def build_success_path(metadata: TableMetadata, name: str) -> str:
 def write_success(metadata: TableMetadata, name: str, millis: int) -> None:
     """Write the success file of a tag with the time `millis`; an existing file keeps its creation time.
 
-    Raises:
-        CorruptFile: the existing file is damaged. StorageError: it cannot be written.
+    Raises `CorruptFile`: the existing file is damaged. `StorageError`: it cannot be written.
     """
     write_success_at(metadata, build_success_path(metadata, name), millis)
 

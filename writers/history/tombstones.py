@@ -52,8 +52,7 @@ def retire_file(metadata: TableMetadata, path: str) -> bool:
 
     Returns: False if it was gone already.
 
-    Raises:
-        StorageError: it may still exist. Unsupported: a branch in an object store, where folders cannot be moved.
+    Raises `StorageError`: it may still exist. Unsupported: a branch in an object store, where folders cannot be moved.
     """
     target = make_tombstone_path(path)
     if _parse_retired_kind(target.rpartition("/")[2]) == BRANCH:
@@ -77,8 +76,7 @@ def finish_removals(metadata: TableMetadata, *, abandoned_before_millis: int | N
 
     Call it after retiring something, and at the start of any maintenance, to complete killed runs.
 
-    Args:
-        abandoned_before_millis: unfinished branches begun before this moment are abandoned; None: a day ago.
+    `abandoned_before_millis`: unfinished branches begun before this moment are abandoned; None: a day ago.
 
     Raises:
         CorruptFile, FileMissing: metadata that cannot be read; retired files stay retired.

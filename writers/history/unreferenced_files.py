@@ -319,8 +319,7 @@ def remove_empty_folders(store: FileStore, root: str, removed: Iterable[str]) ->
 
     A writer that has just created such a folder creates it again when it writes a file there.
 
-    Args:
-        removed: paths of the removed files.
+    `removed`: paths of the removed files.
     """
     folders = {path.rpartition("/")[0] for path in removed}
     while folders:

@@ -23,7 +23,6 @@ from morrow.engine.format.blob_values import unregister_blob
 from morrow.engine.format.blobs import is_descriptor, is_view
 from morrow.engine.format.row_kinds import INSERT, RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
-from morrow.engine.format.types import to_polars_dtype
 from morrow.engine.format.variant_building import encode_arrow
 from morrow.engine.format.variant_json import encode_json_column
 from morrow.engine.library_versions import export_series, import_array
@@ -59,7 +58,6 @@ from morrow.writers.target import WriteTarget
 
 MAX_DECIMAL_DIGITS = 38
 
-
 PARSERS: dict[type[t.DataType], str] = {
     t.DateType: "str.to_date()",
     t.TimeType: "str.to_time()",
@@ -86,8 +84,7 @@ def cast_lossless(
         first_row: the number of the first row, for messages.
         stored: the values come from a table and stay unchanged: other writers store years beyond 9999.
 
-    Raises:
-        InvalidArgument: the type is incompatible, or a value does not fit.
+    Raises `InvalidArgument`: the type is incompatible, or a value does not fit.
     """
     given, row_of_chunk = array.type, first_row
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
@@ -123,7 +120,7 @@ def _show_first_value(chunk: pa.Array, first_row: int) -> str:
 
 def _suggest_cast(given: pa.DataType, field: t.DataField) -> str:
     """Return the expression of Polars that converts the column, if one does, or the change of the table's type."""
-    column, dtype = f"pl.col({field.name!r})", to_polars_dtype(field.type)
+    column, dtype = f"pl.col({field.name!r})", t.to_polars_dtype(field.type)
     if is_text(given) and type(field.type) in PARSERS:
         return f"parse the text first, such as by {column}.{PARSERS[type(field.type)]}"
     if dtype.is_nested():
@@ -440,8 +437,7 @@ def convert_rows(
 def convert_columns(data: object, fields: Sequence[t.DataField], where: str) -> pl.DataFrame:
     """Return these columns of the data, which may contain nulls; other columns are ignored.
 
-    Raises:
-        InvalidArgument: a column is missing, or a value does not fit its type. Other errors as `open_source`.
+    Raises `InvalidArgument`: a column is missing, or a value does not fit its type. Other errors as `open_source`.
     """
     source = open_source(data, fields)
     absent = [field.name for field in fields if field.name not in source.names]
@@ -617,8 +613,7 @@ def _build_default(field: t.DataField, where: str) -> pl.Series:
 def drop_ignored_rows(target: WriteTarget, rows: pl.DataFrame, kinds: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
     """Return the rows that the table accepts: ``ignore-delete`` drops retractions.
 
-    Raises:
-        InvalidArgument: a retraction that the table's merge engine refuses.
+    Raises `InvalidArgument`: a retraction that the table's merge engine refuses.
     """
     if kinds.max() in (None, INSERT):
         return rows, kinds

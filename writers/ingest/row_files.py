@@ -41,8 +41,7 @@ READ_ERRORS = (pa.ArrowException, OSError, UnicodeError)
 def detect_format(file: Place, given: str | None = None) -> str:
     """Return the format of a file, by its first bytes or its ending; `given` is the user's word for text files.
 
-    Raises:
-        InvalidArgument: an unknown format, or a file that is not of the format that its ending says.
+    Raises `InvalidArgument`: an unknown format, or a file that is not of the format that its ending says.
     """
     if given is not None and given not in FORMATS:
         raise InvalidArgument(f"the format {given!r} is not known; choose one of {', '.join(FORMATS)}")
@@ -109,8 +108,7 @@ def merge_schemas(schemas: Mapping[str, pa.Schema], merge: bool) -> pa.Schema:
     Args:
         merge: take columns that only some files have, and widen types. False: refuse files that differ.
 
-    Raises:
-        InvalidArgument: columns have types without a common one, or files differ.
+    Raises `InvalidArgument`: columns have types without a common one, or files differ.
     """
     simple = {path: pa.schema([_simplify_field(field) for field in schema]) for path, schema in schemas.items()}
     if not merge:
@@ -200,11 +198,9 @@ def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
 def read_text(file: Place, form: str, schema: pa.Schema, csv: CsvOptions, names: Sequence[str] = ()) -> Source:
     """Return the rows of a text file, in the types of `schema`.
 
-    Args:
-        names: the columns of CSV files without a header.
+    `names`: the columns of CSV files without a header.
 
-    Raises:
-        InvalidArgument: the file cannot be read, or a value is not of its column's type.
+    Raises `InvalidArgument`: the file cannot be read, or a value is not of its column's type.
     """
     from morrow.writers.ingest.text_files import read_csv, read_json
 
@@ -214,8 +210,7 @@ def read_text(file: Place, form: str, schema: pa.Schema, csv: CsvOptions, names:
 def infer_text_schema(files: Sequence[Place], form: str, csv: CsvOptions, names: Sequence[str] = ()) -> pa.Schema:
     """Return the columns of text files, in lossless types of all rows of all files; `names` as for `read_text`.
 
-    Raises:
-        InvalidArgument: a file cannot be read.
+    Raises `InvalidArgument`: a file cannot be read.
     """
     from morrow.writers.ingest.text_files import infer_csv_schema, infer_json_schema
 

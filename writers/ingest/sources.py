@@ -248,8 +248,7 @@ def _register_blobs(kind: t.DataType, value: Any) -> Any:
 def _encode_variants(value: Any, kind: t.DataType) -> Any:
     """Return a Python value with the value and metadata of its variants. Text is JSON; objects may have both already.
 
-    Raises:
-        InvalidArgument: see `variant.encode` and `variant.encode_json`.
+    Raises `InvalidArgument`: see `variant.encode` and `variant.encode_json`.
     """
     if value is None or not t.has_type(kind, t.VariantType):
         return value
@@ -421,8 +420,7 @@ def from_pandas(frame: Any, types: Mapping[str, t.DataType]) -> pa.Table:
     nulls is float64 in pandas). Timestamps without zone become dates for DATE columns if all are midnight. Other
     columns keep the type that Arrow gives them.
 
-    Args:
-        types: the columns of the table to write, by name.
+    `types`: the columns of the table to write, by name.
     """
     for name, kind in types.items():
         if isinstance(kind, t.VariantType) and name in frame.columns and frame[name].dtype == object:

@@ -88,8 +88,7 @@ class CsvOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             types: the types of columns; Arrow infers the others.
             names: the columns of a file without header, if their number is right; others get ``column_<number>``.
 
-        Raises:
-            InvalidArgument: not CSV; or the first line looks like values, or has another delimiter.
+        Raises `InvalidArgument`: not CSV; or the first line looks like values, or has another delimiter.
         """
         found = self.read_names(file, names)
         return csv.open_csv(
@@ -152,8 +151,7 @@ def read_csv(
     """Read a CSV file a block at a time; the first block is empty. Columns missing in the schema get Arrow's inferred
     types.
 
-    Raises:
-        InvalidArgument: a cell does not match its column's type, or the file is not CSV.
+    Raises `InvalidArgument`: a cell does not match its column's type, or the file is not CSV.
     """
     odd = {field.name: field.type for field in schema if _is_binary(field.type) or pa.types.is_nested(field.type)}
     types = {field.name: pa.string() if field.name in odd else field.type for field in schema}
@@ -218,8 +216,7 @@ def read_json(file: Place, schema: pa.Schema) -> Iterator[pa.Table]:
     """Read a file with one JSON object per line, some rows at a time; the first block is empty. Members missing in the
     schema are text.
 
-    Raises:
-        InvalidArgument: a value does not match its column's type, or the file does not exist.
+    Raises `InvalidArgument`: a value does not match its column's type, or the file does not exist.
     """
     _check_lines([file])
     keys = (
@@ -439,8 +436,7 @@ class _Column:
 def infer_csv_schema(files: Sequence[Place], options: CsvOptions | None = None, names: Sequence[str] = ()) -> pa.Schema:
     """Infer the columns of CSV files from all of their rows; the type null means no values.
 
-    Raises:
-        InvalidArgument: a file is not CSV.
+    Raises `InvalidArgument`: a file is not CSV.
     """
     form, columns = options or CsvOptions(), dict[str, _Column]()
     for file in files:

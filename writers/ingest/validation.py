@@ -459,8 +459,7 @@ def check_objects(values: Sequence[Any], kind: pa.DataType) -> None:
     Arrow reads numbers as dates and times. It drops the time of a datetime after a date, and the zone of an aware
     datetime after a naive one. NaT after a date becomes a day of the year 1.
 
-    Raises:
-        TypeError: values of several types, or a time of day with a zone, which Paimon types cannot hold.
+    Raises `TypeError`: values of several types, or a time of day with a zone, which Paimon types cannot hold.
     """
     if kinds.is_struct(kind):
         for member in kind:
@@ -530,9 +529,7 @@ def _shorten(text: str) -> str:
 Kinds: TypeAlias = "str | int | pl.Series | np.ndarray[tuple[int], np.dtype[np.generic]] | Iterable[str | int] | None"
 """One kind for all rows (``"-D"`` or its code), the name of a column of the data, or a kind per row."""
 
-
 CODES = {"+I": INSERT, "-U": UPDATE_BEFORE, "+U": UPDATE_AFTER, "-D": DELETE}
-
 
 SPELLINGS = "+I, -U, +U, -D or their codes 0 to 3"
 
@@ -587,8 +584,7 @@ class KindColumn:
 def to_kind_codes(kinds: pl.Series) -> pl.Series:
     """Return the codes (Int8) of kinds given as text or codes.
 
-    Raises:
-        InvalidArgument: a null, or a value that is not a kind.
+    Raises `InvalidArgument`: a null, or a value that is not a kind.
     """
     kinds = clear_pattern_name(kinds)
     if kinds.dtype.is_integer():
@@ -622,8 +618,7 @@ def _make_constant(code: int, height: int) -> pl.Series:
 def read_kind_field(rows: pl.DataFrame, field: str, first_row: int) -> pl.Series:
     """Return the codes of the kinds in the table's column ``rowkind.field`` (text).
 
-    Raises:
-        InvalidArgument: a null, or text that is not a kind.
+    Raises `InvalidArgument`: a null, or text that is not a kind.
     """
     try:
         return to_kind_codes(rows[field])

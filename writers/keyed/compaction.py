@@ -126,7 +126,6 @@ class DeadRows(Protocol):
     """The part of a bucket's deletion vectors that picks need."""
 
     def __contains__(self, data_file: object) -> bool: ...
-
     def dead_rows(self, data_file: str) -> int: ...
 
 
@@ -343,8 +342,7 @@ class ForceUpLevelZero:
 def make_strategy(write: WriteOptions, *, lookup: bool) -> Strategy:
     """Return the strategy that a table's options ask for.
 
-    Args:
-        lookup: whether keys are looked up when they leave level 0, so that level 0 has to be emptied.
+    `lookup`: whether keys are looked up when they leave level 0, so that level 0 has to be emptied.
     """
     universal = UniversalCompaction(
         write.size_amplification, write.size_ratio, write.run_trigger, _parse_early_full(write), _parse_off_peak(write)

@@ -70,8 +70,7 @@ def look_up_keys(
 
     Returns: a row for each key found, in no particular order: `KEY_ROW`, `FILE`, `POSITION` (Int64), then `columns`.
 
-    Raises:
-        FileMissing, CorruptFile, StorageError: a data file or deletion vector cannot be read.
+    Raises `FileMissing`, `CorruptFile`, `StorageError`: a data file or deletion vector cannot be read.
     """
     search = _Search(target, StoredFiles(target, place, tuple(files)), vectors, tuple(columns))
     wanted = keys.select(cols(search.names)).with_columns(pl.Series(KEY_ROW, np.arange(keys.height, dtype=np.int64)))

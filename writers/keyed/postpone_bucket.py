@@ -56,8 +56,7 @@ class PostponeWriter:
     def write(self, rows: pl.DataFrame) -> None:
         """Take rows in their order: the table's columns and ``_VALUE_KIND``.
 
-        Raises:
-            Unsupported: a retraction that the table's merge engine does not support.
+        Raises `Unsupported`: a retraction that the table's merge engine does not support.
         """
         rows = drop_ignored_kinds(self._target, rows)
         _check_retractions(self._target, rows)

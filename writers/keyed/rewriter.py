@@ -80,8 +80,7 @@ def merge_versions(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool = 
             by ``_SEQUENCE_NUMBER``.
         in_order: of versions of a key with equal sequence fields, the older one comes first; this saves a sort.
 
-    Raises:
-        Unsupported: a retraction that the engine does not support.
+    Raises `Unsupported`: a retraction that the engine does not support.
     """
     return _pick_versions(target, rows, in_order=in_order).all()
 
@@ -91,8 +90,7 @@ def merge_slices(
 ) -> Iterator[pl.DataFrame]:
     """Yield the result of `merge_versions`, `step` rows at a time.
 
-    Args:
-        first_number: the ``_SEQUENCE_NUMBER`` of the first row, if the numbers of all rows are consecutive.
+    `first_number`: the ``_SEQUENCE_NUMBER`` of the first row, if the numbers of all rows are consecutive.
     """
     yield from _pick_versions(target, rows, in_order=in_order, first_number=first_number).slices(step)
 
@@ -249,8 +247,7 @@ class Rewriter:
     def rewrite(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
         """Merge the files of `sections` into new files at `output_level`.
 
-        Args:
-            drop_deletes: whether retractions are dropped, because no older file can hold their keys.
+        `drop_deletes`: whether retractions are dropped, because no older file can hold their keys.
         """
         before = list_files(sections)
         frames = merge_sorted(
@@ -312,8 +309,7 @@ def merge_sorted(
         drop_deletes: whether remaining retractions are dropped.
         expiry: drops versions that have expired.
 
-    Raises:
-        CorruptFile, FileMissing: a data file that cannot be read. Unsupported: as `merge_versions`.
+    Raises `CorruptFile`, `FileMissing`: a data file that cannot be read. `Unsupported`: as `merge_versions`.
     """
     # A newer version may expire before an older one.
     merged_below = ALL_LEVELS if expiry is None else 0

@@ -139,11 +139,7 @@ class MergeTreeWriter:
             self._compact(full=False)
 
     def compact(self, full: bool) -> None:
-        """Flush, then compact.
-
-        Raises:
-            InvalidArgument: a full compaction of a table that is ``write-only``.
-        """
+        """Flush, then compact. Raises `InvalidArgument`: a full compaction of a table that is ``write-only``."""
         if full and self._compactor is None:
             raise InvalidArgument(
                 f"{self._target.where}: 'write-only' = 'true' leaves compaction to dedicated jobs; "
@@ -155,8 +151,7 @@ class MergeTreeWriter:
     def prepare_commit(self, *, wait_compaction: bool = True) -> CommitMessage:
         """Flush, compact as the options say, and return all changes since the last call.
 
-        Args:
-            wait_compaction: False postpones compaction, unless there are too many sorted runs.
+        `wait_compaction`: False postpones compaction, unless there are too many sorted runs.
         """
         if self._packs is not None:
             self._packs.finish()

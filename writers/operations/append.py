@@ -184,8 +184,7 @@ class _Adoption:
 def _describe_columns(metadata: pq.FileMetaData, dtypes: Mapping[str, pl.DataType]) -> dict[str, str]:
     """Return the type of each leaf column by its path, as text that is equal for equal meanings.
 
-    Args:
-        dtypes: the top-level columns as Polars reads them, also by the Arrow schema that the footer may hold.
+    `dtypes`: the top-level columns as Polars reads them, also by the Arrow schema that the footer may hold.
     """
     columns = (metadata.schema.column(at) for at in range(metadata.num_columns))
     leaves = {column.path: _describe_type(column) for column in columns}
@@ -324,8 +323,7 @@ def upsert_rows(
 ) -> Snapshot | None:
     """Append rows to a keyed table, see `append_rows`; or update or insert them by the columns `key`.
 
-    Raises:
-        InvalidArgument: the table is without a primary key, or has one besides `key`. Others: as `append_rows`.
+    Raises `InvalidArgument`: the table is without a primary key, or has one besides `key`. Others: as `append_rows`.
     """
     if not target.keyed and key is not None:
         return _upsert_by_columns(target, data, kinds, check_texts(key, "upsert: key"), schema_mode)

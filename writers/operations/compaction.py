@@ -177,8 +177,7 @@ def compact_chain(metadata: TableMetadata, partition: Mapping[str, object], *, o
 def retry_compaction(target: WriteTarget, once: Callable[[], Done]) -> Done:
     """Call `once` to compact the newest snapshot; repeat it if another commit removed some of its files meanwhile.
 
-    Raises:
-        CommitConflict: other commits were faster each time. Others: as `once`.
+    Raises `CommitConflict`: other commits were faster each time. Others: as `once`.
     """
     return retry_on_conflict(target, once, locks=False, most=MAX_COMPACTION_RETRIES)
 
@@ -242,8 +241,7 @@ def choose_partitions(
 ) -> list[bytes] | None:
     """Return the partitions to compact (BinaryRows), None for all.
 
-    Raises:
-        InvalidArgument: a column is not a partition column, or a value or condition does not fit.
+    Raises `InvalidArgument`: a column is not a partition column, or a value or condition does not fit.
     """
     if partition is None and where is None:
         return None
@@ -290,8 +288,7 @@ def pick_cluster(target: WriteTarget, state: BucketState, full: bool) -> Compact
     Files are runs at levels, as in a merge tree, and universal compaction picks some runs. A full compaction picks all
     files, unless they are one run at the highest level that was sorted by the same columns.
 
-    Raises:
-        Unsupported: a table with fixed buckets, or without columns to sort by.
+    Raises `Unsupported`: a table with fixed buckets, or without columns to sort by.
     """
     if target.options.bucket != UNAWARE:
         hint = "set 'clustering.incremental' to false; Table.compact then compacts each bucket"
@@ -354,8 +351,7 @@ def plan_compactions(
 ) -> Iterator[PlannedCompaction]:
     """Yield the first compaction that `Table.compact` would run in each bucket.
 
-    Raises:
-        Unsupported: Morrow does not compact this table, or files of one level overlap.
+    Raises `Unsupported`: Morrow does not compact this table, or files of one level overlap.
     """
     if not target.keyed and not target.write.incremental_clustering:
         target = enable_compaction(target)
@@ -450,7 +446,11 @@ def check_buckets(target: WriteTarget, buckets: Sequence[range] | None) -> None:
         return
     there = target.options.bucket
     if there < 1:
-        raise Unsupported(f"compaction of some buckets with 'bucket' = {there}", where=target.where)
+        raise Unsupported(
+            f"compaction of some buckets with 'bucket' = {there}",
+            where=target.where,
+            hint="Specifying buckets is only supported for fixed-bucket tables",
+        )
     if any(numbers[-1] >= there for numbers in buckets if numbers):
         raise InvalidArgument(f"{target.where}: compact: the buckets are 0 to {there - 1}")
 
@@ -484,8 +484,7 @@ def rescale_buckets(target: WriteTarget, buckets: int | None, partition: AnyOf, 
 def _check_whole(target: WriteTarget, snapshot: Snapshot, partitions: Sequence[bytes]) -> None:
     """Check that reads see all rows. Rows in level 0 may be hidden until a separate job compacts them.
 
-    Raises:
-        Unsupported: rows in level 0 that reads do not see would be lost.
+    Raises `Unsupported`: rows in level 0 that reads do not see would be lost.
     """
     if not target.hides_level_zero:
         return

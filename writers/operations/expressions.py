@@ -176,8 +176,7 @@ def evaluate_expressions(
 ) -> dict[str, pa.ChunkedArray]:
     """Return the value of each expression for each row, in the Arrow type of its column.
 
-    Raises:
-        InvalidArgument: an expression cannot be computed, or its result does not fit the column.
+    Raises `InvalidArgument`: an expression cannot be computed, or its result does not fit the column.
     """
     made: dict[str, pa.ChunkedArray] = {}
     sql = {name: one for name, one in expressions.items() if one.is_sql}

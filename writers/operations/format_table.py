@@ -20,7 +20,6 @@ from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.file_formats import TIMESTAMPS
 from morrow.engine.format.paths import partition_path, unescape_path_name
-from morrow.engine.format.types import DataType
 from morrow.engine.io.store import FileStatus
 from morrow.engine.names import col
 from morrow.engine.options.declarations import Options
@@ -92,8 +91,7 @@ def plan_replace(
 ) -> Replacement:
     """Return the partitions that an overwrite replaces; see `FormatTable.overwrite`.
 
-    Raises:
-        InvalidArgument: a column is not a partition key, or a value or condition does not fit.
+    Raises `InvalidArgument`: a column is not a partition key, or a value or condition does not fit.
     """
     filter = build_partition_filter(make_target(table, partitioned=True), partition, condition, "overwrite")
     chosen = table.given.get(DYNAMIC_PARTITION_OVERWRITE) if dynamic is None else dynamic
@@ -103,8 +101,7 @@ def plan_replace(
 def delete_partition_files(table: FolderTable, wanted: AnyOf) -> None:
     """Remove the files of partitions with these values (None: all), which stay as folders or in the catalog.
 
-    Raises:
-        As `plan_replace`. StorageError.
+    Raises `As` `plan_replace`. `StorageError`.
     """
     if wanted != []:
         with publish_files(table, plan_replace(table, wanted, None, dynamic=False)):
@@ -131,8 +128,7 @@ def _find_partitions(table: FolderTable, wanted: AnyOf) -> list[Partition]:
 def add_partitions(table: FolderTable, wanted: Sequence[Mapping[str, object]]) -> None:
     """Register partitions in the catalog, and make their folders.
 
-    Raises:
-        AlreadyExists: a partition is registered already. Unsupported: the folders are the partitions.
+    Raises `AlreadyExists`: a partition is registered already. `Unsupported`: the folders are the partitions.
     """
     registry = _require_registry(table, "ADD PARTITION")
     texts = [_to_texts(table, values) for values in wanted]
@@ -163,8 +159,7 @@ def _to_texts(table: FolderTable, values: Mapping[str, object]) -> tuple[str | N
 def repair_partitions(table: FolderTable, *, adds: bool, drops: bool) -> None:
     """Register folders that the catalog lacks (`adds`), and unregister partitions without a folder (`drops`).
 
-    Raises:
-        Unsupported: the folders are the partitions.
+    Raises `Unsupported`: the folders are the partitions.
     """
     registry = _require_registry(table, "MSCK REPAIR TABLE")
     found = set(table.list_partitions(registered=False).values())
@@ -178,8 +173,7 @@ def repair_partitions(table: FolderTable, *, adds: bool, drops: bool) -> None:
 def analyze_partitions(table: FolderTable, wanted: Mapping[str, object] | None, *, scans: bool) -> None:
     """Measure partitions, and replace their statistics in the catalog; with `scans` count their rows, too.
 
-    Raises:
-        InvalidArgument: no partition has these values. Unsupported: the folders are the partitions.
+    Raises `InvalidArgument`: no partition has these values. `Unsupported`: the folders are the partitions.
     """
     registry = _require_registry(table, "ANALYZE TABLE")
     found = _find_partitions(table, [wanted] if wanted else None)
@@ -245,8 +239,7 @@ def publish_files(table: FolderTable, replaced: Replacement | None) -> Iterator[
 
     On exit these become visible, and replaced files are removed. After an error, the hidden files are removed.
 
-    Raises:
-        InvalidArgument: a file is in a partition that is not replaced. StorageError.
+    Raises `InvalidArgument`: a file is in a partition that is not replaced. `StorageError`.
     """
     check_writable(table)
     before = [] if replaced is None else table.files()
@@ -308,7 +301,7 @@ def _check_times(table: FolderTable) -> None:
                 raise Unsupported(what, where=table.where, hint="its readers differ in the unit; choose ORC, or text")
 
 
-def _walk_types(kind: DataType) -> Iterator[DataType]:
+def _walk_types(kind: t.DataType) -> Iterator[t.DataType]:
     yield kind
     for inner in list_member_types(kind):
         yield from _walk_types(inner)
@@ -392,7 +385,6 @@ def _split_by_partition(table: FolderTable, frame: pl.DataFrame) -> Iterator[tup
         yield "/".join(folders), part[names]
 
 
-QUOTED = '"'
 TIMESTAMP = "%Y-%m-%d %H:%M:%S%.f"
 Fields = Sequence[t.DataField]
 

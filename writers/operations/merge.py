@@ -495,8 +495,7 @@ def find_matches(target: pa.Table, source: pa.Table, on: str | tuple[str, ...]) 
 
     Nulls never match. Pairs are in the order of the target's rows.
 
-    Raises:
-        InvalidArgument: DuckDB cannot compute the condition, or compare the columns.
+    Raises `InvalidArgument`: DuckDB cannot compute the condition, or compare the columns.
     """
     if not target.num_rows or not source.num_rows:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

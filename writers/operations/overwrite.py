@@ -124,8 +124,7 @@ def replace_matching(
 ) -> Snapshot | None:
     """Replace the partitions for which a condition is true by written files.
 
-    Args:
-        commit: function that commits the messages; it takes ``partitions`` and a ``premise``.
+    `commit`: function that commits the messages; it takes ``partitions`` and a ``premise``.
 
     Raises:
         InvalidArgument: rows of a partition for which the condition is not true.
@@ -172,8 +171,7 @@ def build_key_premise(
 
     Otherwise the premise is that the remaining partitions do not contain any written key, as in the newest snapshot.
 
-    Raises:
-        InvalidArgument: a remaining partition has a written key, which would then be in two partitions.
+    Raises `InvalidArgument`: a remaining partition has a written key, which would then be in two partitions.
     """
     moves = determine_bucket_mode(target) is BucketMode.CROSS_PARTITION
     keys = list(_read_keys(target, messages)) if moves and partitions != "all" else []

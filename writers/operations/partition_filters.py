@@ -37,17 +37,16 @@ AnyOf: TypeAlias = "Mapping[str, object] | Sequence[Mapping[str, object]] | None
 def build_partition_filter(target: WriteTarget, partition: AnyOf, where: FilterLike, what: str) -> Filter:
     """Return the filter for partitions with the values of `partition` for which `where` is true.
 
-    Args:
-        what: the operation, for messages.
+    `what`: the operation, for messages.
 
-    Raises:
-        InvalidArgument: a column is not a partition column, or a value or condition does not fit.
+    Raises `InvalidArgument`: a column is not a partition column, or a value or condition does not fit.
     """
     filter = parse_filter(where, target.schema.fields)
     others = sorted(filter.columns - set(target.schema.partition_keys))
     if others:
         raise InvalidArgument(
-            f"{what}: {others[0]!r} is not a partition column; it works on whole partitions, so `where` can only be "
+            f"{what}: {others[0]!r} is not a partition column; Only partition predicate is supported: "
+            f"whole partitions are changed, so `where` can only be "
             f"about {', '.join(target.schema.partition_keys) or 'partition columns, and there are none'}"
         )
     if partition is None:
@@ -95,8 +94,7 @@ def find_greatest_partition(target: WriteTarget) -> str:
 def find_matching_partitions(target: WriteTarget, snapshot: Snapshot, filter: Filter) -> list[bytes]:
     """Return the partitions (BinaryRows) that hold files and for which a filter on partition columns is true.
 
-    Raises:
-        CommitConflict: others have changed the table, and the snapshot has expired.
+    Raises `CommitConflict`: others have changed the table, and the snapshot has expired.
     """
     with guard_read(target.metadata, snapshot):
         stored = read_live_entries(target.metadata, snapshot, target.schema, None)["_PARTITION"].unique().sort()
@@ -114,15 +112,15 @@ def filter_partitions(target: WriteTarget, stored: pl.Series, filter: Filter) ->
 def parse_partition_spec(target: WriteTarget, partition: Mapping[str, object]) -> PartitionSpec:
     """Convert given values of partition columns to decoded ones. Text is parsed as a value of the column's type.
 
-    Raises:
-        InvalidArgument: a column is not a partition key, or a value does not fit its type.
+    Raises `InvalidArgument`: a column is not a partition key, or a value does not fit its type.
     """
     partition = check_mapping(partition, f"{target.where}: partition")
     keys = target.schema.partition_keys
     unknown = [name for name in partition if name not in keys]
     if unknown:
         raise InvalidArgument(
-            f"{target.where}: {unknown[0]!r} is not a partition column; they are: {', '.join(keys) or 'none'}"
+            f"{target.where}: Partition keys [{unknown[0]}] are invalid: "
+            f"{unknown[0]!r} is not a partition column; they are: {', '.join(keys) or 'none'}"
         )
     return {name: _parse_value(target, target.schema.by_name[name], value) for name, value in partition.items()}
 

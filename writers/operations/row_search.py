@@ -340,8 +340,7 @@ class RowSearch:
     def find_held_indexes(self, snapshot: Snapshot, entries: pl.DataFrame, held: Collection[str]) -> list[IndexEntry]:
         """Return the global indexes that may hold such rows.
 
-        Args:
-            entries, held: the live files of the snapshot, and the names of those with such rows.
+        `entries`, `held`: the live files of the snapshot, and the names of those with such rows.
         """
         index = read_index_entries(self.target.metadata, snapshot)
         if index is None or not self.target.options.data_evolution:

@@ -41,7 +41,7 @@ from morrow.engine.options.declared.files import FILE_INDEX_IN_MANIFEST_THRESHOL
 from morrow.engine.plan.data_files import list_file_columns, resolve_external_path
 from morrow.engine.plan.entries import read_live_entries as entries_live_entries
 from morrow.engine.plan.filter import Filter, FilterLike
-from morrow.engine.plan.manifests import guard_planning
+from morrow.engine.plan.manifests import guard_planning, is_living
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.structs import replace
@@ -51,7 +51,7 @@ from morrow.writers.buckets.routers import restore_buckets
 from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
-from morrow.writers.commit.premise import guard_compaction, guard_read, is_living
+from morrow.writers.commit.premise import guard_compaction, guard_read
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.bucket_reader import StoredFiles
 from morrow.writers.files.data_files import Placement, build_file_path
@@ -150,7 +150,7 @@ class _Indexer:
     def indexed(self, place: Placement, file: DataFileMeta) -> DataFileMeta:
         """Return the file with its indexes built again, or unchanged if they are the same."""
         others = tuple(name for name in file.extra_files if not name.endswith(INDEX_SUFFIX))
-        index = self._built(place, file)
+        index = self._build(place, file)
         if index == self._present(place, file):
             return file
         if index is None or len(index) <= self._target.write.file_index_in_manifest:
@@ -181,8 +181,8 @@ class _Indexer:
         except FileMissing:
             return b""  # not None: the entry names it
 
-    def _built(self, place: Placement, file: DataFileMeta) -> bytes | None:
-        indexes = self._wanted(file.schema_id)
+    def _build(self, place: Placement, file: DataFileMeta) -> bytes | None:
+        indexes = self._list_wanted(file.schema_id)
         if not indexes:
             return None
         columns = {one.name: one for one in list_file_columns(self._target.metadata.schema(file.schema_id))}
@@ -193,7 +193,7 @@ class _Indexer:
             raise CorruptFile(file.file_name, f"it has {rows.height} rows, not the {file.row_count} of its entry")
         return build_container(rows, indexes)
 
-    def _wanted(self, schema_id: int) -> tuple[RequestedIndex, ...]:
+    def _list_wanted(self, schema_id: int) -> tuple[RequestedIndex, ...]:
         """Return the requested indexes for files of a schema, with the names and types of its columns."""
         if schema_id not in self._of_schema:
             there = {one.id: one for one in self._target.metadata.schema(schema_id).fields}

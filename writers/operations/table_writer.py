@@ -401,8 +401,7 @@ def _group_writers(writers: Sequence[Describing]) -> Iterator[list[Describing]]:
 def _describe_together(target: WriteTarget, writers: Sequence[Describing]) -> None:
     """Prepare the next file of each writer that has few rows.
 
-    Raises:
-        InvalidArgument: rows of a writer cannot be written. Unsupported: versions cannot be merged.
+    Raises `InvalidArgument`: rows of a writer cannot be written. `Unsupported`: versions cannot be merged.
     """
     target.find_folders([writer.partition for writer in writers])
     few = [(writer, rows) for writer in writers if (rows := writer.few_rows()) is not None]

@@ -93,8 +93,7 @@ def _delete_rows(target: WriteTarget, premise: Premise) -> Snapshot | None:
 def delete_keys(target: WriteTarget, keys: object) -> Snapshot | None:
     """Delete the rows with these primary keys; keys that are not in the table are ignored.
 
-    Args:
-        keys: rows with all columns of the primary key, as for `append`; their other columns are ignored.
+    `keys`: rows with all columns of the primary key, as for `append`; their other columns are ignored.
 
     Raises:
         InvalidArgument: an append table, or incomplete keys.
@@ -243,7 +242,6 @@ def _replace_rows(target: WriteTarget, expressions: Mapping[str, Expression], pr
     tracked = [field for field in list_tracked_fields(target.schema, target.options) if field.name in named]
 
     def assign(rows: pl.DataFrame) -> pl.DataFrame:
-
         tally.count(updated=rows.height)
         new = assign_values(target, expressions, to_arrow_table(rows, (*target.schema.fields, *tracked)))
         return check_rows(target, new.drop_columns([field.name for field in tracked]))
@@ -359,7 +357,6 @@ REPLACING = ("last_value", "last_non_null_value")
 KEEPS_NULL = "last_value"
 """The function that treats null as a value."""
 
-
 OVERWRITE = "overwrite the table with the rows that are wanted"
 """Advice for changes that a new version of a row cannot express."""
 
@@ -448,11 +445,9 @@ def make_partition_error(target: WriteTarget, column: str, operation: str) -> Un
 def build_new_versions(target: WriteTarget, old: pa.Table, new: pa.Table, columns: Collection[str]) -> pa.Table:
     """Return the versions to write so that the rows `old` become `new`.
 
-    Args:
-        columns: the columns that are set; the others are the same in both.
+    `columns`: the columns that are set; the others are the same in both.
 
-    Raises:
-        Unsupported: the table's merge engine would produce other rows.
+    Raises `Unsupported`: the table's merge engine would produce other rows.
     """
     spec = target.merge
     if spec is None or not old.num_rows:

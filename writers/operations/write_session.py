@@ -22,7 +22,7 @@ from morrow.engine.format.schema import SEQUENCE_NUMBER
 from morrow.engine.format.snapshot import COMPACT, Snapshot
 from morrow.engine.plan.branch_plans import check_main_alone
 from morrow.engine.plan.filter import Filter
-from morrow.engine.plan.manifests import is_same_commit
+from morrow.engine.plan.manifests import is_living, is_same_commit
 from morrow.engine.plan.planner import make_plan
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.redaction import get_logger
@@ -34,7 +34,7 @@ from morrow.writers.commit.commit_lock import retry_on_conflict
 from morrow.writers.commit.conflicts import AlreadyCommitted
 from morrow.writers.commit.manifests import read_live_entries
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
-from morrow.writers.commit.premise import Misplaced, Premise, guard_compaction, guard_read, is_living, make_request
+from morrow.writers.commit.premise import Misplaced, Premise, guard_compaction, guard_read, make_request
 from morrow.writers.commit.snapshot_metadata import restore_written_schema
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.bucket_reader import StoredFiles
@@ -63,8 +63,14 @@ def run_serially(
     Raises:
         CommitConflict: other commits were faster each time (``commit.max-retries``, ``commit.timeout``). Others: as
             `attempt`.
+        InvalidArgument: an option of this table object selects an earlier state, whose rows cannot be changed.
         Unsupported: matching rows are read from the table's fallback branch.
     """
+    for key in target.options.travel.keys() & dict(target.metadata.dynamic).keys():
+        raise InvalidArgument(
+            f"{target.where}: the option {key!r} selects an earlier state, and only the newest rows can be changed; "
+            "change the table without this option"
+        )
 
     def once() -> Done:
         messages.begin_tally()
@@ -89,8 +95,7 @@ def find_readable_snapshot(target: WriteTarget) -> Snapshot | None:
     If reads only see compacted files, committed rows may not be visible yet: their writer has not compacted them yet,
     or was killed.
 
-    Raises:
-        CommitConflict: other writers are faster than the compaction.
+    Raises `CommitConflict`: other writers are faster than the compaction.
     """
     for _ in range(MAX_RECOMPACTION_TRIES):
         latest = target.metadata.latest_snapshot()
@@ -130,8 +135,7 @@ def read_rows_where(
 ) -> Iterator[pa.Table]:
     """Yield the rows for which the filter is true, with all columns by default, in bounded memory.
 
-    Raises:
-        CommitConflict: others have changed the table, and the snapshot has expired. Others: as reading does.
+    Raises `CommitConflict`: others have changed the table, and the snapshot has expired. Others: as reading does.
     """
     with guard_read(target.metadata, snapshot):
         for batch in execute.to_batches(plan_where(target, snapshot, filter, columns), target.store):
@@ -176,8 +180,7 @@ def commit_once(
 ) -> Snapshot | None:
     """Commit messages, unless this commit user has committed this identifier already.
 
-    Args:
-        check_new: check whether files of the messages are in the table already; not needed for the caller's own writer.
+    `check_new`: check whether files of the messages are in the table already; not needed for the caller's own writer.
 
         Returns: the last snapshot created; None if there was nothing to commit, or it was committed before.
 

@@ -43,12 +43,18 @@ from morrow.engine.catalog.hive.tables import (
     is_external,
     is_paimon,
 )
-from morrow.engine.catalog.names import BRANCH_PREFIX, MARK, checked_name, table_name
+from morrow.engine.catalog.names import (
+    BRANCH_PREFIX,
+    MARK,
+    checked_name,
+    make_missing_error,
+    make_no_database_error,
+    table_name,
+)
 from morrow.engine.catalog.partition_statistics import partition_specs, partition_statistics
 from morrow.engine.catalog.settings import Settings
 from morrow.engine.errors import (
     AlreadyExists,
-    DatabaseNotFound,
     InvalidArgument,
     MorrowError,
     StorageError,
@@ -67,7 +73,7 @@ from morrow.engine.options.declared.table import DATA_FILE_PATH_DIRECTORY, PATH
 from morrow.engine.plan.entries import read_live_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned, TableOwner
-from morrow.engine.redaction import get_logger, suggest_name
+from morrow.engine.redaction import get_logger
 from morrow.engine.schema.evolution import create_first_schema
 from morrow.engine.structs import replace
 
@@ -123,27 +129,42 @@ class HiveDatabases:
                 raise AlreadyExists(f"{self.title}: there is a database {name!r} already") from None
 
     def database_properties(self, name: str) -> dict[str, str]:
-        return {**self._kept_properties(self._database(name)), databases.LOCATION: self.location_of_database(name)}
+        return {**self._read_properties(self._database(name)), databases.LOCATION: self.location_of_database(name)}
 
     def alter_database(self, name: str, properties: Mapping[str, str], removed: Iterable[str]) -> None:
         gone = frozenset(removed)
-        refuse(self.title, (*properties, *gone), {**RESERVED, databases.LOCATION: "make another database there"})
+        refuse(self.title, (*properties, *gone), RESERVED)
+        refuse(self.title, gone, {databases.LOCATION: "set another location"})
         before, changed = self._database(name), self._database(name)
-        kept = {**self._kept_properties(before), **properties}
+        kept = {**self._read_properties(before), **properties}
+        location = kept.pop(databases.LOCATION, None)
         kept = {key: value for key, value in kept.items() if key not in gone}
         hidden = {key: value for key, value in (before.parameters or {}).items() if key in RESERVED}
         changed.description = kept.pop(databases.COMMENT, None)
         changed.ownerName = kept.pop(databases.OWNER, None)
         changed.parameters = {**kept, **hidden}
+        if location is not None and self.kept.location_in_properties:
+            changed.parameters[LOCATION] = location
+            store, root = self.resolved(location)
+            store.make_folder(root)
+        elif location is not None:
+            changed.locationUri = location
         self.metastore.call("alter_database", name, changed)
-        there = self._kept_properties(self._database(name))
+        there = self._read_properties(self._database(name))
+        if location is not None:
+            there[databases.LOCATION] = self._location_as(location, name)
         for key in (*properties, *gone):
             if (there.get(key) or None) != (properties.get(key) or None):  # Hive 2 metastores keep the first comment
                 self.metastore.call("alter_database", name, before)
                 what = f"changing the property {key!r} of the database {name!r}, which this metastore leaves as it is,"
                 raise Unsupported(what, where=self.title, hint="give it when the database is created")
 
-    def _kept_properties(self, found: Any) -> dict[str, str]:
+    def _location_as(self, wanted: str, name: str) -> str:
+        """Return the location of a database as `wanted` spells it if both are the same; the metastore adds a scheme."""
+        there = self.location_of_database(name)
+        return wanted if self.resolved(there)[1] == self.resolved(wanted)[1] else there
+
+    def _read_properties(self, found: Any) -> dict[str, str]:
         told = {key: value for key, value in (found.parameters or {}).items() if key not in RESERVED}
         own = {databases.COMMENT: found.description, databases.OWNER: found.ownerName}
         return {**told, **{key: value for key, value in own.items() if value is not None}}
@@ -179,10 +200,7 @@ class HiveDatabases:
         try:
             return self.metastore.call("get_database", name)
         except ObjectMissing:
-            names = self.databases()
-            known, hint = ", ".join(names) or "none", suggest_name(name, names)
-            text = f"{self.title}: there is no database {name!r}; {hint}the databases are: {known}"
-            raise DatabaseNotFound(text) from None
+            raise make_no_database_error(self.title, name, self.databases()) from None
 
 
 BATCH = 300
@@ -245,7 +263,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
 
     def table(self, name: str) -> TableMetadata:
         database, table = table_name(name)
-        return self._place(name, self._known_table(database, table))
+        return self._place(name, self._require_table(database, table))
 
     def where_of(self, name: str) -> str:
         database, table = table_name(name)
@@ -287,8 +305,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
     def _find_schema_in(place: TableMetadata, schema: TableSchema) -> TableSchema:
         """Return the schema of the table that lies in a folder already, or `schema` if there is none.
 
-        Raises:
-            InvalidArgument: the columns or keys differ.
+        Raises `InvalidArgument`: the columns or keys differ.
         """
         if not place.schema_ids():
             return schema
@@ -303,7 +320,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
         database, table = table_name(name)
         if ignore_if_not_exists and not self.has_table(name):
             return
-        found = self._known_table(database, table, formats=True)
+        found = self._require_table(database, table, formats=True)
         place = self._place(name, found)
         if not is_external(found):
             self._files_around(place).check_removal(place)
@@ -320,7 +337,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
         old, new = table_name(name), table_name(new_name)
         first, second = sorted((old, new))
         with self.lock_of(*first), self.lock_of(*second) if first != second else nullcontext():
-            found = self._known_table(*old)
+            found = self._require_table(*old)
             self._database(new[0])
             if self.kept_table(*new) is not None:
                 raise AlreadyExists(f"{self.title}: there is a table or view {new_name!r} already")
@@ -330,7 +347,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
                 raise AlreadyExists(f"{target.where}: there is a folder already")
             found.dbName, found.tableName = new
             self.metastore.call("alter_table", *old, found)
-            moved = self._known_table(*new)
+            moved = self._require_table(*new)
             place = self._place(new_name, moved)
             if place.root != source.root and not place.schema_ids() and source.schema_ids():
                 place.store.move_folder(source.root, place.root)  # in case the metastore has not moved the folder
@@ -354,7 +371,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
     def synchronize(self, name: str, before: TableSchema, schema: TableSchema) -> None:
         """Store a new schema of a table in the metastore. Raises the error of the metastore."""
         database, table = table_name(name)
-        found = self._known_table(database, table)
+        found = self._require_table(database, table)
         removed = set(before.options) - set(schema.options)
         found.parameters = {
             key: value
@@ -376,7 +393,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
             if there is None or unescape_location(find_location(there) or "") != unescape_location(location):
                 raise
 
-    def _known_table(self, database: str, table: str, *, formats: bool = False) -> Any:
+    def _require_table(self, database: str, table: str, *, formats: bool = False) -> Any:
         found = self.kept_table(database, table)
         if found is None or found.tableType == VIRTUAL_VIEW:
             raise self.missing(database, table)
@@ -386,11 +403,7 @@ class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
         return found
 
     def missing(self, database: str, table: str) -> TableNotFound:
-        tables = self.tables(database)
-        known, hint = ", ".join(tables) or "none", suggest_name(table, tables)
-        return TableNotFound(
-            f"{self.title}: there is no table '{database}.{table}'; {hint}the tables of {database} are: {known}"
-        )
+        return make_missing_error(self.title, "table", database, table, self.tables(database))
 
     def _place(self, name: str, found: Any) -> TableMetadata:
         location = self.location_of_table(name, found)
@@ -489,17 +502,17 @@ class HiveTable(TableOwner):
 
     def add_partitions(self, partitions: Sequence[Mapping[str, str]]) -> None:
         _send_partitions(
-            self.catalog.metastore, self.catalog.kept, *table_name(self.name), self._listed_schema(), partitions
+            self.catalog.metastore, self.catalog.kept, *table_name(self.name), self._load_listed_schema(), partitions
         )
 
     def report_done(self, partitions: Sequence[Mapping[str, str]]) -> None:
-        self._listed_schema()
+        self._load_listed_schema()
         event = load_thrift_types().PartitionEventType.LOAD_DONE
         for spec in partitions:
             with suppress(ObjectMissing):  # as in Java
                 self.catalog.metastore.call("markPartitionForEvent", *table_name(self.name), dict(spec), event)
 
-    def _listed_schema(self) -> TableSchema:
+    def _load_listed_schema(self) -> TableSchema:
         """Return the newest schema. Raises `Unsupported` if the metastore does not keep the table's partitions."""
         schema = self.place.latest_schema()
         if not has_partitions(schema):
@@ -517,8 +530,7 @@ def tell_partitions(
 ) -> None:
     """Add the partitions that a snapshot adds files to, and drop partitions that an overwrite leaves without files.
 
-    Raises:
-        StorageError: the metastore refuses or fails.
+    Raises `StorageError`: the metastore refuses or fails.
     """
     schema = metadata.schema(snapshot.schema_id)
     changed = partition_statistics(metadata, snapshot)

@@ -206,7 +206,7 @@ class Metastore:
         """
         repeats = not name.startswith(CHANGES)
         for is_last in (not repeats, True):
-            transport, client = self._connected()
+            transport, client = self._take_connection()
             try:
                 answer = getattr(client, name)(*arguments)
             except (_load_transport_error(), OSError) as error:
@@ -232,7 +232,7 @@ class Metastore:
             return False
         return True
 
-    def _connected(self) -> tuple[Any, Any]:
+    def _take_connection(self) -> tuple[Any, Any]:
         if self._process != os.getpid():  # after a fork, the parent process reads the answers
             self._idle, self._lock, self._process = [], threading.Lock(), os.getpid()
         while True:
@@ -390,7 +390,7 @@ class Locks:
             StorageError: others hold the lock for longer than ``lock-acquire-timeout``, or the metastore does not
                 answer.
         """
-        held = self._held()
+        held = self._get_held()
         if (database, table) in held:
             yield
             return
@@ -402,7 +402,7 @@ class Locks:
 
     def check(self, database: str, table: str) -> None:
         """Raise `StorageError` if the metastore has revoked this thread's lock of the table."""
-        number = self._held().get((database, table))
+        number = self._get_held().get((database, table))
         if number is not None:
             try:
                 if self._state(number) == load_thrift_types().LockState.ACQUIRED:
@@ -417,7 +417,7 @@ class Locks:
             "committed: the metastore ends locks after its hive.txn.timeout"
         )
 
-    def _held(self) -> dict[tuple[str, str], int]:
+    def _get_held(self) -> dict[tuple[str, str], int]:
         if not hasattr(self._own, "held"):
             self._own.held = {}
         found: dict[tuple[str, str], int] = self._own.held

@@ -17,37 +17,11 @@ from typing import Any
 
 from morrow.engine.catalog.hive.client import Metastore, ObjectExists, ObjectMissing, find_user, load_thrift_types
 from morrow.engine.catalog.hive.options import HiveOptions, to_hadoop_location
-from morrow.engine.catalog.names import table_name
+from morrow.engine.catalog.names import make_missing_error, table_name
 from morrow.engine.catalog.protocol import View
 from morrow.engine.errors import AlreadyExists, InvalidArgument, StorageError, TableNotFound, Unsupported
+from morrow.engine.format import types as t
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.types import (
-    ArrayType,
-    BigIntType,
-    BinaryType,
-    BlobType,
-    BooleanType,
-    CharType,
-    DataField,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    MapType,
-    MultisetType,
-    RowType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-    VariantType,
-    VectorType,
-)
 from morrow.engine.io.store import FileStore
 from morrow.engine.options.declarations import Options
 from morrow.engine.options.declared.connectors import METASTORE_PARTITIONED_TABLE
@@ -62,7 +36,6 @@ from morrow.engine.options.declared.table import (
     TYPE,
 )
 from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderTable
-from morrow.engine.redaction import suggest_name
 from morrow.engine.structs import replace
 
 INPUT_FORMAT = "org.apache.paimon.hive.mapred.PaimonInputFormat"
@@ -139,7 +112,7 @@ class MetastoreTables:
         else:
             partition.sd.location = location
 
-    def column(self, field: DataField, *, is_key: bool = False) -> Any:
+    def column(self, field: t.DataField, *, is_key: bool = False) -> Any:
         """Return a column for the metastore. Raises `Unsupported` for a type that Hive lacks."""
         kind = to_hive_type(field.type, zoned=self.zoned_times)
         return load_thrift_types().FieldSchema(field.name, kind, _shorten_comment(field, is_key=is_key))
@@ -182,7 +155,7 @@ def is_external(table: Any) -> bool:
     return bool(table.tableType == EXTERNAL_TABLE)
 
 
-def _shorten_comment(field: DataField, *, is_key: bool) -> str | None:
+def _shorten_comment(field: t.DataField, *, is_key: bool) -> str | None:
     text = field.description
     if text is None or is_key:
         return text
@@ -197,70 +170,68 @@ ZONED = "timestamp with local time zone"
 """A type of Hive 3 and newer."""
 VARIANT = "struct<value:binary,metadata:binary>"
 
-_NAMES: dict[type[DataType], str] = {
-    BooleanType: "boolean",
-    TinyIntType: "tinyint",
-    SmallIntType: "smallint",
-    IntType: "int",
-    BigIntType: "bigint",
-    FloatType: "float",
-    DoubleType: "double",
-    BinaryType: "binary",
-    VarBinaryType: "binary",
-    BlobType: "binary",
-    DateType: "date",
-    TimeType: "string",
-    TimestampType: "timestamp",
-    LocalZonedTimestampType: ZONED,
-    VariantType: VARIANT,
+_NAMES: dict[type[t.DataType], str] = {
+    t.BooleanType: "boolean",
+    t.TinyIntType: "tinyint",
+    t.SmallIntType: "smallint",
+    t.IntType: "int",
+    t.BigIntType: "bigint",
+    t.FloatType: "float",
+    t.DoubleType: "double",
+    t.BinaryType: "binary",
+    t.VarBinaryType: "binary",
+    t.BlobType: "binary",
+    t.DateType: "date",
+    t.TimeType: "string",
+    t.TimestampType: "timestamp",
+    t.LocalZonedTimestampType: ZONED,
+    t.VariantType: VARIANT,
 }
-_NESTED: dict[type[DataType], Callable[[Any, Callable[[DataType], str]], str]] = {
-    DecimalType: lambda kind, _: f"decimal({kind.precision},{kind.scale})",
-    CharType: lambda kind, _: f"char({kind.length})" if kind.length <= MAX_CHAR_LENGTH else "string",
-    VarCharType: lambda kind, _: f"varchar({kind.length})" if kind.length <= MAX_VARCHAR_LENGTH else "string",
-    ArrayType: lambda kind, name: f"array<{name(kind.element)}>",
-    VectorType: lambda kind, name: f"array<{name(kind.element)}>",
-    MultisetType: lambda kind, name: f"map<{name(kind.element)},int>",
-    MapType: lambda kind, name: f"map<{name(kind.key)},{name(kind.value)}>",
-    RowType: lambda kind, name: f"struct<{','.join(f'{each.name}:{name(each.type)}' for each in kind.fields)}>",
+_NESTED: dict[type[t.DataType], Callable[[Any, Callable[[t.DataType], str]], str]] = {
+    t.DecimalType: lambda kind, _: f"decimal({kind.precision},{kind.scale})",
+    t.CharType: lambda kind, _: f"char({kind.length})" if kind.length <= MAX_CHAR_LENGTH else "string",
+    t.VarCharType: lambda kind, _: f"varchar({kind.length})" if kind.length <= MAX_VARCHAR_LENGTH else "string",
+    t.ArrayType: lambda kind, name: f"array<{name(kind.element)}>",
+    t.VectorType: lambda kind, name: f"array<{name(kind.element)}>",
+    t.MultisetType: lambda kind, name: f"map<{name(kind.element)},int>",
+    t.MapType: lambda kind, name: f"map<{name(kind.key)},{name(kind.value)}>",
+    t.RowType: lambda kind, name: f"struct<{','.join(f'{each.name}:{name(each.type)}' for each in kind.fields)}>",
 }
-_PLAIN: dict[str, DataType] = {
-    "boolean": BooleanType(),
-    "tinyint": TinyIntType(),
-    "smallint": SmallIntType(),
-    "int": IntType(),
-    "bigint": BigIntType(),
-    "float": FloatType(),
-    "double": DoubleType(),
-    "decimal": DecimalType(precision=10, scale=0),
-    "string": VarCharType(),
-    "binary": VarBinaryType(),
-    "date": DateType(),
-    "timestamp": TimestampType(precision=TIMESTAMP_PRECISION),
-    ZONED: LocalZonedTimestampType(precision=TIMESTAMP_PRECISION),
+_PLAIN: dict[str, t.DataType] = {
+    "boolean": t.BooleanType(),
+    "tinyint": t.TinyIntType(),
+    "smallint": t.SmallIntType(),
+    "int": t.IntType(),
+    "bigint": t.BigIntType(),
+    "float": t.FloatType(),
+    "double": t.DoubleType(),
+    "decimal": t.DecimalType(precision=10, scale=0),
+    "string": t.VarCharType(),
+    "binary": t.VarBinaryType(),
+    "date": t.DateType(),
+    "timestamp": t.TimestampType(precision=TIMESTAMP_PRECISION),
+    ZONED: t.LocalZonedTimestampType(precision=TIMESTAMP_PRECISION),
 }
 
 
-def to_hive_type(kind: DataType, *, zoned: bool = True) -> str:
+def to_hive_type(kind: t.DataType, *, zoned: bool = True) -> str:
     """Return the metastore's name of a type; without `zoned`, timestamps with a time zone become plain timestamps.
 
-    Raises:
-        Unsupported: a type that Hive lacks.
+    Raises `Unsupported`: a type that Hive lacks.
     """
     name = _NAMES.get(type(kind))
     if name is not None:
-        return _NAMES[TimestampType] if name == ZONED and not zoned else name
+        return _NAMES[t.TimestampType] if name == ZONED and not zoned else name
     spelt = _NESTED.get(type(kind))
     if spelt is None:
         raise Unsupported(f"the type {kind} in Hive's metastore", hint="leave the column out, or use another catalog")
     return spelt(kind, partial(to_hive_type, zoned=zoned))
 
 
-def to_paimon_type(name: str, next_id: Callable[[], int] | None = None) -> DataType:
+def to_paimon_type(name: str, next_id: Callable[[], int] | None = None) -> t.DataType:
     """Return the type for a metastore type name; members of structs get their ids from `next_id`.
 
-    Raises:
-        Unsupported: a type that Paimon lacks, such as ``uniontype``.
+    Raises `Unsupported`: a type that Paimon lacks, such as ``uniontype``.
     """
     counter = iter(range(1 << 30))
     kind, rest = _parse_type(name, next_id or (lambda: next(counter)), name)
@@ -269,7 +240,7 @@ def to_paimon_type(name: str, next_id: Callable[[], int] | None = None) -> DataT
     return kind
 
 
-def _parse_type(text: str, next_id: Callable[[], int], whole: str) -> tuple[DataType, str]:
+def _parse_type(text: str, next_id: Callable[[], int], whole: str) -> tuple[t.DataType, str]:
     text = text.lstrip()
     end = next((at for at, char in enumerate(text) if char in "<>(),"), len(text))
     word, rest = text[:end].strip().lower(), text[end:]
@@ -281,16 +252,16 @@ def _parse_type(text: str, next_id: Callable[[], int], whole: str) -> tuple[Data
         if all(size.isdigit() for size in sizes):
             numbers = [int(size) for size in sizes]
             if word == "decimal":
-                return DecimalType(precision=numbers[0], scale=numbers[1] if len(numbers) > 1 else 0), rest
-            return (CharType if word == "char" else VarCharType)(length=numbers[0]), rest
+                return t.DecimalType(precision=numbers[0], scale=numbers[1] if len(numbers) > 1 else 0), rest
+            return (t.CharType if word == "char" else t.VarCharType)(length=numbers[0]), rest
     elif word in _PLAIN:
         return _PLAIN[word], rest
     raise _make_unknown_error(whole)
 
 
-def _parse_nested(word: str, rest: str, next_id: Callable[[], int], whole: str) -> tuple[DataType, str]:
-    parts: list[DataType] = []
-    fields: list[DataField] = []
+def _parse_nested(word: str, rest: str, next_id: Callable[[], int], whole: str) -> tuple[t.DataType, str]:
+    parts: list[t.DataType] = []
+    fields: list[t.DataField] = []
     while True:
         name = ""
         if word == "struct":
@@ -299,17 +270,17 @@ def _parse_nested(word: str, rest: str, next_id: Callable[[], int], whole: str) 
         kind, rest = _parse_type(rest, next_id, whole)
         rest = rest.lstrip()
         parts.append(kind)
-        fields.append(DataField(number, name.strip(), kind))
+        fields.append(t.DataField(number, name.strip(), kind))
         if not rest or rest[0] not in ",>":
             raise _make_unknown_error(whole)
         done, rest = rest[0] == ">", rest[1:]
         if done:
             break
     if word == "struct":
-        return RowType(fields=tuple(fields)), rest
+        return t.RowType(fields=tuple(fields)), rest
     if len(parts) != (1 if word == "array" else 2):
         raise _make_unknown_error(whole)
-    return (ArrayType(element=parts[0]) if word == "array" else MapType(key=parts[0], value=parts[1])), rest
+    return (t.ArrayType(element=parts[0]) if word == "array" else t.MapType(key=parts[0], value=parts[1])), rest
 
 
 def _make_unknown_error(name: str) -> Unsupported:
@@ -371,7 +342,7 @@ def read_schema(table: Any, where: str) -> TableSchema:
     numbers = itertools.count()
     keys = tuple(table.partitionKeys or ())
     fields = tuple(
-        DataField(next(numbers), each.name, to_paimon_type(each.type, lambda: next(numbers)), each.comment)
+        t.DataField(next(numbers), each.name, to_paimon_type(each.type, lambda: next(numbers)), each.comment)
         for each in (*table.sd.cols, *keys)
     )
     options = dict(table.parameters or {})
@@ -416,7 +387,7 @@ def build_format_table(
     return found
 
 
-def _check_kept(kept: MetastoreTables, field: DataField, where: str) -> None:
+def _check_kept(kept: MetastoreTables, field: t.DataField, where: str) -> None:
     name = to_hive_type(field.type, zoned=kept.zoned_times)
     if field.name != field.name.lower():
         raise InvalidArgument(f"{where}: the metastore lowers names; name the column {field.name.lower()!r}")
@@ -516,10 +487,10 @@ class HiveViews:
 
     def view(self, name: str) -> View:
         """Return a view. Raises `DatabaseNotFound`, `TableNotFound`."""
-        found = self._known_view(name)
+        found = self._require_view(name)
         numbers = itertools.count()
         fields = tuple(
-            DataField(next(numbers), each.name, to_paimon_type(each.type, lambda: next(numbers)), each.comment)
+            t.DataField(next(numbers), each.name, to_paimon_type(each.type, lambda: next(numbers)), each.comment)
             for each in (*found.sd.cols, *(found.partitionKeys or ()))
         )
         text = found.viewExpandedText or found.viewOriginalText or ""
@@ -544,13 +515,13 @@ class HiveViews:
 
     def drop_view(self, name: str) -> None:
         """Drop a view. Raises `DatabaseNotFound`, `TableNotFound`."""
-        found = self._known_view(name)
+        found = self._require_view(name)
         try:
             self.metastore.call("drop_table", found.dbName, found.tableName, False)
         except ObjectMissing:
             raise self._without_view(*table_name(name)) from None
 
-    def _known_view(self, name: str) -> Any:
+    def _require_view(self, name: str) -> Any:
         database, view = table_name(name)
         found = self.kept_table(database, view)
         if found is None or found.tableType != VIRTUAL_VIEW:
@@ -558,11 +529,7 @@ class HiveViews:
         return found
 
     def _without_view(self, database: str, view: str) -> TableNotFound:
-        views = self.views(database)
-        known, hint = ", ".join(views) or "none", suggest_name(view, views)
-        return TableNotFound(
-            f"{self.title}: there is no view '{database}.{view}'; {hint}the views of {database} are: {known}"
-        )
+        return make_missing_error(self.title, "view", database, view, self.views(database))
 
 
 def _build_view(database: str, name: str, view: View) -> Any:

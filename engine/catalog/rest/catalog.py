@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from morrow.engine.catalog.databases import LOCATION, OWNER, check_empty, refuse_renaming
-from morrow.engine.catalog.names import checked_name, table_name
+from morrow.engine.catalog.names import checked_name, make_missing_error, make_no_database_error, table_name
 from morrow.engine.catalog.protocol import (
     Function,
     View,
@@ -51,7 +51,7 @@ from morrow.engine.options.declarations import BOOL, TEXT, Options, declare_hono
 from morrow.engine.options.declared.connectors import METASTORE_PARTITIONED_TABLE
 from morrow.engine.plan.folder_table import FORMAT_TABLE, OBJECT_TABLE, FolderTable
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.redaction import register_secrets, suggest_name
+from morrow.engine.redaction import register_secrets
 from morrow.engine.schema.evolution import commit_schema
 from morrow.engine.schema.schema_changes import SchemaChange
 
@@ -146,7 +146,7 @@ class RestFolders:
     title: Any
     post_table: Callable[[str, TableSchema], None]
     _answer: Callable[[str, str], dict[str, Any]]
-    _stored: Callable[[str, str, str], tuple[FileStore, str]]
+    _resolve_store: Callable[[str, str, str], tuple[FileStore, str]]
 
     def create_folder_table(self, name: str, schema: TableSchema) -> FolderTable:
         """Create a format table with the options of its schema. Raises as `create_table`."""
@@ -171,7 +171,7 @@ class RestFolders:
         fields = tuple(from_json_field(each, where=where) for each in schema.get("fields") or ())
         keys, options = tuple(map(str, schema.get("partitionKeys") or ())), to_texts(schema.get("options"))
         made = TableSchema(0, fields, len(fields), keys, (), options, schema.get("comment"))
-        stored = self._stored(database, table, location)
+        stored = self._resolve_store(database, table, location)
         keeps = bool(keys) and Options(options, where).get(METASTORE_PARTITIONED_TABLE)
         return FolderTable(
             *stored, kind, made, where, False, RestPartitions(self.client, database, table) if keeps else None
@@ -194,11 +194,11 @@ class RestViews:
 
     def views(self, database: str) -> list[str]:
         """Return the names of the views of a database, sorted; empty if the server does not support views."""
-        return self._listed(database, VIEWS, optional=True)
+        return self._list_names(database, VIEWS, optional=True)
 
     def functions(self, database: str) -> list[str]:
         """Return the names of the functions of a database, sorted; empty if the server does not support functions."""
-        return self._listed(database, FUNCTIONS, optional=True)
+        return self._list_names(database, FUNCTIONS, optional=True)
 
     def function(self, name: str) -> Function:
         """Return a function. Raises `DatabaseNotFound`, or `TableNotFound` if the function does not exist."""
@@ -214,15 +214,8 @@ class RestViews:
         database, own = table_name(name)
         if not FUNCTION_NAME.fullmatch(own):
             raise InvalidArgument(f"{own!r} is not a function name: give letters, digits and . _ -, not digits alone")
-        try:
-            self.client.post(DATABASES, database, FUNCTIONS, body={"name": own, **function_to_json(function)})
-        except Refusal as refusal:
-            if refusal.code == 404:
-                raise self._no_database(database) from None
-            if refusal.code != 409:
-                raise to_error(self.client, refusal) from None
-            if not (refusal.unclear and self.function(name) == function):
-                raise AlreadyExists(f"{self.title}: there is a function {name!r} already") from None
+        body = {"name": own, **function_to_json(function)}
+        self._create(database, FUNCTIONS, body, f"function {name!r}", lambda: self.function(name) == function)
 
     def alter_function(self, name: str, changes: Sequence[Mapping[str, Any]]) -> None:
         """Apply changes. Raises `DatabaseNotFound`, `TableNotFound`, `AlreadyExists`."""
@@ -244,10 +237,7 @@ class RestViews:
     def _without_function(self, database: str, function: str, refusal: Refusal) -> Exception:
         if refusal.code != 404 or refusal.kind == "DEFINITION":
             return to_error(self.client, refusal)
-        functions = self.functions(database)
-        known, hint = ", ".join(functions) or "none", suggest_name(function, functions)
-        what = f"no function '{database}.{function}'"
-        return TableNotFound(f"{self.title}: there is {what}; {hint}the functions of {database} are: {known}")
+        return make_missing_error(self.title, "function", database, function, self.functions(database))
 
     def view(self, name: str) -> View:
         """Return a view. Raises `DatabaseNotFound`, `TableNotFound`."""
@@ -264,15 +254,7 @@ class RestViews:
         body = {"identifier": to_identifier(database, checked_name("view", own)), "schema": view_to_json(view)}
         if self.has_table(name):
             raise AlreadyExists(f"{self.title}: there is a table {name!r} already")
-        try:
-            self.client.post(DATABASES, database, VIEWS, body=body)
-        except Refusal as refusal:
-            if refusal.code == 404:
-                raise self._no_database(database) from None
-            if refusal.code != 409:
-                raise to_error(self.client, refusal) from None
-            if not (refusal.unclear and self.view(name) == view):
-                raise AlreadyExists(f"{self.title}: there is a view {name!r} already") from None
+        self._create(database, VIEWS, body, f"view {name!r}", lambda: self.view(name) == view)
 
     def drop_view(self, name: str) -> None:
         """Drop a view. Raises `DatabaseNotFound`, `TableNotFound`."""
@@ -288,13 +270,22 @@ class RestViews:
             return to_error(self.client, refusal)
         if refusal.kind == DATABASE or not self.has_database(database):
             return self._no_database(database)
-        views = self.views(database)
-        known, hint = ", ".join(views) or "none", suggest_name(view, views)
-        return TableNotFound(
-            f"{self.title}: there is no view '{database}.{view}'; {hint}the views of {database} are: {known}"
-        )
+        return make_missing_error(self.title, "view", database, view, self.views(database))
 
-    def _listed(self, database: str, what: str, *, optional: bool = False) -> list[str]:
+    def _create(
+        self, database: str, what: str, body: Mapping[str, Any], named: str, is_same: Callable[[], bool]
+    ) -> None:
+        try:
+            self.client.post(DATABASES, database, what, body=body)
+        except Refusal as refusal:
+            if refusal.code == 404:
+                raise self._no_database(database) from None
+            if refusal.code != 409:
+                raise to_error(self.client, refusal) from None
+            if not (refusal.unclear and is_same()):
+                raise AlreadyExists(f"{self.title}: there is a {named} already") from None
+
+    def _list_names(self, database: str, what: str, *, optional: bool = False) -> list[str]:
         try:
             return sorted(self.client.pages(what, DATABASES, database, what))
         except Refusal as refusal:
@@ -305,9 +296,7 @@ class RestViews:
             raise to_error(self.client, refusal) from None
 
     def _no_database(self, name: str) -> DatabaseNotFound:
-        databases = self.databases()
-        known, hint = ", ".join(databases) or "none", suggest_name(name, databases)
-        return DatabaseNotFound(f"{self.title}: there is no database {name!r}; {hint}the databases are: {known}")
+        return make_no_database_error(self.title, name, self.databases())
 
 
 PREFIX = declare_honoured("prefix", TEXT, "", "Beginning of the paths of the server, which it tells itself")
@@ -368,7 +357,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
     # Tables
 
     def tables(self, database: str) -> list[str]:
-        return self._listed(database, TABLES)
+        return self._list_names(database, TABLES)
 
     def has_table(self, name: str) -> bool:
         database, table = table_name(name)
@@ -382,7 +371,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
 
     def table(self, name: str) -> TableMetadata:
         database, table = table_name(name)
-        return self._opened(database, table, self._answer(database, table))
+        return self._open_table(database, table, self._answer(database, table))
 
     def _answer(self, database: str, table: str) -> dict[str, Any]:
         """Return the server's answer about a table of any kind. Raises `DatabaseNotFound`, `TableNotFound`."""
@@ -481,7 +470,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
             raise StorageError(f"{self.title}: the credentials of {database}.{table} have no expiry time")
         return resolve(location, settings.storage_options(location), settings.verify)[0], float(ends)
 
-    def _opened(self, database: str, table: str, answer: Mapping[str, Any]) -> TableMetadata:
+    def _open_table(self, database: str, table: str, answer: Mapping[str, Any]) -> TableMetadata:
         where = f"{self.title}, {database}.{table}"
         schema = read_schema(answer, where)
         location = answer.get("path")
@@ -492,7 +481,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
             hint = "Catalog.format_table and object_table open some; others are not Paimon's"
             raise Unsupported(f"a table of the type {kind!r}", where=where, hint=hint)
         settings = self.client.settings
-        store, root = self._stored(database, table, location)
+        store, root = self._resolve_store(database, table, location)
         found = answer.get("id")
         is_external = answer.get("isExternal") is True
         make_owner = ExternalRestTable if is_external else RestTable
@@ -502,7 +491,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
             commit_schema(metadata, to_first_schema(answer, where))
         return metadata
 
-    def _stored(self, database: str, table: str, location: str) -> tuple[FileStore, str]:
+    def _resolve_store(self, database: str, table: str, location: str) -> tuple[FileStore, str]:
         settings, location = self.client.settings, unescape_location(location)
         if settings.given.get(DATA_TOKEN):
             return make_renewed_store(partial(self.lent, database, table, location)), resolve(location, {})[1]
@@ -520,11 +509,7 @@ class RestCatalog(RestDatabases, RestViews, RestFolders):
     def _missing(self, database: str, table: str, refusal: Refusal) -> DatabaseNotFound | TableNotFound:
         if refusal.kind == DATABASE or not self.has_database(database):
             return self._no_database(database)
-        tables = self.tables(database)
-        known, hint = ", ".join(tables) or "none", suggest_name(table, tables)
-        return TableNotFound(
-            f"{self.title}: there is no table '{database}.{table}'; {hint}the tables of {database} are: {known}"
-        )
+        return make_missing_error(self.title, "table", database, table, self.tables(database))
 
     def _not_renamed(self, old: tuple[str, str], new: tuple[str, str], refusal: Refusal) -> Exception:
         if refusal.code == 409:

@@ -156,7 +156,7 @@ class Client:
 
     def config(self, **query: str) -> dict[str, Any]:
         """Return the configuration of the server."""
-        return self._asked(GET, f"/{VERSION}/config", query, "")
+        return self._request(GET, f"/{VERSION}/config", query, "")
 
     def _ask(
         self, method: str, path: tuple[str, ...], query: Mapping[str, str], body: Mapping[str, Any] | None = None
@@ -168,9 +168,9 @@ class Client:
                 raise InvalidArgument(f"{part!r} is not a valid name in a REST catalog")
         parts = [VERSION, *([quote_parameter(self.prefix)] if self.prefix else []), *map(quote_parameter, path)]
         data = "" if body is None else json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-        return self._asked(method, "/" + "/".join(parts), query, data)
+        return self._request(method, "/" + "/".join(parts), query, data)
 
-    def _asked(self, method: str, path: str, query: Mapping[str, str], data: str) -> Answer:
+    def _request(self, method: str, path: str, query: Mapping[str, str], data: str) -> Answer:
         tries = _Tries()
         while True:
             answer = self._send(tries, method, path, query, data)
@@ -353,8 +353,7 @@ Signer: TypeAlias = Callable[[Request], Mapping[str, str]]
 def make_signer(settings: Settings) -> Signer:
     """Return the function that authorizes the requests of a catalog.
 
-    Raises:
-        InvalidArgument: an option is missing. Unsupported: an unknown ``token.provider``.
+    Raises `InvalidArgument`: an option is missing. `Unsupported`: an unknown ``token.provider``.
     """
     kind = settings.required(TOKEN_PROVIDER).lower()
     if kind == "bear":

@@ -10,7 +10,7 @@ import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from morrow.engine.catalog.names import BRANCH_PREFIX, MARK
 from morrow.engine.catalog.partition_statistics import partition_statistics
@@ -322,9 +322,6 @@ class RestPartitions:
             self.client.post(*path, body=body)
         except Refusal as refusal:
             raise to_error(self.client, refusal) from None
-
-
-C = TypeVar("C", bound=SchemaChange)
 
 
 def to_identifier(database: str, table: str) -> dict[str, str]:

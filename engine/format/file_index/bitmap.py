@@ -90,8 +90,7 @@ class BitmapIndex:
 def read(cursor: Cursor, data_type: t.DataType) -> BitmapIndex:
     """Read the index of a column of this type.
 
-    Raises:
-        CorruptFile, Unsupported: not this format, or another version of the format.
+    Raises `CorruptFile`, `Unsupported`: not this format, or another version of the format.
     """
     version = cursor.i8()
     if version not in _READERS:
@@ -165,8 +164,7 @@ class _Places:
 def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
     """Return the index of a column, in the ``version`` of the options.
 
-    Raises:
-        InvalidArgument: a parameter out of range, or a key that does not fit a block of ``index-block-size``.
+    Raises `InvalidArgument`: a parameter out of range, or a key that does not fit a block of ``index-block-size``.
     """
     version = read_whole_number(options, "version", DEFAULT_VERSION, least=min(_HEADS), most=max(_HEADS))
     places = _lay_out_places(keys)

@@ -64,11 +64,7 @@ class BloomFilter:
 
 
 def read(cursor: Cursor, data_type: t.DataType) -> BloomFilter:
-    """Read the index.
-
-    Raises:
-        CorruptFile: no bits, or an impossible number of hash functions.
-    """
+    """Read the index. Raises `CorruptFile`: no bits, or an impossible number of hash functions."""
     functions = cursor.i32()
     bits = cursor.rest(cursor.at).data
     if not 1 <= functions <= MAX_HASH_FUNCTIONS or not len(bits):
@@ -156,8 +152,7 @@ _STRIPE, _WORD, _HALF = 32, 8, 4
 def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
     """Return the index of a column; its size depends only on ``items`` and ``fpp``.
 
-    Raises:
-        InvalidArgument: a parameter out of range.
+    Raises `InvalidArgument`: a parameter out of range.
     """
     items = read_whole_number(options, "items", DEFAULT_ITEMS, least=1, most=MAX_ITEMS)
     exact = -items * math.log(read_ratio(options, "fpp", DEFAULT_FPP)) / (math.log(2) * math.log(2))

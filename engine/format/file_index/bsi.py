@@ -100,11 +100,7 @@ class BsiIndex:
 
 
 def read(cursor: Cursor, _data_type: t.DataType) -> BsiIndex:
-    """Read the index.
-
-    Raises:
-        CorruptFile, Unsupported: not this format, or another version of the format.
-    """
+    """Read the index. Raises `CorruptFile`, `Unsupported`: not this format, or another version of the format."""
     _check_version(cursor)
     row_count = cursor.row_count()
     positive = _read_slices(cursor, row_count)
@@ -142,8 +138,7 @@ MIN_NUMBER = 0
 def encode(keys: ColumnKeys, _options: Mapping[str, str]) -> bytes:
     """Return the index of a column.
 
-    Raises:
-        Unsupported: the minimum 64-bit number, whose absolute value does not fit 64 bits.
+    Raises `Unsupported`: the minimum 64-bit number, whose absolute value does not fit 64 bits.
     """
     numbers = keys.keys.to_numpy()
     if len(numbers) and int(numbers.min()) == np.iinfo(np.int64).min:

@@ -101,11 +101,9 @@ def find_requested_indexes(options: Mapping[str, str], fields: Sequence[DataFiel
 def build_container(frame: pl.DataFrame, wanted: Sequence[RequestedIndex]) -> bytes:
     """Return the container with the indexes of a data file, in the order in which Java writes them.
 
-    Args:
-        frame: all rows of the file in file order, with at least the indexed columns.
+    `frame`: all rows of the file in file order, with at least the indexed columns.
 
-    Raises:
-        InvalidArgument, Unsupported: see `build_index`.
+    Raises `InvalidArgument`, `Unsupported`: see `build_index`.
     """
     columns: dict[str, dict[str, bytes | None]] = {}
     by_kind: dict[str, list[RequestedIndex]] = {}
@@ -179,8 +177,7 @@ ENCODERS: Mapping[str, Callable[[ColumnKeys, Mapping[str, str]], bytes]] = {
 def check_kind(kind: str, data_type: DataType, name: str) -> None:
     """Refuse an index that Java would not build either.
 
-    Raises:
-        Unsupported: an unknown kind, or a kind that does not support the type of the column.
+    Raises `Unsupported`: an unknown kind, or a kind that does not support the type of the column.
     """
     if kind not in ENCODERS:
         raise Unsupported(f"the file index {kind!r}", hint=f"known kinds: {', '.join(sorted(ENCODERS))}")
@@ -213,8 +210,7 @@ def write_container(columns: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
         columns: the indexes by column (``col[key]`` for a key of a MAP column) and kind, in the order in which they
             are written; None if no rows were indexed.
 
-    Raises:
-        InvalidArgument: a name longer than 65,535 bytes, the maximum of its length field.
+    Raises `InvalidArgument`: a name longer than 65,535 bytes, the maximum of its length field.
     """
     names = sum(len(_encode_utf(name)) + 4 for name in columns)
     size = FIXED_HEAD + names + sum(len(_encode_utf(kind)) + 8 for kinds in columns.values() for kind in kinds) + 4

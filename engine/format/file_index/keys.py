@@ -243,11 +243,9 @@ class ColumnKeys:
 def to_column_keys(column: pl.Series, data_type: t.DataType) -> ColumnKeys:
     """Return the keys of a column.
 
-    Args:
-        column: in the dtype that Morrow's frames use for the type.
+    `column`: in the dtype that Morrow's frames use for the type.
 
-    Raises:
-        Unsupported: a type without keys, or a DECIMAL value that does not fit 64 bits.
+    Raises `Unsupported`: a type without keys, or a DECIMAL value that does not fit 64 bits.
     """
     if type(data_type) not in KINDS:
         raise Unsupported(f"a file index on a column of the type {data_type}")

@@ -129,8 +129,7 @@ class RangeBitmap:
 def read(cursor: Cursor, data_type: t.DataType) -> RangeBitmap:
     """Read the index of a column of this type.
 
-    Raises:
-        CorruptFile, Unsupported: not this format, or another version of the format.
+    Raises `CorruptFile`, `Unsupported`: not this format, or another version of the format.
     """
     kind = KINDS[type(data_type)]
     header = _read_header(cursor)
@@ -211,11 +210,7 @@ SLICES_WITHOUT_KEYS = 64
 
 
 def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
-    """Return the index of a column.
-
-    Raises:
-        InvalidArgument: a parameter is not a size.
-    """
+    """Return the index of a column. Raises `InvalidArgument`: a parameter is not a size."""
     limit = read_size(options, "chunk-size", 0 if isinstance(keys.data_type, UNCHUNKED) else DEFAULT_CHUNK_SIZE)
     distinct = encode_keys(keys.distinct, keys.data_type)
     dictionary = _encode_dictionary(distinct, limit, fixed_width=KINDS[type(keys.data_type)].width)

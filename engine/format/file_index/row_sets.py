@@ -61,8 +61,7 @@ class IndexResult:
     def mask(self, row_count: int) -> npt.NDArray[np.bool_]:
         """Return a boolean per row, true if the row may match.
 
-        Raises:
-            CorruptFile: the index was built over another number of rows.
+        Raises `CorruptFile`: the index was built over another number of rows.
         """
         if self.packed is None or not self.row_count:
             return np.full(row_count, self.is_all)
@@ -152,8 +151,7 @@ def invert_rows(packed: Packed, row_count: int) -> Packed:
 def read_rows(cursor: Cursor, row_count: int) -> Packed:
     """Read a roaring bitmap of rows that fills `cursor`.
 
-    Raises:
-        CorruptFile: not a roaring bitmap, or a row is beyond the end of the file.
+    Raises `CorruptFile`: not a roaring bitmap, or a row is beyond the end of the file.
     """
     blocks = read_bitmap32(np.frombuffer(cursor.data, np.uint8), where=cursor.where, max_end=row_count)
     if blocks.end > row_count:

@@ -19,6 +19,7 @@ from morrow.engine.options.declarations import (
     TEXT,
     TUNING,
     Stage,
+    declare_all_idle,
     declare_honoured,
     declare_idle,
     declare_refused,
@@ -68,12 +69,6 @@ BLOB_VIEW_RESOLVE_ENABLED = declare_honoured(
 BLOB_TARGET_FILE_SIZE = declare_honoured(
     "blob.target-file-size", MEMORY, None, "Size at which a blob file is closed; by default `target-file-size`"
 )
-BLOB_SPLIT_BY_FILE_SIZE = declare_idle(
-    TUNING, "blob.split-by-file-size", BOOL, None, "Splits reads by the sizes of blob files"
-)
-BLOB_COPY_BUFFER_SIZE = declare_idle(
-    TUNING, "blob.copy-buffer-size", MEMORY, 4 << 10, "Memory in which blobs are copied"
-)
 BLOB_COMPACTION_ENABLED = declare_honoured("blob-compaction.enabled", BOOL, False, "Compacts blob files")
 BLOB_WRITE_NULL_ON_MISSING_FILE = declare_honoured(
     "blob-write-null-on-missing-file", BOOL, False, "Writes null if a blob is missing"
@@ -87,33 +82,12 @@ DATA_EVOLUTION_REASSIGN_SKIP_CONTIGUOUS_ROW_COUNT = declare_honoured(
     1_000_000_000,
     "Rows in a row that keep their ids",
 )
-DATA_EVOLUTION_ROW_ID_CONFLICT_REWRITE_MAX_SIZE = declare_idle(
-    "Morrow runs an update again after a conflict",
-    "data-evolution.row-id-conflict-rewrite.max-size",
-    MEMORY,
-    256 << 20,
-    "Size of files that are rewritten at a conflict of row ids",
-)
 DATA_EVOLUTION_ROW_SIDECAR_ENABLED = declare_refused(
     refuse_unless(NOT_WRITTEN, ("false",), Stage.WRITING),
     "data-evolution.row-sidecar.enabled",
     BOOL,
     False,
     "Writes rows beside columns",
-)
-DATA_EVOLUTION_ROW_SIDECAR_MAX_SELECTED_ROWS = declare_idle(
-    explain_dependency("data-evolution.row-sidecar.enabled"),
-    "data-evolution.row-sidecar.max-selected-rows",
-    LONG,
-    4096,
-    "Rows up to which such files are read",
-)
-DATA_EVOLUTION_ROW_SIDECAR_MAX_SELECTION_RATIO = declare_idle(
-    explain_dependency("data-evolution.row-sidecar.enabled"),
-    "data-evolution.row-sidecar.max-selection-ratio",
-    REAL,
-    0.05,
-    "Share of rows up to which such files are read",
 )
 DATA_EVOLUTION_MERGE_INTO_FILE_PRUNING = declare_idle(
     "Morrow prunes files always",
@@ -129,13 +103,6 @@ DATA_EVOLUTION_MERGE_INTO_SOURCE_PERSIST = declare_idle(
     False,
     "Keeps the source of MERGE INTO",
 )
-DATA_EVOLUTION_COMPACTION_REWRITE_ROW_IDS = declare_idle(
-    "Morrow does not give new row ids",
-    "data-evolution.compaction.rewrite-row-ids",
-    BOOL,
-    False,
-    "Gives compacted rows new ids",
-)
 VARIANT_SHREDDING_SCHEMA = declare_honoured(
     "variant.shreddingSchema",
     TEXT,
@@ -148,13 +115,6 @@ VARIANT_INFER_SHREDDING_SCHEMA = declare_honoured(
     BOOL,
     False,
     "Finds out into which columns variants are shredded",
-)
-VARIANT_SHREDDING_INFERENCE_MODE = declare_idle(
-    ONE_INFERENCE,
-    "variant.shredding.inferenceMode",
-    make_choice("per-file", "adaptive"),
-    "per-file",
-    "When it finds out",
 )
 VARIANT_SHREDDING_MAX_SCHEMA_WIDTH = declare_honoured(
     "variant.shredding.maxSchemaWidth",
@@ -180,20 +140,6 @@ VARIANT_SHREDDING_MAX_INFER_BUFFER_ROW = declare_honoured(
     4096,
     "Rows that are looked at",
 )
-VARIANT_SHREDDING_ADAPTIVE_MAX_INFER_BUFFER_ROW = declare_idle(
-    ONE_INFERENCE,
-    "variant.shredding.adaptive.maxInferBufferRow",
-    INT,
-    256,
-    "Rows that are looked at for later files",
-)
-VARIANT_SHREDDING_ADAPTIVE_RETENTION_RATIO = declare_idle(
-    ONE_INFERENCE,
-    "variant.shredding.adaptive.retentionRatio",
-    REAL,
-    0.05,
-    "Share of rows that keep a column",
-)
 VECTOR_FIELD = declare_honoured(
     "vector-field",
     NAMES,
@@ -208,12 +154,6 @@ VECTOR_TARGET_FILE_SIZE = declare_honoured(
     MEMORY,
     None,
     "Size at which a file of vectors is closed",
-)
-VECTOR_SEARCH_DISTRIBUTE_ENABLED = declare_idle(
-    ENGINES, "vector-search.distribute.enabled", BOOL, False, "Searches vectors in several tasks"
-)
-VECTOR_SEARCH_LATERAL_JOIN_BATCH_SIZE = declare_idle(
-    ENGINES, "vector-search.lateral-join.batch-size", INT, 256, "Rows of a join that searches vectors"
 )
 GLOBAL_INDEX_ENABLED = declare_honoured(
     "global-index.enabled", BOOL, True, "Reads only the rows that match according to global indexes"
@@ -239,59 +179,16 @@ BITMAP_INDEX_COMPRESSION = declare_honoured(
 )
 FAST = "fast"
 """The search mode that leaves out rows without an index."""
-SEARCH_MODES = make_choice(FAST, "full", "detail")
+SEARCH_MODE = make_choice(FAST, "full", "detail")
 GLOBAL_INDEX_SEARCH_MODE = declare_idle(
-    READS_ALL_ROWS,
-    "global-index.search-mode",
-    SEARCH_MODES,
-    None,
-    "How global indexes are searched",
-)
-SCALAR_INDEX_SEARCH_MODE = declare_idle(
-    READS_ALL_ROWS,
-    "scalar-index.search-mode",
-    SEARCH_MODES,
-    FAST,
-    "How scalar indexes are searched",
+    READS_ALL_ROWS, "global-index.search-mode", SEARCH_MODE, None, "How global indexes are searched"
 )
 VECTOR_INDEX_SEARCH_MODE = declare_idle(
-    READS_ALL_ROWS,
-    "vector-index.search-mode",
-    SEARCH_MODES,
-    FAST,
-    "How vector indexes are searched",
-)
-FULL_TEXT_INDEX_SEARCH_MODE = declare_idle(
-    READS_ALL_ROWS,
-    "full-text-index.search-mode",
-    SEARCH_MODES,
-    FAST,
-    "How full-text indexes are searched",
+    READS_ALL_ROWS, "vector-index.search-mode", SEARCH_MODE, FAST, "How vector indexes are searched"
 )
 GLOBAL_INDEX_ROW_COUNT_PER_SHARD = declare_honoured(
     "global-index.row-count-per-shard", LONG, 100_000, "Rows of a file of an index of vectors or texts"
 )
-GLOBAL_INDEX_BUILD_MAX_SHARD = declare_idle(
-    ENGINES, "global-index.build.max-shard", INT, 32, "Most shards of a global index"
-)
-GLOBAL_INDEX_BUILD_PARALLELISM = declare_idle(
-    ONE_BUILDER, "global-index.build.parallelism", INT, 1, "Threads of pypaimon that build a global index"
-)
-GLOBAL_INDEX_FILTER_REFINE_FROM_DATA = declare_idle(
-    "Morrow always reads the columns of a filter",
-    "global-index.filter.refine-from-data",
-    BOOL,
-    False,
-    "Lets searches of vectors read the columns of a filter",
-)
-GLOBAL_INDEX_BUILD_MAX_PARALLELISM = declare_idle(
-    ONE_BUILDER,
-    "global-index.build.max-parallelism",
-    INT,
-    4096,
-    "Tasks that build a global index",
-)
-GLOBAL_INDEX_THREAD_NUM = declare_idle(TUNING, "global-index.thread-num", INT, 32, "Threads that search a global index")
 GLOBAL_INDEX_EXTERNAL_PATH = declare_idle(
     "Morrow stores indexes beside the rows", "global-index.external-path", TEXT, None, "Folder of global indexes"
 )
@@ -376,23 +273,6 @@ METADATA_ICEBERG_PREVIOUS_VERSIONS_MAX = declare_honoured(
     0,
     "Old versions of the Iceberg metadata that stay",
 )
-METADATA_ICEBERG_URI = declare_idle(
-    ICEBERG_CATALOG, "metadata.iceberg.uri", TEXT, None, "Address of the Iceberg catalog"
-)
-METADATA_ICEBERG_HIVE_CONF_DIR = declare_idle(
-    ICEBERG_CATALOG,
-    "metadata.iceberg.hive-conf-dir",
-    TEXT,
-    None,
-    "Folder of Hive's settings",
-)
-METADATA_ICEBERG_HADOOP_CONF_DIR = declare_idle(
-    ICEBERG_CATALOG,
-    "metadata.iceberg.hadoop-conf-dir",
-    TEXT,
-    None,
-    "Folder of Hadoop's settings",
-)
 METADATA_ICEBERG_MANIFEST_COMPRESSION = declare_honoured(
     "metadata.iceberg.manifest-compression",
     TEXT,
@@ -405,34 +285,74 @@ METADATA_ICEBERG_MANIFEST_LEGACY_VERSION = declare_honoured(
     False,
     "Writes manifests as Iceberg 1.4 did",
 )
-METADATA_ICEBERG_HIVE_CLIENT_CLASS = declare_idle(
-    ICEBERG_CATALOG,
-    "metadata.iceberg.hive-client-class",
-    TEXT,
-    "org.apache.hadoop.hive.metastore.HiveMetaStoreClient",
-    "Client of Hive's metastore",
-)
-METADATA_ICEBERG_DATABASE = declare_idle(
-    ICEBERG_CATALOG,
-    "metadata.iceberg.database",
-    TEXT,
-    None,
-    "Database in the Iceberg catalog",
-)
-METADATA_ICEBERG_TABLE = declare_idle(
-    ICEBERG_CATALOG, "metadata.iceberg.table", TEXT, None, "Table in the Iceberg catalog"
-)
-METADATA_ICEBERG_GLUE_SKIP_ARCHIVE = declare_idle(
-    ICEBERG_CATALOG,
-    "metadata.iceberg.glue.skip-archive",
-    BOOL,
-    False,
-    "Leaves old versions out of AWS Glue",
-)
-METADATA_ICEBERG_HIVE_SKIP_UPDATE_STATS = declare_idle(
-    ICEBERG_CATALOG,
-    "metadata.iceberg.hive-skip-update-stats",
-    BOOL,
-    False,
-    "Leaves statistics out of Hive",
+
+IDLE = declare_all_idle(
+    {
+        TUNING: [
+            ("blob.split-by-file-size", BOOL, None, "Splits reads by the sizes of blob files"),
+            ("blob.copy-buffer-size", MEMORY, 4 << 10, "Memory in which blobs are copied"),
+            ("global-index.thread-num", INT, 32, "Threads that search a global index"),
+        ],
+        "Morrow runs an update again after a conflict": [
+            (
+                "data-evolution.row-id-conflict-rewrite.max-size",
+                MEMORY,
+                256 << 20,
+                "Size of files to rewrite at such a conflict",
+            )
+        ],
+        explain_dependency("data-evolution.row-sidecar.enabled"): [
+            ("data-evolution.row-sidecar.max-selected-rows", LONG, 4096, "Rows up to which row sidecars are read"),
+            ("data-evolution.row-sidecar.max-selection-ratio", REAL, 0.05, "The same as a share of rows"),
+        ],
+        "Morrow does not give new row ids": [
+            ("data-evolution.compaction.rewrite-row-ids", BOOL, False, "Gives compacted rows new ids")
+        ],
+        ONE_INFERENCE: [
+            (
+                "variant.shredding.inferenceMode",
+                make_choice("per-file", "adaptive"),
+                "per-file",
+                "When it infers the columns of shredded variants",
+            ),
+            ("variant.shredding.adaptive.maxInferBufferRow", INT, 256, "Rows that are looked at for later files"),
+            ("variant.shredding.adaptive.retentionRatio", REAL, 0.05, "Share of rows that keep a column"),
+        ],
+        ENGINES: [
+            ("vector-search.distribute.enabled", BOOL, False, "Searches vectors in several tasks"),
+            ("vector-search.lateral-join.batch-size", INT, 256, "Rows of a join that searches vectors"),
+            ("global-index.build.max-shard", INT, 32, "Most shards of a global index"),
+        ],
+        READS_ALL_ROWS: [
+            ("scalar-index.search-mode", SEARCH_MODE, FAST, "How scalar indexes are searched"),
+            ("full-text-index.search-mode", SEARCH_MODE, FAST, "How full-text indexes are searched"),
+        ],
+        ONE_BUILDER: [
+            ("global-index.build.parallelism", INT, 1, "Threads of pypaimon that build a global index"),
+            ("global-index.build.max-parallelism", INT, 4096, "Tasks that build a global index"),
+        ],
+        "Morrow always reads the columns of a filter": [
+            (
+                "global-index.filter.refine-from-data",
+                BOOL,
+                False,
+                "Lets searches of vectors read the columns of a filter",
+            )
+        ],
+        ICEBERG_CATALOG: [
+            ("metadata.iceberg.uri", TEXT, None, "Address of the Iceberg catalog"),
+            ("metadata.iceberg.hive-conf-dir", TEXT, None, "Folder of Hive's settings"),
+            ("metadata.iceberg.hadoop-conf-dir", TEXT, None, "Folder of Hadoop's settings"),
+            (
+                "metadata.iceberg.hive-client-class",
+                TEXT,
+                "org.apache.hadoop.hive.metastore.HiveMetaStoreClient",
+                "Client of Hive's metastore",
+            ),
+            ("metadata.iceberg.database", TEXT, None, "Database in the Iceberg catalog"),
+            ("metadata.iceberg.table", TEXT, None, "Table in the Iceberg catalog"),
+            ("metadata.iceberg.glue.skip-archive", BOOL, False, "Leaves old versions out of AWS Glue"),
+            ("metadata.iceberg.hive-skip-update-stats", BOOL, False, "Leaves statistics out of Hive"),
+        ],
+    }
 )

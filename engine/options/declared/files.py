@@ -16,6 +16,7 @@ from morrow.engine.options.declarations import (
     TUNING,
     WORD,
     Stage,
+    declare_all_idle,
     declare_honoured,
     declare_idle,
     declare_refused,
@@ -85,48 +86,12 @@ FILE_INDEX_IN_MANIFEST_THRESHOLD = declare_honoured(
 FILE_INDEX_READ_ENABLED = declare_honoured(
     "file-index.read.enabled", BOOL, True, "Leaves files out of reads by their indexes", rows=True
 )
-ASYNC_FILE_WRITE = declare_idle(TUNING, "async-file-write", BOOL, True, "Writes files in a thread of their own")
 WRITE_BUFFER_SIZE = declare_honoured(
     "write-buffer-size", MEMORY, 256 << 20, "Memory of a writer's buffers before it spills"
 )
 WRITE_BUFFER_SPILLABLE = declare_honoured("write-buffer-spillable", BOOL, True, "Spills full buffers to local disk")
-WRITE_BUFFER_SPILL_MAX_DISK_SIZE = declare_idle(
-    TUNING, "write-buffer-spill.max-disk-size", MEMORY, MAX_LONG, "Local disk that spilled buffers may take"
-)
-WRITE_BUFFER_FOR_APPEND = declare_idle(
-    TUNING, "write-buffer-for-append", BOOL, False, "Buffers rows of append tables too"
-)
-WRITE_MAX_WRITERS_TO_SPILL = declare_idle(
-    TUNING, "write-max-writers-to-spill", INT, 10, "Open writers above which append writers spill"
-)
 WRITE_BATCH_SIZE = declare_idle(
     TUNING, "write.batch-size", INT, 1024, "Rows that a format writer takes at a time", former=("orc.write.batch-size",)
-)
-WRITE_BATCH_MEMORY = declare_idle(
-    TUNING, "write.batch-memory", MEMORY, 128 << 20, "Memory of the rows that a format writer takes at a time"
-)
-READ_BATCH_SIZE = declare_idle(TUNING, "read.batch-size", INT, 1024, "Rows that a format reader gives at a time")
-FILE_READER_ASYNC_THRESHOLD = declare_idle(
-    TUNING, "file-reader-async-threshold", MEMORY, 10 << 20, "Size from which files are read in threads of their own"
-)
-LOCAL_SORT_MAX_NUM_FILE_HANDLES = declare_idle(
-    TUNING, "local-sort.max-num-file-handles", INT, 128, "Spilled files that a sort merges at once"
-)
-PAGE_SIZE = declare_idle(TUNING, "page-size", MEMORY, 64 << 10, "Size of a page of memory")
-CACHE_PAGE_SIZE = declare_idle(TUNING, "cache-page-size", MEMORY, 64 << 10, "Size of a page of the lookup cache")
-SORT_ENGINE = declare_idle(
-    TUNING, "sort-engine", make_choice("min-heap", "loser-tree"), "loser-tree", "Algorithm that merges sorted runs"
-)
-SORT_SPILL_THRESHOLD = declare_idle(TUNING, "sort-spill-threshold", INT, None, "Sorted runs above which readers spill")
-SORT_SPILL_BUFFER_SIZE = declare_idle(
-    TUNING, "sort-spill-buffer-size", MEMORY, 64 << 20, "Memory of a sort before it spills"
-)
-SPILL_COMPRESSION = declare_idle(TUNING, "spill-compression", TEXT, "zstd", "Codec of spilled rows")
-SPILL_COMPRESSION_ZSTD_LEVEL = declare_idle(
-    TUNING, "spill-compression.zstd-level", INT, 1, "Level of the codec zstd for spilled rows"
-)
-LOCAL_KV_DB_BLOCK_SIZE = declare_idle(
-    TUNING, "local-kv-db.block-size", MEMORY, 4 << 10, "Size of a block of the local key-value store"
 )
 FILE_OPERATION_THREAD_NUM = declare_idle(
     TUNING,
@@ -156,9 +121,6 @@ MORROW_ORC_WRITER_TIME_ZONE = declare_honoured(
     TEXT,
     "UTC",
     "Writer's time zone of ORC files that name none, Morrow's own option",
-)
-ORC_COLUMN_ENCODING_DIRECT = declare_idle(
-    TUNING, "orc.column.encoding.direct", INT, None, "Columns without a dictionary"
 )
 ENCRYPTED = refuse_unless("Morrow neither encrypts nor decrypts columns", (), Stage.READING, Stage.WRITING)
 ORC_ENCRYPT = declare_refused(ENCRYPTED, "orc.encrypt", TEXT, None, "Columns that are encrypted, by the names of keys")
@@ -214,11 +176,33 @@ JSON_IGNORE_PARSE_ERRORS = declare_refused(
     False,
     "Takes what does not parse for null",
 )
-JSON_MAP_NULL_KEY_MODE = declare_idle(
-    "Morrow does not write JSON files", "json.map-null-key-mode", TEXT, None, "What a null key of a map does"
-)
-JSON_MAP_NULL_KEY_LITERAL = declare_idle(
-    "Morrow does not write JSON files", "json.map-null-key-literal", TEXT, "null", "Stands for a null key of a map"
-)
 JSON_LINE_DELIMITER = declare_honoured("json.line-delimiter", TEXT, "\n", "Stands between rows")
 TEXT_LINE_DELIMITER = declare_honoured("text.line-delimiter", TEXT, "\n", "Stands between rows", former=("lineSep",))
+
+IDLE = declare_all_idle(
+    {
+        TUNING: [
+            ("async-file-write", BOOL, True, "Writes files in a thread of their own"),
+            ("write-buffer-spill.max-disk-size", MEMORY, MAX_LONG, "Local disk that spilled buffers may take"),
+            ("write-buffer-for-append", BOOL, False, "Buffers rows of append tables too"),
+            ("write-max-writers-to-spill", INT, 10, "Open writers above which append writers spill"),
+            ("write.batch-memory", MEMORY, 128 << 20, "Memory of the rows that a format writer takes at a time"),
+            ("read.batch-size", INT, 1024, "Rows that a format reader gives at a time"),
+            ("file-reader-async-threshold", MEMORY, 10 << 20, "Size from which files are read in threads of their own"),
+            ("local-sort.max-num-file-handles", INT, 128, "Spilled files that a sort merges at once"),
+            ("page-size", MEMORY, 64 << 10, "Size of a page of memory"),
+            ("cache-page-size", MEMORY, 64 << 10, "Size of a page of the lookup cache"),
+            ("sort-engine", make_choice("min-heap", "loser-tree"), "loser-tree", "Algorithm that merges sorted runs"),
+            ("sort-spill-threshold", INT, None, "Sorted runs above which readers spill"),
+            ("sort-spill-buffer-size", MEMORY, 64 << 20, "Memory of a sort before it spills"),
+            ("spill-compression", TEXT, "zstd", "Codec of spilled rows"),
+            ("spill-compression.zstd-level", INT, 1, "Level of the codec zstd for spilled rows"),
+            ("local-kv-db.block-size", MEMORY, 4 << 10, "Size of a block of the local key-value store"),
+            ("orc.column.encoding.direct", INT, None, "Columns without a dictionary"),
+        ],
+        "Morrow does not write JSON files": [
+            ("json.map-null-key-mode", TEXT, None, "What a null key of a map does"),
+            ("json.map-null-key-literal", TEXT, "null", "Stands for a null key of a map"),
+        ],
+    }
+)

@@ -22,8 +22,8 @@ from morrow.engine.options.declarations import (
     PeriodFormatter,
     Stage,
     TagCreation,
+    declare_all_idle,
     declare_honoured,
-    declare_idle,
     declare_refused,
     explain_dependency,
     make_choice,
@@ -113,9 +113,6 @@ SORT_COMPACTION_RANGE_STRATEGY = declare_honoured(
     "size",
     "Whether ranges of a sort compaction hold equal sizes or equal counts",
 )
-SORT_COMPACTION_LOCAL_SAMPLE_MAGNIFICATION = declare_idle(
-    TUNING, "sort-compaction.local-sample.magnification", INT, 1000, "Sampled rows for each range of a sort compaction"
-)
 ZORDER_VAR_LENGTH_CONTRIBUTION = declare_honoured(
     "zorder.var-length-contribution", INT, 8, "Bytes of text that take part in a z-order"
 )
@@ -135,34 +132,6 @@ CLUSTERING_STRATEGY = declare_honoured(
 )
 CLUSTERING_INCREMENTAL = declare_honoured(
     "clustering.incremental", BOOL, False, "Compactions sort append tables by the columns, some files at a time"
-)
-CLUSTERING_INCREMENTAL_MODE = declare_idle(
-    CLUSTERS_WHOLE,
-    "clustering.incremental.mode",
-    make_choice("global-sort", "local-sort"),
-    "global-sort",
-    "How far incremental clustering sorts",
-)
-CLUSTERING_INCREMENTAL_OPTIMIZE_WRITE = declare_idle(
-    CLUSTERS_WHOLE,
-    "clustering.incremental.optimize-write",
-    BOOL,
-    False,
-    "Clusters rows before they are written",
-)
-CLUSTERING_HISTORY_PARTITION_LIMIT = declare_idle(
-    CLUSTERS_WHOLE,
-    "clustering.history-partition.limit",
-    INT,
-    5,
-    "Older partitions that are clustered at a time",
-)
-CLUSTERING_HISTORY_PARTITION_IDLE_TO_FULL_SORT = declare_idle(
-    CLUSTERS_WHOLE,
-    "clustering.history-partition.idle-to-full-sort",
-    DURATION,
-    None,
-    "How long a partition is quiet before it is sorted fully",
 )
 PK_CLUSTERING_OVERRIDE = declare_refused(
     refuse_unless(OTHER_ROWS, ("false",), Stage.READING, Stage.WRITING),
@@ -192,9 +161,6 @@ COMMIT_CALLBACKS = declare_refused(
     TEXT,
     None,
     "Java classes that are called at commits",
-)
-COMMIT_CALLBACK_PARAM = declare_idle(
-    explain_dependency("commit.callbacks"), "commit.callback.#.param", TEXT, None, "Argument of such a class"
 )
 COMMIT_DISCARD_DUPLICATE_FILES = declare_refused(
     refuse_unless("Morrow refuses files that are there already", ("false",), Stage.WRITING),
@@ -233,29 +199,12 @@ MANIFEST_MERGE_MIN_COUNT = declare_honoured("manifest.merge-min-count", INT, 30,
 MANIFEST_DELETE_FILE_DROP_STATS = declare_honoured(
     "manifest.delete-file-drop-stats", BOOL, False, "Drops statistics of deleted files from manifests"
 )
-MANIFEST_MERGE_OPTIMIZE_ENABLED = declare_idle(
-    TUNING, "manifest.merge-optimize.enabled", BOOL, True, "Merges manifests block by block"
-)
 MANIFEST_SORT_ENABLED = declare_refused(
     refuse_unless("Morrow writes manifests in the order of their files", ("false",), Stage.WRITING),
     "manifest-sort.enabled",
     BOOL,
     False,
     "Sorts the entries of manifests by partition",
-)
-MANIFEST_SORT_PARTITION_FIELD = declare_idle(
-    explain_dependency("manifest-sort.enabled"),
-    "manifest-sort.partition-field",
-    TEXT,
-    None,
-    "Partition column by which entries are sorted",
-)
-MANIFEST_SORT_MAX_REWRITE_SIZE = declare_idle(
-    explain_dependency("manifest-sort.enabled"),
-    "manifest-sort.max-rewrite-size",
-    MEMORY,
-    256 << 20,
-    "Size of manifests that are sorted at a time",
 )
 VISIBILITY_CALLBACK_ENABLED = declare_refused(
     refuse_unless(JAVA_CLASSES, ("false",), Stage.WRITING),
@@ -264,32 +213,11 @@ VISIBILITY_CALLBACK_ENABLED = declare_refused(
     False,
     "Waits after a commit until rows are visible",
 )
-VISIBILITY_CALLBACK_TIMEOUT = declare_idle(
-    explain_dependency("visibility-callback.enabled"),
-    "visibility-callback.timeout",
-    DURATION,
-    timedelta(minutes=30),
-    "How long that wait lasts at most",
-)
-VISIBILITY_CALLBACK_CHECK_INTERVAL = declare_idle(
-    explain_dependency("visibility-callback.enabled"),
-    "visibility-callback.check-interval",
-    DURATION,
-    timedelta(seconds=10),
-    "How often it looks",
-)
 
 SNAPSHOT_NUM_RETAINED_MIN = declare_honoured("snapshot.num-retained.min", INT, 10, "Newest snapshots that always stay")
 SNAPSHOT_NUM_RETAINED_MAX = declare_honoured("snapshot.num-retained.max", INT, 2**31 - 1, "Most snapshots that stay")
 SNAPSHOT_TIME_RETAINED = declare_honoured(
     "snapshot.time-retained", DURATION, timedelta(hours=1), "Age at which a snapshot may go"
-)
-SNAPSHOT_EXPIRE_EXECUTION_MODE = declare_idle(
-    "expiry is complete when the commit returns",
-    "snapshot.expire.execution-mode",
-    make_choice("sync", "async"),
-    "sync",
-    "Whether a commit waits for expiry",
 )
 SNAPSHOT_EXPIRE_LIMIT = declare_honoured(
     "snapshot.expire.limit", INT, 50, "Most snapshots that a writer removes after a commit"
@@ -394,12 +322,64 @@ TAG_CALLBACKS = declare_refused(
     None,
     "Java classes that are called when tags are made",
 )
-TAG_CALLBACK_PARAM = declare_idle(
-    explain_dependency("commit.callbacks"), "tag.callback.#.param", TEXT, None, "Argument of such a class"
-)
 SINK_WATERMARK_TIME_ZONE = declare_honoured(
     "sink.watermark-time-zone", TEXT, "UTC", "Time zone of the periods of watermarks"
 )
 SINK_PROCESS_TIME_ZONE = declare_honoured(
     "sink.process-time-zone", TEXT, None, "Time zone of the periods of the clock; that of the machine if not set"
+)
+
+IDLE = declare_all_idle(
+    {
+        TUNING: [
+            (
+                "sort-compaction.local-sample.magnification",
+                INT,
+                1000,
+                "Sampled rows for each range of a sort compaction",
+            ),
+            ("manifest.merge-optimize.enabled", BOOL, True, "Merges manifests block by block"),
+        ],
+        CLUSTERS_WHOLE: [
+            (
+                "clustering.incremental.mode",
+                make_choice("global-sort", "local-sort"),
+                "global-sort",
+                "How far incremental clustering sorts",
+            ),
+            ("clustering.incremental.optimize-write", BOOL, False, "Clusters rows before they are written"),
+            ("clustering.history-partition.limit", INT, 5, "Older partitions that are clustered at a time"),
+            (
+                "clustering.history-partition.idle-to-full-sort",
+                DURATION,
+                None,
+                "How long a partition is quiet before it is sorted fully",
+            ),
+        ],
+        explain_dependency("commit.callbacks"): [
+            ("commit.callback.#.param", TEXT, None, "Argument of a callback class"),
+            ("tag.callback.#.param", TEXT, None, "Argument of a callback class"),
+        ],
+        explain_dependency("manifest-sort.enabled"): [
+            ("manifest-sort.partition-field", TEXT, None, "Partition column by which entries are sorted"),
+            ("manifest-sort.max-rewrite-size", MEMORY, 256 << 20, "Size of manifests that are sorted at a time"),
+        ],
+        explain_dependency("visibility-callback.enabled"): [
+            ("visibility-callback.timeout", DURATION, timedelta(minutes=30), "How long a commit waits for visibility"),
+            (
+                "visibility-callback.check-interval",
+                DURATION,
+                timedelta(seconds=10),
+                "How often a commit looks whether it is visible",
+            ),
+        ],
+        "expiry is complete when the commit returns": [
+            (
+                "snapshot.expire.execution-mode",
+                make_choice("sync", "async"),
+                "sync",
+                "Whether a commit waits for expiry",
+            )
+        ],
+    }
 )

@@ -24,8 +24,8 @@ from morrow.engine.options.declarations import (
     ColumnOption,
     LookupCompact,
     Stage,
+    declare_all_idle,
     declare_honoured,
-    declare_idle,
     declare_refused,
     make_choice,
     make_enum_choice,
@@ -169,9 +169,6 @@ TABLE_READ_SEQUENCE_NUMBER_ENABLED = declare_honoured(
     False,
     "Shows sequence numbers in the system tables audit_log and binlog",
 )
-KEY_VALUE_SEQUENCE_NUMBER_ENABLED = declare_idle(
-    INTERNAL, "key-value.sequence_number.enabled", BOOL, False, "Reads sequence numbers beside rows"
-)
 RECORD_LEVEL_EXPIRE_TIME = declare_honoured(
     "record-level.expire-time", DURATION, None, "Age at which compactions of a primary-key table drop a row"
 )
@@ -180,50 +177,6 @@ RECORD_LEVEL_TIME_FIELD = declare_honoured(
     TEXT,
     None,
     "Names the column that holds the age of a row",
-)
-LOCAL_MERGE_BUFFER_SIZE = declare_idle(
-    TUNING, "local-merge-buffer-size", MEMORY, None, "Memory in which rows are merged before they are shuffled"
-)
-LOOKUP_HASH_LOAD_FACTOR = declare_idle(TUNING, "lookup.hash-load-factor", REAL, 0.75, "Load factor of lookup files")
-LOOKUP_CACHE_ROWS = declare_idle(TUNING, "lookup.cache-rows", LONG, 10_000, "Rows that a lookup join caches")
-LOOKUP_CONTINUOUS_DISCOVERY_INTERVAL = declare_idle(
-    FLINK, "lookup.continuous.discovery-interval", DURATION, None, "How often a lookup join looks for new snapshots"
-)
-LOOKUP_CACHE_FILE_RETENTION = declare_idle(
-    TUNING, "lookup.cache-file-retention", DURATION, timedelta(hours=1), "How long lookup files stay"
-)
-LOOKUP_CACHE_MAX_DISK_SIZE = declare_idle(
-    TUNING, "lookup.cache-max-disk-size", MEMORY, MAX_LONG, "Local disk that lookup files may take"
-)
-LOOKUP_CACHE_SPILL_COMPRESSION = declare_idle(
-    TUNING, "lookup.cache-spill-compression", TEXT, "zstd", "Codec of lookup files"
-)
-LOOKUP_CACHE_MAX_MEMORY_SIZE = declare_idle(
-    TUNING, "lookup.cache-max-memory-size", MEMORY, 256 << 20, "Memory of the lookup cache"
-)
-LOOKUP_CACHE_HIGH_PRIORITY_POOL_RATIO = declare_idle(
-    TUNING, "lookup.cache.high-priority-pool-ratio", REAL, 0.25, "Share of the lookup cache for indexes and filters"
-)
-LOOKUP_CACHE_BLOOM_FILTER_ENABLED = declare_idle(
-    TUNING, "lookup.cache.bloom.filter.enabled", BOOL, True, "Gives lookup files a bloom filter"
-)
-LOOKUP_CACHE_BLOOM_FILTER_FPP = declare_idle(
-    TUNING, "lookup.cache.bloom.filter.fpp", REAL, 0.05, "False positives of that filter"
-)
-LOOKUP_REMOTE_FILE_ENABLED = declare_idle(
-    TUNING, "lookup.remote-file.enabled", BOOL, False, "Keeps lookup files beside data files"
-)
-LOOKUP_REMOTE_FILE_LEVEL_THRESHOLD = declare_idle(
-    TUNING, "lookup.remote-file.level-threshold", INT, -(2**31), "Level from which lookup files are kept"
-)
-LOOKUP_MERGE_BUFFER_SIZE = declare_idle(
-    TUNING, "lookup.merge-buffer-size", MEMORY, 8 << 20, "Memory in which versions of one key are merged"
-)
-LOOKUP_MERGE_RECORDS_THRESHOLD = declare_idle(
-    TUNING, "lookup.merge-records-threshold", INT, 1024, "Versions of one key above which merging spills"
-)
-LOOKUP_BLOB_AS_DESCRIPTOR = declare_idle(
-    FLINK, "lookup.blob-as-descriptor", BOOL, False, "Gives a lookup join descriptors in place of blobs"
 )
 NOT_INDEXED = "Morrow does not build these indexes; it writes tables that have them, and Paimon builds them again"
 PK_VECTOR_INDEX_COLUMNS = declare_refused(
@@ -320,4 +273,30 @@ MAP_SHREDDING_PLACEMENT = ColumnOption(
     "Which column of a shredded map takes a key",
     rows=False,
     idle="keys take columns in their order",
+)
+
+IDLE = declare_all_idle(
+    {
+        INTERNAL: [("key-value.sequence_number.enabled", BOOL, False, "Reads sequence numbers beside rows")],
+        TUNING: [
+            ("local-merge-buffer-size", MEMORY, None, "Memory in which rows are merged before they are shuffled"),
+            ("lookup.hash-load-factor", REAL, 0.75, "Load factor of lookup files"),
+            ("lookup.cache-rows", LONG, 10_000, "Rows that a lookup join caches"),
+            ("lookup.cache-file-retention", DURATION, timedelta(hours=1), "How long lookup files stay"),
+            ("lookup.cache-max-disk-size", MEMORY, MAX_LONG, "Local disk that lookup files may take"),
+            ("lookup.cache-spill-compression", TEXT, "zstd", "Codec of lookup files"),
+            ("lookup.cache-max-memory-size", MEMORY, 256 << 20, "Memory of the lookup cache"),
+            ("lookup.cache.high-priority-pool-ratio", REAL, 0.25, "Share of the lookup cache for indexes and filters"),
+            ("lookup.cache.bloom.filter.enabled", BOOL, True, "Gives lookup files a bloom filter"),
+            ("lookup.cache.bloom.filter.fpp", REAL, 0.05, "False positives of that filter"),
+            ("lookup.remote-file.enabled", BOOL, False, "Keeps lookup files beside data files"),
+            ("lookup.remote-file.level-threshold", INT, -(2**31), "Level from which lookup files are kept"),
+            ("lookup.merge-buffer-size", MEMORY, 8 << 20, "Memory in which versions of one key are merged"),
+            ("lookup.merge-records-threshold", INT, 1024, "Versions of one key above which merging spills"),
+        ],
+        FLINK: [
+            ("lookup.continuous.discovery-interval", DURATION, None, "How often a lookup join looks for new snapshots"),
+            ("lookup.blob-as-descriptor", BOOL, False, "Gives a lookup join descriptors in place of blobs"),
+        ],
+    }
 )

@@ -15,6 +15,7 @@ from morrow.engine.options.declarations import (
     TEXT,
     TUNING,
     Stage,
+    declare_all_idle,
     declare_honoured,
     declare_idle,
     declare_refused,
@@ -80,9 +81,6 @@ SCAN_BUCKET = declare_refused(
 SCAN_FALLBACK_BRANCH = declare_honoured(
     "scan.fallback-branch", TEXT, None, "Branch from which partitions are read that this one lacks", rows=True
 )
-SCAN_FALLBACK_BRANCH_READ_FAIL_FAST = declare_idle(
-    ALWAYS_RAISES, "scan.fallback-branch.read-fail-fast", BOOL, False, "Raises what goes wrong in the fallback branch"
-)
 SCAN_PRIMARY_BRANCH = declare_honoured(
     "scan.primary-branch", TEXT, None, "Branch whose partitions are read before those of this one", rows=True
 )
@@ -95,8 +93,6 @@ SCAN_IGNORE_CORRUPT_FILES = declare_honoured(
 SCAN_IGNORE_LOST_FILES = declare_honoured(
     "scan.ignore-lost-files", BOOL, False, "Leaves out files that are missing", rows=True
 )
-SCAN_MANIFEST_PARALLELISM = declare_idle(TUNING, "scan.manifest.parallelism", INT, None, "Threads that read manifests")
-SCAN_MAX_SPLITS_PER_TASK = declare_idle(FLINK, "scan.max-splits-per-task", INT, 10, "Splits that a task holds")
 SCAN_PLAN_SORT_PARTITION = declare_refused(
     refuse_unless("Morrow's reads have no order; sort the rows", ("false",)),
     "scan.plan-sort-partition",
@@ -161,13 +157,6 @@ INCREMENTAL_BETWEEN_TAG_TO_SNAPSHOT = declare_idle(
     "Takes the tags of such changes as their snapshots",
 )
 CONSUMER_ID = declare_honoured("consumer-id", TEXT, None, "Consumer of a stream that is given none")
-CONSUMER_MODE = declare_idle(
-    FLINK,
-    "consumer.mode",
-    make_choice("exactly-once", "at-least-once"),
-    "exactly-once",
-    "Whether a consumer's progress is recorded with checkpoints",
-)
 CONSUMER_IGNORE_PROGRESS = declare_honoured(
     "consumer.ignore-progress", BOOL, False, "Begins a stream anew, whatever its consumer has recorded"
 )
@@ -194,4 +183,22 @@ SOURCE_SPLIT_OPEN_FILE_COST = declare_honoured(
     MEMORY,
     4 << 20,
     "Size that a file counts at least when append files are compacted together",
+)
+
+IDLE = declare_all_idle(
+    {
+        ALWAYS_RAISES: [
+            ("scan.fallback-branch.read-fail-fast", BOOL, False, "Raises what goes wrong in the fallback branch")
+        ],
+        TUNING: [("scan.manifest.parallelism", INT, None, "Threads that read manifests")],
+        FLINK: [
+            ("scan.max-splits-per-task", INT, 10, "Splits that a task holds"),
+            (
+                "consumer.mode",
+                make_choice("exactly-once", "at-least-once"),
+                "exactly-once",
+                "Whether a consumer's progress is recorded with checkpoints",
+            ),
+        ],
+    }
 )

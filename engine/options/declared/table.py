@@ -16,6 +16,7 @@ from morrow.engine.options.declarations import (
     TEXT,
     TUNING,
     Stage,
+    declare_all_idle,
     declare_honoured,
     declare_idle,
     declare_refused,
@@ -104,22 +105,12 @@ DYNAMIC_BUCKET_INITIAL_BUCKETS = declare_honoured(
 DYNAMIC_BUCKET_MAX_BUCKETS = declare_honoured(
     "dynamic-bucket.max-buckets", INT, -1, "Most dynamic buckets of a partition; -1: no limit"
 )
-DYNAMIC_BUCKET_ASSIGNER_PARALLELISM = declare_idle(
-    TUNING, "dynamic-bucket.assigner-parallelism", INT, None, "Tasks that assign dynamic buckets"
-)
 CROSS_PARTITION_UPSERT_INDEX_TTL = declare_refused(
     refuse_unless("a key that the index forgot would be there twice", (), Stage.WRITING),
     "cross-partition-upsert.index-ttl",
     DURATION,
     None,
     "Forgets where keys are that were not seen for so long",
-)
-CROSS_PARTITION_UPSERT_BOOTSTRAP_PARALLELISM = declare_idle(
-    TUNING,
-    "cross-partition-upsert.bootstrap-parallelism",
-    INT,
-    10,
-    "Tasks that load the keys of a table whose keys move between partitions",
 )
 POSTPONE_DEFAULT_BUCKET_NUM = declare_honoured(
     "postpone.default-bucket-num", INT, 1, "Buckets of a partition that had none when postponed rows get theirs"
@@ -135,13 +126,6 @@ POSTPONE_BATCH_WRITE_FIXED_BUCKET_MAX_PARALLELISM = declare_honoured(
     INT,
     2048,
     "Most buckets that a batch gives to a partition that had none",
-)
-POSTPONE_BATCH_WRITE_FIXED_BUCKET_RESCALE_LOAD_FACTOR = declare_idle(
-    "partitions keep their number of buckets until Table.rescale",
-    "postpone.batch-write-fixed-bucket.rescale-load-factor",
-    INT,
-    32,
-    "Ratio of wanted to present buckets above which a batch makes more of them",
 )
 POSTPONE_TARGET_ROW_NUM_PER_BUCKET = declare_honoured(
     "postpone.target-row-num-per-bucket",
@@ -256,19 +240,30 @@ CHAIN_TABLE_ENABLED = declare_honoured(
 CHAIN_TABLE_CHAIN_PARTITION_KEYS = declare_honoured(
     "chain-table.chain-partition-keys", NAMES, (), "Partition columns that order a chain", rows=True
 )
-CHAIN_TABLE_STREAMING_MERGE_SNAPSHOT = declare_idle(
-    NO_CHAIN_STREAMS,
-    "chain-table.streaming.merge-snapshot",
-    BOOL,
-    False,
-    "Merges the branches of a chain when a stream begins",
-)
-CHAIN_TABLE_SPLIT_KEY_RANGE_ENABLED = declare_idle(
-    TUNING, "chain-table.split.key-range-enabled", BOOL, True, "Splits the reads of a chain by keys"
-)
 SCAN_FALLBACK_SNAPSHOT_BRANCH = declare_honoured(
     "scan.fallback-snapshot-branch", TEXT, None, "Branch of a chain that holds whole partitions", rows=True
 )
 SCAN_FALLBACK_DELTA_BRANCH = declare_honoured(
     "scan.fallback-delta-branch", TEXT, None, "Branch of a chain that holds changes", rows=True
+)
+
+IDLE = declare_all_idle(
+    {
+        TUNING: [
+            ("dynamic-bucket.assigner-parallelism", INT, None, "Tasks that assign dynamic buckets"),
+            ("cross-partition-upsert.bootstrap-parallelism", INT, 10, "Tasks that load the keys of all partitions"),
+            ("chain-table.split.key-range-enabled", BOOL, True, "Splits the reads of a chain by keys"),
+        ],
+        "partitions keep their number of buckets until Table.rescale": [
+            (
+                "postpone.batch-write-fixed-bucket.rescale-load-factor",
+                INT,
+                32,
+                "Ratio of buckets above which more are made",
+            )
+        ],
+        NO_CHAIN_STREAMS: [
+            ("chain-table.streaming.merge-snapshot", BOOL, False, "Merges the branches of a chain when a stream begins")
+        ],
+    }
 )

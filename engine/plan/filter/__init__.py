@@ -36,7 +36,6 @@ __all__ = ["NO_FILTER", "Filter", "FilterLike", "Residual", "combine_filters", "
 FilterLike: TypeAlias = "str | pl.Expr | pc.Expression | Leaf | And | Or | None"
 """The filters of users: the body of a WHERE clause, a Polars or Arrow expression, a predicate, or None for all rows."""
 
-
 MAX_CACHED_LENGTH = 1 << 16
 """The limit of characters of an SQL text whose parsed filter is cached."""
 

@@ -26,15 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
-from morrow.engine.format.types import (
-    BooleanType,
-    DataField,
-    DateType,
-    DecimalType,
-    LocalZonedTimestampType,
-    TimestampType,
-    TimeType,
-)
+from morrow.engine.format import types as t
 from morrow.engine.plan.filter.literals import (
     BINARY_TYPES,
     FLOAT_TYPES,
@@ -70,8 +62,7 @@ MATCH_NULLS, SKIP_NULLS = 0, 1
 def split_arrow(expression: pc.Expression, columns: Columns) -> list[Part]:
     """Return the conjuncts; if one of them is not a predicate, the whole expression follows as a residual.
 
-    Raises:
-        InvalidArgument, ColumnNotFound: see `parse_filter`.
+    Raises `InvalidArgument`, `ColumnNotFound`: see `parse_filter`.
     """
     try:
         conditions = [
@@ -139,7 +130,7 @@ def _translate_rows(node: Tree, want: bool, columns: Columns) -> Predicate | Non
         return (ALWAYS if node.scalar.as_py() is want else NEVER) if known else None
     if isinstance(node, Field):
         column = _find_column(node, columns)
-        return Leaf(column.name, Op.EQ, (want,)) if column and isinstance(column.type, BooleanType) else None
+        return Leaf(column.name, Op.EQ, (want,)) if column and isinstance(column.type, t.BooleanType) else None
     if node.name in ("and_kleene", "or_kleene"):
         parts = (_translate_rows(argument, want, columns) for argument in _flatten_chain(node, node.name))
         return combine_all(parts) if (node.name == "and_kleene") is want else combine_any(parts)
@@ -152,7 +143,7 @@ def _translate_rows(node: Tree, want: bool, columns: Columns) -> Predicate | Non
     return rule(column, node.options, want) if rule and column else None
 
 
-def _find_column(node: Tree, columns: Columns) -> DataField | None:
+def _find_column(node: Tree, columns: Columns) -> t.DataField | None:
     return columns.exact(node.path[0]) if isinstance(node, Field) and len(node.path) == 1 else None
 
 
@@ -184,7 +175,7 @@ def _translate_comparison(node: Call, want: bool, columns: Columns) -> Predicate
     return combine_all([matching, nan]) if want else combine_any([matching, nan])
 
 
-def _translate_is_in(column: DataField, options: dict[str, Any], want: bool) -> Predicate | None:
+def _translate_is_in(column: t.DataField, options: dict[str, Any], want: bool) -> Predicate | None:
     """Translate Arrow's is_in, which for null returns false, or true if null is in the set."""
     behaviour = options["null_matching_behavior"].as_py()
     if behaviour not in (MATCH_NULLS, SKIP_NULLS) or isinstance(column.type, FLOAT_TYPES):
@@ -199,20 +190,20 @@ def _translate_is_in(column: DataField, options: dict[str, Any], want: bool) -> 
     return combine_any([found, build_is_null(column)]) if null_matches is want else found
 
 
-def _translate_null_test(column: DataField, options: dict[str, Any], want: bool) -> Predicate | None:
+def _translate_null_test(column: t.DataField, options: dict[str, Any], want: bool) -> Predicate | None:
     nan_is_null = options["nan_is_null"].as_py() if "nan_is_null" in options else False
     if nan_is_null and isinstance(column.type, FLOAT_TYPES):
         return None
     return build_is_null(column) if want else build_is_not_null(column)
 
 
-def _translate_prefix(column: DataField, options: dict[str, Any], want: bool) -> Predicate | None:
+def _translate_prefix(column: t.DataField, options: dict[str, Any], want: bool) -> Predicate | None:
     if not isinstance(column.type, STRING_TYPES) or options["ignore_case"].as_py():
         return None
     return Leaf(column.name, Op.STARTS_WITH if want else Op.NOT_STARTS_WITH, (options["pattern"].as_py(),))
 
 
-_COLUMN_CALLS: dict[str, Callable[[DataField, dict[str, Any], bool], Predicate | None]] = {
+_COLUMN_CALLS: dict[str, Callable[[t.DataField, dict[str, Any], bool], Predicate | None]] = {
     "is_in": _translate_is_in,
     "is_null": _translate_null_test,
     "is_valid": lambda column, _options, want: build_is_not_null(column) if want else build_is_null(column),
@@ -220,11 +211,10 @@ _COLUMN_CALLS: dict[str, Callable[[DataField, dict[str, Any], bool], Predicate |
 }
 
 
-def _convert_literal(scalar: pa.Scalar, column: DataField) -> Any:
+def _convert_literal(scalar: pa.Scalar, column: t.DataField) -> Any:
     """Return the literal if Arrow compares it with the column without rounding either, otherwise None.
 
-    Raises:
-        InvalidArgument: the literal is not a value of its type, such as text that is not in UTF-8.
+    Raises `InvalidArgument`: the literal is not a value of its type, such as text that is not in UTF-8.
     """
     kind = scalar.type
     nanos = (pa.types.is_timestamp(kind) or pa.types.is_time(kind)) and kind.unit == "ns"
@@ -251,11 +241,11 @@ _PYTHON_TYPES: tuple[tuple[type | tuple[type, ...], type], ...] = (
     (FLOAT_TYPES, float),
     (STRING_TYPES, str),
     (BINARY_TYPES, bytes),
-    (BooleanType, bool),
-    (DecimalType, Decimal),
-    (DateType, dt.date),
-    (TimeType, dt.time),
-    ((TimestampType, LocalZonedTimestampType), dt.datetime),
+    (t.BooleanType, bool),
+    (t.DecimalType, Decimal),
+    (t.DateType, dt.date),
+    (t.TimeType, dt.time),
+    ((t.TimestampType, t.LocalZonedTimestampType), dt.datetime),
 )
 
 C_SCHEMA_SIZE = 72

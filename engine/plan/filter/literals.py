@@ -17,34 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from morrow.engine.format.types import (
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataField,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-    to_arrow_time_unit,
-)
+from morrow.engine.format import types as t
 from morrow.engine.plan.predicate import NEVER, Leaf, Op, Predicate, Value
 
-INTEGER_BITS: dict[type[DataType], int] = {TinyIntType: 8, SmallIntType: 16, IntType: 32, BigIntType: 64}
-STRING_TYPES = (CharType, VarCharType)
-BINARY_TYPES = (BinaryType, VarBinaryType)
-TIMESTAMP_TYPES = (TimestampType, LocalZonedTimestampType)
-FLOAT_TYPES = (FloatType, DoubleType)
+INTEGER_BITS: dict[type[t.DataType], int] = {t.TinyIntType: 8, t.SmallIntType: 16, t.IntType: 32, t.BigIntType: 64}
+STRING_TYPES = (t.CharType, t.VarCharType)
+BINARY_TYPES = (t.BinaryType, t.VarBinaryType)
+TIMESTAMP_TYPES = (t.TimestampType, t.LocalZonedTimestampType)
+FLOAT_TYPES = (t.FloatType, t.DoubleType)
 
 MICROS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 EPOCH = dt.datetime(1970, 1, 1)
@@ -65,7 +45,7 @@ class Snap:
     """Whether the literal is greater than every value of the type (and `below` is the greatest)."""
 
 
-def build_comparison(column: DataField, op: Op, value: Value) -> Predicate | None:
+def build_comparison(column: t.DataField, op: Op, value: Value) -> Predicate | None:
     """Return ``column op value`` as a predicate with the same truth for every value of the column, null included.
 
     `op` is one of ``= != < <= > >=``. Floats are ordered as in Polars and DuckDB: NaN equals itself and is greatest.
@@ -74,14 +54,14 @@ def build_comparison(column: DataField, op: Op, value: Value) -> Predicate | Non
     snap = snap_literal(column.type, value)
     if snap is None:
         return None
-    if isinstance(column.type, BooleanType):
+    if isinstance(column.type, t.BooleanType):
         return _compare_boolean(column.name, op, bool(value))
     if snap.exact and snap.below is not None:
         return Leaf(column.name, op, (snap.below,))
     return _compare_between_points(column.name, op, snap)
 
 
-def build_membership(column: DataField, values: Iterable[Value], *, negated: bool = False) -> Predicate | None:
+def build_membership(column: t.DataField, values: Iterable[Value], *, negated: bool = False) -> Predicate | None:
     """Return ``column [NOT] IN (values)`` as a predicate; None as in `build_comparison`. Values may not be null."""
     snaps = [snap_literal(column.type, value) for value in values]
     if any(snap is None for snap in snaps):
@@ -94,15 +74,15 @@ def build_membership(column: DataField, values: Iterable[Value], *, negated: boo
     return Leaf(column.name, Op.NOT_IN if negated else Op.IN, kept)
 
 
-def build_is_null(column: DataField) -> Predicate:
+def build_is_null(column: t.DataField) -> Predicate:
     return Leaf(column.name, Op.IS_NULL)
 
 
-def build_is_not_null(column: DataField) -> Predicate:
+def build_is_not_null(column: t.DataField) -> Predicate:
     return Leaf(column.name, Op.IS_NOT_NULL)
 
 
-def snap_literal(kind: DataType, value: Value) -> Snap | None:
+def snap_literal(kind: t.DataType, value: Value) -> Snap | None:
     """Return the position of `value` on the grid of a type, None if the two are not comparable."""
     snap = _SNAPS.get(type(kind))
     return snap(kind, value) if snap else None
@@ -155,7 +135,7 @@ def _snap_to_grid(value: Any, lowest: int, highest: int, step: Fraction, build: 
     return Snap(build(index), exact=steps == index)
 
 
-def _snap_integer(kind: DataType, value: Value) -> Snap | None:
+def _snap_integer(kind: t.DataType, value: Value) -> Snap | None:
     if not _is_real(value):
         return None
     half = 1 << (INTEGER_BITS[type(kind)] - 1)
@@ -164,8 +144,8 @@ def _snap_integer(kind: DataType, value: Value) -> Snap | None:
     return _snap_to_grid(value, -half, half - 1, Fraction(1), int)
 
 
-def _snap_decimal(kind: DataType, value: Value) -> Snap | None:
-    assert isinstance(kind, DecimalType)
+def _snap_decimal(kind: t.DataType, value: Value) -> Snap | None:
+    assert isinstance(kind, t.DecimalType)
     if not _is_real(value):
         return None
     scale, limit = kind.scale, 10**kind.precision - 1
@@ -175,7 +155,7 @@ def _snap_decimal(kind: DataType, value: Value) -> Snap | None:
     )
 
 
-def _snap_float(kind: DataType, value: Value) -> Snap | None:
+def _snap_float(kind: t.DataType, value: Value) -> Snap | None:
     """Snap to the grid of IEEE numbers: -inf, the finite ones, +inf, NaN."""
     if not _is_real(value):
         return None
@@ -184,7 +164,7 @@ def _snap_float(kind: DataType, value: Value) -> Snap | None:
         return Snap(float(value), exact=True)
     if value == 0:
         return Snap(0.0, exact=True)
-    dtype: Any = np.float32 if isinstance(kind, FloatType) else np.float64
+    dtype: Any = np.float32 if isinstance(kind, t.FloatType) else np.float64
     wanted = Fraction(value)
     largest = float(np.finfo(dtype).max)
     if abs(wanted) > Fraction(largest):
@@ -196,23 +176,23 @@ def _snap_float(kind: DataType, value: Value) -> Snap | None:
     return Snap(near + 0.0, exact=Fraction(near) == wanted)
 
 
-def _snap_date(kind: DataType, value: Value) -> Snap | None:  # noqa: ARG001 - same signature as the others
+def _snap_date(kind: t.DataType, value: Value) -> Snap | None:  # noqa: ARG001 - same signature as the others
     if isinstance(value, dt.datetime):
         return Snap(value.date(), exact=value.time() == dt.time()) if value.tzinfo is None else None
     return Snap(value, exact=True) if isinstance(value, dt.date) else None
 
 
-def _snap_time(kind: DataType, value: Value) -> Snap | None:  # noqa: ARG001 - Paimon keeps milliseconds in any TIME(p)
+def _snap_time(kind: t.DataType, value: Value) -> Snap | None:  # noqa: ARG001 - Paimon keeps milliseconds in any TIME(p)
     if not isinstance(value, dt.time) or value.tzinfo is not None:
         return None
     fraction = value.microsecond % MICROS_PER_UNIT["ms"]
     return Snap(value.replace(microsecond=value.microsecond - fraction), exact=fraction == 0)
 
 
-def _snap_timestamp(kind: DataType, value: Value) -> Snap | None:
+def _snap_timestamp(kind: t.DataType, value: Value) -> Snap | None:
     """Snap timestamps: TIMESTAMP accepts naive values, TIMESTAMP_LTZ aware; a DATE is its midnight (UTC for LTZ)."""
-    assert isinstance(kind, (TimestampType, LocalZonedTimestampType))
-    zoned = isinstance(kind, LocalZonedTimestampType)
+    assert isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType))
+    zoned = isinstance(kind, t.LocalZonedTimestampType)
     if not isinstance(value, dt.date):
         return None
     moment = value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
@@ -224,7 +204,7 @@ def _snap_timestamp(kind: DataType, value: Value) -> Snap | None:
     def build(naive: dt.datetime) -> Value:
         return naive.replace(tzinfo=dt.UTC) if zoned else naive
 
-    unit = to_arrow_time_unit(kind.precision)
+    unit = t.to_arrow_time_unit(kind.precision)
     if unit == "ns":
         lowest, highest = NANOS_RANGE
         if moment < lowest:
@@ -234,19 +214,19 @@ def _snap_timestamp(kind: DataType, value: Value) -> Snap | None:
     return Snap(build(moment - dt.timedelta(microseconds=fraction)), exact=fraction == 0)
 
 
-def _snap_only(kind: type) -> Callable[[DataType, Value], Snap | None]:
+def _snap_only(kind: type) -> Callable[[t.DataType, Value], Snap | None]:
     """Return the snap function of types that compare only with literals of a single Python type."""
     return lambda _type, value: Snap(value, exact=True) if type(value) is kind else None
 
 
-_SNAPS: dict[type[DataType], Callable[[DataType, Value], Snap | None]] = {
+_SNAPS: dict[type[t.DataType], Callable[[t.DataType, Value], Snap | None]] = {
     **dict.fromkeys(INTEGER_BITS, _snap_integer),
     **dict.fromkeys(FLOAT_TYPES, _snap_float),
     **dict.fromkeys(TIMESTAMP_TYPES, _snap_timestamp),
     **dict.fromkeys(STRING_TYPES, _snap_only(str)),
     **dict.fromkeys(BINARY_TYPES, _snap_only(bytes)),
-    BooleanType: _snap_only(bool),
-    DecimalType: _snap_decimal,
-    DateType: _snap_date,
-    TimeType: _snap_time,
+    t.BooleanType: _snap_only(bool),
+    t.DecimalType: _snap_decimal,
+    t.DateType: _snap_date,
+    t.TimeType: _snap_time,
 }

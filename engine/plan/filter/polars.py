@@ -26,18 +26,7 @@ import polars as pl
 
 from morrow.engine import library_versions
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.types import (
-    BooleanType,
-    DataField,
-    DateType,
-    DecimalType,
-    FloatType,
-    LocalZonedTimestampType,
-    TimestampType,
-    TimeType,
-    to_arrow_time_unit,
-    to_polars_schema,
-)
+from morrow.engine.format import types as t
 from morrow.engine.plan.filter.literals import (
     BINARY_TYPES,
     EPOCH,
@@ -75,8 +64,7 @@ from morrow.engine.units import NANOS_PER_MICRO
 def split_polars(expression: pl.Expr, columns: Columns) -> list[Part]:
     """Return the conjuncts; those without a predicate are combined as one residual.
 
-    Raises:
-        InvalidArgument, ColumnNotFound: see `parse_filter`.
+    Raises `InvalidArgument`, `ColumnNotFound`: see `parse_filter`.
     """
     expression = replace_selectors(expression, columns.fields)
     for name in expression.meta.root_names():
@@ -110,7 +98,7 @@ def _build_residual(operands: list[pl.Expr], columns: Columns) -> Residual:
 
 def _check(operands: Sequence[pl.Expr], columns: Columns) -> None:
     """Check that every operand is one boolean per row and does not depend on other rows."""
-    empty = pl.LazyFrame(schema=to_polars_schema(columns.fields))
+    empty = pl.LazyFrame(schema=t.to_polars_schema(columns.fields))
     for one in operands:
         if one.meta.has_multiple_outputs():
             raise InvalidArgument(
@@ -150,7 +138,7 @@ def _translate_rows(node: Any, want: bool, columns: Columns) -> Predicate | None
 
 def _translate_column(name: Any, want: bool, columns: Columns) -> Predicate | None:
     column = columns.exact(name)
-    return Leaf(name, Op.EQ, (want,)) if isinstance(column.type, BooleanType) else None
+    return Leaf(name, Op.EQ, (want,)) if isinstance(column.type, t.BooleanType) else None
 
 
 def _translate_constant(literal: Any, want: bool, _columns: Columns) -> Predicate | None:
@@ -194,7 +182,7 @@ def _translate_comparison(left: Any, op: Op, right: Any, columns: Columns) -> Pr
     return None if value is None else build_comparison(column, op, value)
 
 
-def _find_column(node: Any, columns: Columns) -> DataField | None:
+def _find_column(node: Any, columns: Columns) -> t.DataField | None:
     kind, name = split_node(node)
     return columns.exact(name) if kind == "Column" else None
 
@@ -419,7 +407,7 @@ def split_node(node: Any) -> tuple[str, Any]:
     return (node, {}) if isinstance(node, str) else ("", {})
 
 
-def replace_selectors(expression: pl.Expr, fields: Sequence[DataField]) -> pl.Expr:
+def replace_selectors(expression: pl.Expr, fields: Sequence[t.DataField]) -> pl.Expr:
     """Return the expression with each selector of a single column replaced by the column's name.
 
     Unchanged are selectors of no or several columns, and expressions without a JSON form (Python functions, NaN).
@@ -429,7 +417,7 @@ def replace_selectors(expression: pl.Expr, fields: Sequence[DataField]) -> pl.Ex
         if '"Selector"' not in form:
             return expression
         return _deserialize_expression(
-            _replace_selectors_in(json.loads(form), pl.DataFrame(schema=to_polars_schema(fields)))
+            _replace_selectors_in(json.loads(form), pl.DataFrame(schema=t.to_polars_schema(fields)))
         )
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, RecursionError):
         return expression
@@ -450,12 +438,11 @@ def _deserialize_expression(form: Any) -> pl.Expr:
 
 MICROS = {"Milliseconds": 1000, "Microseconds": 1}
 
-
 UNIT_OF_COLUMN = {"s": "Milliseconds", "ms": "Milliseconds", "us": "Microseconds", "ns": "Nanoseconds"}
 """The unit of literals by the unit of the column. Polars lacks seconds."""
 
 
-def read_literal(literal: Any, column: DataField) -> Value | None:
+def read_literal(literal: Any, column: t.DataField) -> Value | None:
     """Return the literal if Polars compares it with the column without rounding either; also None for null."""
     origin, content = split_node(literal)
     name, value = split_node(content)
@@ -465,39 +452,39 @@ def read_literal(literal: Any, column: DataField) -> Value | None:
     return read(origin, name, value, column) if read else None
 
 
-def _read_integer(_origin: str, name: str, value: Any, _column: DataField) -> Value | None:
+def _read_integer(_origin: str, name: str, value: Any, _column: t.DataField) -> Value | None:
     return int(value) if name in ("Int", "Int8", "Int16", "Int32", "Int64") else None
 
 
-def _read_float(origin: str, name: str, value: Any, column: DataField) -> Value | None:
+def _read_float(origin: str, name: str, value: Any, column: t.DataField) -> Value | None:
     """Read a float: a plain Python float adopts the column's type, a typed literal keeps its own."""
     if name == "Int" and abs(value) <= EXACT_FLOAT_INTEGERS:
         return float(value)
     if name not in ("Float", "Float32", "Float64") or not math.isfinite(value):
         return None
-    if name == "Float32" or (origin == "Dyn" and isinstance(column.type, FloatType)):
+    if name == "Float32" or (origin == "Dyn" and isinstance(column.type, t.FloatType)):
         rounded = float(np.float32(value))
         return rounded if math.isfinite(rounded) else None
     return float(value)
 
 
-def _read_decimal(_origin: str, name: str, value: Any, _column: DataField) -> Value | None:
+def _read_decimal(_origin: str, name: str, value: Any, _column: t.DataField) -> Value | None:
     if name != "Decimal":
         return None
     unscaled, _precision, scale = value
     return Decimal(f"{unscaled}E-{scale}")
 
 
-def _read_timestamp(_origin: str, name: str, value: Any, column: DataField) -> Value | None:
+def _read_timestamp(_origin: str, name: str, value: Any, column: t.DataField) -> Value | None:
     """Read a timestamp: Polars compares in the coarser unit, so only a literal exact in the column's unit passes."""
-    assert isinstance(column.type, (TimestampType, LocalZonedTimestampType))
+    assert isinstance(column.type, (t.TimestampType, t.LocalZonedTimestampType))
     if name != "Datetime":
         return None
     number, unit, zone = value
-    zoned = isinstance(column.type, LocalZonedTimestampType)
+    zoned = isinstance(column.type, t.LocalZonedTimestampType)
     if unit not in MICROS or (zone is not None) is not zoned or (zoned and zone != {"inner": "UTC"}):
         return None
-    of_column = UNIT_OF_COLUMN[to_arrow_time_unit(column.type.precision)]
+    of_column = UNIT_OF_COLUMN[t.to_arrow_time_unit(column.type.precision)]
     micros = number * MICROS[unit]
     if of_column not in MICROS or MICROS[unit] > MICROS[of_column] or micros % MICROS[of_column]:
         return None
@@ -505,24 +492,24 @@ def _read_timestamp(_origin: str, name: str, value: Any, column: DataField) -> V
     return moment.replace(tzinfo=dt.UTC) if zoned else moment
 
 
-def _read_time(_origin: str, name: str, value: Any, _column: DataField) -> Value | None:
+def _read_time(_origin: str, name: str, value: Any, _column: t.DataField) -> Value | None:
     if name != "Time" or value % NANOS_PER_MICRO:
         return None
     return (EPOCH + dt.timedelta(microseconds=value // NANOS_PER_MICRO)).time()
 
 
-def _read_date(_origin: str, name: str, value: Any, _column: DataField) -> Value | None:
+def _read_date(_origin: str, name: str, value: Any, _column: t.DataField) -> Value | None:
     return EPOCH.date() + dt.timedelta(days=value) if name == "Date" else None
 
 
-_READERS: tuple[tuple[type | tuple[type, ...], Callable[[str, str, Any, DataField], Value | None]], ...] = (
+_READERS: tuple[tuple[type | tuple[type, ...], Callable[[str, str, Any, t.DataField], Value | None]], ...] = (
     (tuple(INTEGER_BITS), _read_integer),
     (FLOAT_TYPES, _read_float),
-    (DecimalType, _read_decimal),
+    (t.DecimalType, _read_decimal),
     (TIMESTAMP_TYPES, _read_timestamp),
-    (TimeType, _read_time),
-    (DateType, _read_date),
+    (t.TimeType, _read_time),
+    (t.DateType, _read_date),
     (STRING_TYPES, lambda _origin, name, value, _column: value if name in ("Str", "String") else None),
     (BINARY_TYPES, lambda _origin, name, value, _column: bytes(value) if name == "Binary" else None),
-    (BooleanType, lambda _origin, name, value, _column: value if name == "Boolean" else None),
+    (t.BooleanType, lambda _origin, name, value, _column: value if name == "Boolean" else None),
 )

@@ -100,11 +100,7 @@ STATEMENTS = ("Block", "Command")
 
 
 def split_sql(text: str, columns: Columns) -> list[Part]:
-    """Return the conjuncts.
-
-    Raises:
-        InvalidArgument, ColumnNotFound: see `parse_filter`.
-    """
+    """Return the conjuncts. Raises `InvalidArgument`, `ColumnNotFound`: see `parse_filter`."""
     text = write_paths(text)
     lists = extract_lists(text)
     return run_with_stack(lambda: _split(text, lists, columns), lists.text, "filter")
@@ -326,11 +322,9 @@ class Translator:
 
     def _comparison(self, node: Node, want: bool) -> Predicate | None:
         op = COMPARISONS[type(node)] if want else NEGATED[COMPARISONS[type(node)]]
-        return self._compared(node.this, op, node.expression) or self._compared(
-            node.expression, MIRRORED[op], node.this
-        )
+        return self._compare(node.this, op, node.expression) or self._compare(node.expression, MIRRORED[op], node.this)
 
-    def _compared(self, left: Node, op: Op, right: Node) -> Predicate | None:
+    def _compare(self, left: Node, op: Op, right: Node) -> Predicate | None:
         column, literal = self.find_column(left), read_constant(right)
         if column is None or literal is None:
             return None
@@ -344,8 +338,8 @@ class Translator:
             return None
         low, high = node.args["low"], node.args["high"]
         if want:
-            return combine_all([self._compared(node.this, Op.GE, low), self._compared(node.this, Op.LE, high)])
-        return combine_any([self._compared(node.this, Op.LT, low), self._compared(node.this, Op.GT, high)])
+            return combine_all([self._compare(node.this, Op.GE, low), self._compare(node.this, Op.LE, high)])
+        return combine_any([self._compare(node.this, Op.LT, low), self._compare(node.this, Op.GT, high)])
 
     def _in(self, node: Node, want: bool) -> Predicate | None:
         column = self.find_column(node.this)
@@ -392,7 +386,7 @@ class Translator:
                 continue
             if literal is NULL:
                 return build_is_null(column) if equal else build_is_not_null(column)
-            same = self._compared(left, Op.EQ if equal else Op.NE, right)
+            same = self._compare(left, Op.EQ if equal else Op.NE, right)
             return same if equal else combine_any([same, build_is_null(column)])
         return None
 
@@ -487,8 +481,4 @@ def parse_constants(written: str) -> list[Constant]:
         return [Constant(text[1:-1].replace("''", "'"), "text") for text in re.findall(_TEXT, written)]
     if "." not in written:
         return [Constant(number, "number") for number in map(int, written.split(","))]
-    return [_parse_list_number(text) for text in re.findall(_NUMBER, written)]
-
-
-def _parse_list_number(text: str) -> Constant:
-    return Constant(Decimal(text) if "." in text else int(text), "number")
+    return [Constant(Decimal(text) if "." in text else int(text), "number") for text in re.findall(_NUMBER, written)]

@@ -29,24 +29,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported, in every version
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.types import (
-    BigIntType,
-    BooleanType,
-    DataField,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-)
+from morrow.engine.format import types as t
 from morrow.engine.plan.filter.literals import BINARY_TYPES, INTEGER_BITS, STRING_TYPES, snap_literal
 from morrow.engine.plan.predicate import Op, Value
 
@@ -88,8 +71,7 @@ _turn = threading.Lock()
 def run_with_stack(work: Callable[[], T], text: str, what: str) -> T:
     """Return the result of `work` on the SQL `text`, run on a stack that is large enough.
 
-    Raises:
-        InvalidArgument: the text is nested too deeply; the message begins with `what`.
+    Raises `InvalidArgument`: the text is nested too deeply; the message begins with `what`.
     """
     refusal = InvalidArgument(
         f"{what}: the SQL is nested too deeply, up to {MAX_NESTING} levels are read; "
@@ -142,8 +124,7 @@ def measure_nesting(tokens: list[Token]) -> int:
 def check_calls(tree: Node, what: str) -> None:
     """Raise for calls nested too deeply for DuckDB, not counting operators: DuckDB supports a thousand of them.
 
-    Raises:
-        InvalidArgument: the message begins with `what`.
+    Raises `InvalidArgument`: the message begins with `what`.
     """
     level = [(tree, 0)]
     while level:
@@ -259,11 +240,10 @@ _MAYBE_TEMPORAL = re.compile(
 _MAYBE_NUMBER = re.compile(r"\s*[+-]?(\d|\.\d|inf|nan)[\w.+-]*\s*", re.IGNORECASE)
 
 
-def from_text(text: str, column: DataField) -> Value | None:
+def from_text(text: str, column: t.DataField) -> Value | None:
     """Return an untyped string as a value of the column; None if DuckDB may interpret it otherwise.
 
-    Raises:
-        InvalidArgument: the string is not a value of the column's type.
+    Raises `InvalidArgument`: the string is not a value of the column's type.
     """
     read = next((read for kinds, read in _READERS if isinstance(column.type, kinds)), None)
     if read is None:
@@ -276,55 +256,55 @@ def from_text(text: str, column: DataField) -> Value | None:
         ) from None
 
 
-def _read_boolean(text: str, _kind: DataType) -> Value | None:
+def _read_boolean(text: str, _kind: t.DataType) -> Value | None:
     word = text.lower()
     if word in ("true", "t", "false", "f"):
         return word[0] == "t"
     return _reject_form(word not in ("1", "0", "yes", "no", "y", "n"))
 
 
-def _read_integer(text: str, kind: DataType) -> Value | None:
+def _read_integer(text: str, kind: t.DataType) -> Value | None:
     if not _INTEGER.fullmatch(text):
         return _reject_form(not _MAYBE_NUMBER.fullmatch(text))
     snap = snap_literal(kind, int(text))
     return snap.below if snap and snap.exact else _reject_form(True)
 
 
-def _read_decimal(text: str, kind: DataType) -> Value | None:
+def _read_decimal(text: str, kind: t.DataType) -> Value | None:
     if not _DECIMAL.fullmatch(text):
         return _reject_form(not _MAYBE_NUMBER.fullmatch(text))
     snap = snap_literal(kind, Decimal(text))
     return snap.below if snap and snap.exact else None
 
 
-def _read_float(text: str, kind: DataType) -> Value | None:
+def _read_float(text: str, kind: t.DataType) -> Value | None:
     if not _REAL.fullmatch(text):
         return _reject_form(not _MAYBE_NUMBER.fullmatch(text))
     value = float(text)
     if not np.isfinite(value):
         return value if text.lstrip("+-")[0].isalpha() else None
-    if isinstance(kind, DoubleType):
+    if isinstance(kind, t.DoubleType):
         return value
     snap = snap_literal(kind, value)
     if snap and snap.exact:
         return snap.below
-    return convert_number(Decimal(text), DataField(0, "", kind)) if _DECIMAL.fullmatch(text) else None
+    return convert_number(Decimal(text), t.DataField(0, "", kind)) if _DECIMAL.fullmatch(text) else None
 
 
-def _read_date(text: str, _kind: DataType) -> Value | None:
+def _read_date(text: str, _kind: t.DataType) -> Value | None:
     if not _DATE.fullmatch(text):
         return _reject_form(not _MAYBE_TEMPORAL.fullmatch(text))
     return None if text.startswith("0000") else dt.date.fromisoformat(text)
 
 
-def _read_time(text: str, _kind: DataType) -> Value | None:
+def _read_time(text: str, _kind: t.DataType) -> Value | None:
     match = _TIME.fullmatch(text)
     if match is None or match[1] == "24":
         return _reject_form(not _MAYBE_TEMPORAL.fullmatch(text))
     return dt.time(int(match[1]), int(match[2]), int(match[3]), int((match[4] or "").ljust(6, "0")))
 
 
-def _read_timestamp(text: str, kind: DataType) -> Value | None:
+def _read_timestamp(text: str, kind: t.DataType) -> Value | None:
     match = _STAMP.fullmatch(text)
     if match is None or match["date"].startswith("0000") or (match["time"] or "").startswith("24"):
         return _reject_form(not _MAYBE_TEMPORAL.fullmatch(text))
@@ -333,7 +313,7 @@ def _read_timestamp(text: str, kind: DataType) -> Value | None:
     if not isinstance(date, dt.date) or not isinstance(time, dt.time):
         return None
     value, zone = dt.datetime.combine(date, time), match["zone"]
-    if isinstance(kind, LocalZonedTimestampType):
+    if isinstance(kind, t.LocalZonedTimestampType):
         value = value.replace(tzinfo=dt.UTC) if zone in (None, "Z") else _shift_to_utc(value, zone)
     elif zone:
         return None  # DuckDB decides whether it ignores the zone here
@@ -350,7 +330,7 @@ def _shift_to_utc(value: dt.datetime, zone: str) -> dt.datetime:
         raise ValueError("beyond the years 1 to 9999") from None
 
 
-def _read_binary(text: str, _kind: DataType) -> Value | None:
+def _read_binary(text: str, _kind: t.DataType) -> Value | None:
     plain = _BYTE.sub("", text)
     if not plain.isascii() or "\\" in plain:
         return None
@@ -365,24 +345,26 @@ def _reject_form(certainly: bool) -> Value | None:
     return None
 
 
-_READERS: tuple[tuple[type[DataType] | tuple[type[DataType], ...], Callable[[str, DataType], Value | None]], ...] = (
+_READERS: tuple[
+    tuple[type[t.DataType] | tuple[type[t.DataType], ...], Callable[[str, t.DataType], Value | None]], ...
+] = (
     (STRING_TYPES, lambda text, _kind: text),
-    (BooleanType, _read_boolean),
+    (t.BooleanType, _read_boolean),
     (tuple(INTEGER_BITS), _read_integer),
-    (DecimalType, _read_decimal),
-    ((FloatType, DoubleType), _read_float),
-    (DateType, _read_date),
-    (TimeType, _read_time),
-    ((TimestampType, LocalZonedTimestampType), _read_timestamp),
+    (t.DecimalType, _read_decimal),
+    ((t.FloatType, t.DoubleType), _read_float),
+    (t.DateType, _read_date),
+    (t.TimeType, _read_time),
+    ((t.TimestampType, t.LocalZonedTimestampType), _read_timestamp),
     (BINARY_TYPES, _read_binary),
 )
 
 
-def convert_number(value: Any, column: DataField) -> Value | None:
+def convert_number(value: Any, column: t.DataField) -> Value | None:
     """Convert INTEGER and DECIMAL literals: exact for integers and decimals, rounded once for FLOAT and DOUBLE."""
-    if not isinstance(column.type, (FloatType, DoubleType)):
-        return value if isinstance(column.type, (*INTEGER_BITS, DecimalType)) else None
-    single = isinstance(column.type, FloatType)
+    if not isinstance(column.type, (t.FloatType, t.DoubleType)):
+        return value if isinstance(column.type, (*INTEGER_BITS, t.DecimalType)) else None
+    single = isinstance(column.type, t.FloatType)
     digits, tens = (FLOAT_DIGITS, FLOAT_TENS) if single else (DOUBLE_DIGITS, DOUBLE_TENS)
     sign, coefficient, exponent = Decimal(value).as_tuple()
     unscaled = int("".join(map(str, coefficient)))
@@ -392,16 +374,16 @@ def convert_number(value: Any, column: DataField) -> Value | None:
     return float(dtype(-unscaled if sign else unscaled) / dtype(10**-exponent))
 
 
-def convert_double(value: Any, column: DataField) -> Value | None:
+def convert_double(value: Any, column: t.DataField) -> Value | None:
     """Convert DOUBLE literals: the column is cast to DOUBLE, which is exact except for large integers and decimals."""
     bits = INTEGER_BITS.get(type(column.type))
     if bits:
         return value if bits <= 32 or not np.isfinite(value) or abs(value) < DOUBLE_DIGITS else None
-    return value if isinstance(column.type, (FloatType, DoubleType)) else None
+    return value if isinstance(column.type, (t.FloatType, t.DoubleType)) else None
 
 
-def convert_float(value: Any, column: DataField) -> Value | None:
-    return value if isinstance(column.type, (FloatType, DoubleType)) else None
+def convert_float(value: Any, column: t.DataField) -> Value | None:
+    return value if isinstance(column.type, (t.FloatType, t.DoubleType)) else None
 
 
 @dataclass(frozen=True)
@@ -460,7 +442,7 @@ def _read_cast(node: Node) -> Constant | None:
         return NULL if inner is NULL and target is not None else None
     kind, family = target
     if inner.family == "text":
-        value = from_text(str(inner.value), DataField(0, "literal", kind))
+        value = from_text(str(inner.value), t.DataField(0, "literal", kind))
         return None if value is None else Constant(value, family)
     if inner.family != family or inner.value is None:
         return None
@@ -468,7 +450,7 @@ def _read_cast(node: Node) -> Constant | None:
     return Constant(snap.below, family) if snap and snap.exact else None
 
 
-def find_cast_target(node: Node) -> tuple[DataType, str] | None:
+def find_cast_target(node: Node) -> tuple[t.DataType, str] | None:
     """Return the type of a cast, and the family of its literals; None for a type with options or of another kind."""
     target = node.args.get("to")
     options = {name for name, value in node.args.items() if value not in (None, False, [])} - {"this", "to", "_type"}
@@ -476,26 +458,26 @@ def find_cast_target(node: Node) -> tuple[DataType, str] | None:
         return None
     sizes = [int(size.name) for size in target.expressions if size.name.isdigit()]
     if target.this.name == "DECIMAL" and len(sizes) == 2 and 0 < sizes[0] <= MAX_DECIMAL_DIGITS:
-        return DecimalType(precision=sizes[0], scale=sizes[1]), "number"
+        return t.DecimalType(precision=sizes[0], scale=sizes[1]), "number"
     return None if target.expressions else _CAST_TARGETS.get(target.this.name)
 
 
-_CAST_TARGETS: dict[str, tuple[DataType, str]] = {
-    "DATE": (DateType(), "date"),
-    "TIME": (TimeType(), "time"),
-    "TIMESTAMP": (TimestampType(), "timestamp"),
-    "TIMESTAMPNTZ": (TimestampType(), "timestamp"),
-    "TIMESTAMPTZ": (LocalZonedTimestampType(), "timestamptz"),
-    "TINYINT": (TinyIntType(), "number"),
-    "SMALLINT": (SmallIntType(), "number"),
-    "INT": (IntType(), "number"),
-    "BIGINT": (BigIntType(), "number"),
-    "FLOAT": (FloatType(), "float"),
-    "DOUBLE": (DoubleType(), "double"),
-    "BOOLEAN": (BooleanType(), "boolean"),
-    "TEXT": (VarCharType(), "text"),
-    "VARCHAR": (VarCharType(), "text"),
-    "VARBINARY": (VarBinaryType(), "blob"),
+_CAST_TARGETS: dict[str, tuple[t.DataType, str]] = {
+    "DATE": (t.DateType(), "date"),
+    "TIME": (t.TimeType(), "time"),
+    "TIMESTAMP": (t.TimestampType(), "timestamp"),
+    "TIMESTAMPNTZ": (t.TimestampType(), "timestamp"),
+    "TIMESTAMPTZ": (t.LocalZonedTimestampType(), "timestamptz"),
+    "TINYINT": (t.TinyIntType(), "number"),
+    "SMALLINT": (t.SmallIntType(), "number"),
+    "INT": (t.IntType(), "number"),
+    "BIGINT": (t.BigIntType(), "number"),
+    "FLOAT": (t.FloatType(), "float"),
+    "DOUBLE": (t.DoubleType(), "double"),
+    "BOOLEAN": (t.BooleanType(), "boolean"),
+    "TEXT": (t.VarCharType(), "text"),
+    "VARCHAR": (t.VarCharType(), "text"),
+    "VARBINARY": (t.VarBinaryType(), "blob"),
 }
 
 _CONSTANTS: dict[type, Callable[[Any], Constant | None]] = {
@@ -509,23 +491,22 @@ _CONSTANTS: dict[type, Callable[[Any], Constant | None]] = {
 }
 
 
-def convert_constant(literal: Constant, column: DataField) -> Value | None:
+def convert_constant(literal: Constant, column: t.DataField) -> Value | None:
     """Return the value that DuckDB compares the column with; None if DuckDB casts the column or rounds.
 
-    Raises:
-        InvalidArgument: an untyped string that is not a value of the column's type.
+    Raises `InvalidArgument`: an untyped string that is not a value of the column's type.
     """
     convert = _TYPED.get(literal.family)
     return literal.value if convert is None or literal.value is None else convert(literal.value, column)
 
 
-def _convert_timestamp(value: Any, column: DataField) -> Value | None:
+def _convert_timestamp(value: Any, column: t.DataField) -> Value | None:
     assert isinstance(value, dt.datetime)
-    zoned = isinstance(column.type, LocalZonedTimestampType)
+    zoned = isinstance(column.type, t.LocalZonedTimestampType)
     return value.replace(tzinfo=dt.UTC) if zoned else value
 
 
-_TYPED: dict[str, Callable[[Any, DataField], Value | None]] = {
+_TYPED: dict[str, Callable[[Any, t.DataField], Value | None]] = {
     "text": from_text,
     "number": convert_number,
     "double": convert_double,

@@ -36,7 +36,6 @@ _HOMES = {
         "TagAlreadyExistException",
         "TagNotExistException",
     ),
-    "merges": ("WhenMatched", "WhenNotMatched"),
     "predicates": ("Predicate", "PredicateBuilder"),
     "scans": ("DataSplit", "Plan", "ReadBuilder", "Split", "StreamReadBuilder", "TableRead", "TableScan"),
     "schemas": (
@@ -66,7 +65,8 @@ _HOMES = {
         "Tag",
         "TagManager",
     ),
-    "writes": ("BatchWriteBuilder", "CommitMessage", "StreamWriteBuilder", "TableCommit", "TableUpdate", "TableWrite"),
+    "updates": ("TableUpdate", "WhenMatched", "WhenNotMatched"),
+    "writes": ("BatchWriteBuilder", "CommitMessage", "StreamWriteBuilder", "TableCommit", "TableWrite"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -100,7 +100,7 @@ _PATHS = {
     "schema.table_schema": "schemas",
     "snapshot.snapshot": "tables",
     "snapshot.snapshot_manager": "tables",
-    "table.data_evolution_merge_into": "merges",
+    "table.data_evolution_merge_into": "updates",
     "table.file_store_table": "tables",
     "table.special_fields": "schemas",
     "table.table": "tables",
@@ -108,7 +108,7 @@ _PATHS = {
     "tag.tag_manager": "tables",
     "write.commit_message": "writes",
     "write.table_commit": "writes",
-    "write.table_update": "writes",
+    "write.table_update": "updates",
     "write.table_write": "writes",
     "write.write_builder": "writes",
 }

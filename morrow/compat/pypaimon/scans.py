@@ -84,10 +84,10 @@ class TableSource:
 
     def rows(self, columns: Sequence[str], filter: pl.Expr | None, limit: int | None) -> Rows | pa.Table:
         if self.changes:
-            return self._changed_rows(columns, filter)[:limit]
+            return self._read_changed_rows(columns, filter)[:limit]
         return self.table.scan(columns, filter, limit)
 
-    def _changed_rows(self, columns: Sequence[str], filter: pl.Expr | None) -> pa.Table:
+    def _read_changed_rows(self, columns: Sequence[str], filter: pl.Expr | None) -> pa.Table:
         """Return the rows that the changes between two snapshots added, as a batch read of Paimon does.
 
         Raises:

@@ -239,8 +239,13 @@ class FileStoreTable:
         return StreamReadBuilder(self.morrow, ParsedOptions(self.options))
 
     def new_batch_write_builder(self) -> BatchWriteBuilder:
-        """Return a builder of writes that are committed once."""
+        """Return a builder of writes that are committed once; rows of postponed buckets wait for a compaction."""
         return BatchWriteBuilder(self.morrow)
+
+    def new_postpone_fixed_bucket_write_builder(self) -> BatchWriteBuilder:
+        """Return a builder of writes whose rows get their buckets at once. Raises `InvalidArgument` for other tables
+        than those with postponed buckets."""
+        return BatchWriteBuilder(self.morrow, fixes_buckets=True)
 
     def new_stream_write_builder(self) -> StreamWriteBuilder:
         """Return a builder of writes with numbered commits."""
@@ -359,7 +364,6 @@ def _to_index_arguments(column: str | Sequence[str], partitions: Predicate | Non
 
 _SEARCH = "call table.morrow.search, or search_text: both return rows"
 MISSING = {
-    "new_postpone_fixed_bucket_write_builder": "write with new_batch_write_builder, then table.morrow.rescale(n)",
     "new_vector_search_builder": _SEARCH,
     "new_batch_vector_search_builder": _SEARCH,
     "new_full_text_search_builder": _SEARCH,

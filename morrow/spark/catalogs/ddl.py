@@ -169,8 +169,8 @@ def _check(place: Place, properties: dict[str, str]) -> None:
     if provider not in PROVIDERS and not is_default and not is_files:
         hint = "write USING paimon, or leave it out"
         if provider in FORMATS:
-            hint += "; catalogs with metastore=rest or hive keep format tables"
-        raise Unsupported(f"a table USING {provider}", hint=hint)
+            hint += "; this catalog does not support format table, those with metastore=rest or hive do"
+        raise Unsupported(f"a table USING {provider}: Provider '{provider}'", hint=hint)
     if "location" in properties and not has_table_locations(place.catalog._catalog):
         hint = "tables lie in the folder of their catalog; catalogs with metastore=rest or hive have other ones"
         raise Unsupported("a table with a LOCATION of its own", hint=hint)
@@ -222,7 +222,10 @@ def _rename(place: Place, question: Question, _rows: DataFrame | None) -> str:
     """Rename a table; return its new database."""
     *catalog, database = question["to namespace"] or question["namespace"]
     if catalog not in ([], [place.name]):
-        raise Unsupported(f"renaming a table into another catalog, {'.'.join(catalog)},")
+        raise Unsupported(
+            f"renaming a table into another catalog, {'.'.join(catalog)},",
+            hint="Only supports operations within the same catalog",
+        )
     namespace = [database]
     place.catalog.rename_table(
         build_full_name(question["namespace"], question["name"]), build_full_name(namespace, question["to"])
@@ -236,10 +239,14 @@ def _rename(place: Place, question: Question, _rows: DataFrame | None) -> str:
 def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     """Create a table for a query to fill: under its own name, or as a branch of the table that it replaces.
 
-    If the partition keys differ, it is created under a temporary name, and the history of the old table is lost.
+    It is created under a temporary name if the partition keys differ, whereby the old table's history is lost, or if it
+    replaces a table of Spark's own catalog.
     """
     name = question["name"]
     full = build_full_name(question["namespace"], name)
+    if question["how"] == "beside":
+        place.catalog.check_replaceable()
+        return _stage_beside(place, question, "rename")
     if question["how"] == "create" or not place.catalog._catalog.has_table(full):
         _make_table(place, question, name)
         made = load_table(place, question)
@@ -264,8 +271,7 @@ def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
 def _stage_beside(place: Place, question: Question, how: str) -> dict[str, object]:
     """Create a table under a temporary name, for a query to fill.
 
-    Raises:
-        Unsupported: the old and the new table are of different kinds, and the catalog cannot rename them.
+    Raises `Unsupported`: the old and the new table are of different kinds, and the catalog cannot rename them.
     """
     full = build_full_name(question["namespace"], question["name"])
     if how == "swap" and not has_replacement(place.catalog._catalog):
@@ -281,8 +287,7 @@ def _stage_beside(place: Place, question: Question, how: str) -> dict[str, objec
 def _check_order(place: Place, question: Question, made: dict[str, object]) -> None:
     """Drop a new table if its column order differs from that of the query, which fills it by position.
 
-    Raises:
-        Unsupported: the order differs.
+    Raises `Unsupported`: the order differs.
     """
     asked, there = ([field["name"] for field in json.loads(str(each["schema"]))["fields"]] for each in (question, made))
     if asked != there:
@@ -332,8 +337,7 @@ def _discard_table(place: Place, name: str) -> None:
 def _keep_table(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, str]:
     """Return the write options for a ``saveAsTable`` that overwrites rows but keeps the table's definition.
 
-    Raises:
-        Unsupported: the definition differs from the table's: other partitions, keys or buckets, another provider.
+    Raises `Unsupported`: the definition differs from the table's: other partitions, keys or buckets, another provider.
     """
     given: Mapping[str, str] = question["options"]
     told = {key: question[key] for key in ("provider", "location") if question[key] is not None}
@@ -397,8 +401,8 @@ def _alter(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
         if all(told["verb"] == "drop column" for told in given):
             raise Unsupported("dropping all columns of a table", where=table.path, hint="drop the table")
         raise Unsupported(
-            "ALTER TABLE ... REPLACE COLUMNS, whose columns would not have their values,",
-            hint="rename, alter, drop and add columns",
+            "ALTER TABLE ... REPLACE COLUMNS is not supported for Paimon tables. Please use RENAME COLUMN, ALTER "
+            "COLUMN TYPE, DROP COLUMN, and ADD COLUMN instead. A new column without its values"
         )
     changes = [_CHANGES[told["verb"]](told) for told in given if not _is_done(told, table)]
     if changes:
@@ -457,7 +461,8 @@ def _move_column(told: Mapping[str, Any]) -> SchemaChange:
 def _set_option(told: Mapping[str, Any]) -> SchemaChange:
     check_no_secrets([told["key"]])
     if told["key"] in FIXED_PROPERTIES:
-        raise Unsupported(f"ALTER TABLE with {FIXED_PROPERTIES[told['key']]}")
+        what = FIXED_PROPERTIES[told["key"]]
+        raise Unsupported(f"ALTER TABLE ... {what} is not supported for Paimon tables. Setting {told['key']!r}")
     return SetTableComment(told["value"]) if told["key"] == COMMENT_PROPERTY else SetOption(told["key"], told["value"])
 
 

@@ -107,8 +107,7 @@ def parse_travel(
 
     Errors call it `what`; `clock` parses Spark's timestamps.
 
-    Raises:
-        Unsupported: an option that does not choose a state. InvalidArgument: an invalid value of an option.
+    Raises `Unsupported`: an option that does not choose a state. `InvalidArgument`: an invalid value of an option.
     """
     other = next(
         (key for key in given if ALIASES.get(key.lower(), key.lower()) not in (*TRAVELS, *OF_TABLE_READS)), None

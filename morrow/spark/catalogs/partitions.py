@@ -18,7 +18,7 @@ from morrow.readers.execution.format_tables import find_partitions
 from morrow.spark import dataframes
 from morrow.spark.catalogs.questions import Place, Question, TableOpener, build_full_name
 from morrow.spark.catalogs.reads import find_folder, format_table, is_of_folder
-from morrow.spark.catalogs.syntax import resolve_name, split_name
+from morrow.spark.catalogs.syntax import is_ours, resolve_name, split_name
 from morrow.spark.expressions import parse_partition_value, quote_name
 from morrow.tables.format_table import FormatTable
 from morrow.writers.commit.manifests import read_live_entries
@@ -60,8 +60,12 @@ def _find_max_partition(place: Place, question: Question, _rows: DataFrame | Non
     """Return the maximum of the first partition column as text. Raises `InvalidArgument` without partitions."""
     catalog, name = resolve_name(place.spark, split_name(question["name"]))
     if catalog != place.name:
-        hint = f"call {catalog}.{SYSTEM_DATABASE}.max_pt"
-        raise Unsupported(f"max_pt of a table of the catalog {catalog} in {place.name}", hint=hint)
+        if not is_ours(place.spark, catalog):
+            hint = "name a table of a catalog of morrow.spark.catalog"
+            raise Unsupported(f"max_pt of a table of the catalog {catalog}", hint=hint)
+        named = ".".join(map(quote_name, (catalog, *name)))
+        function = f"{quote_name(catalog)}.{SYSTEM_DATABASE}.max_pt"
+        return str(place.spark.sql(f"SELECT {function}(:name)", {"name": named}).collect()[0][0])
     full = build_full_name(name[:-1], name[-1])
     try:
         return find_max_partition(place.table(full))
@@ -119,8 +123,7 @@ def _create(place: Place, question: Question, _rows: DataFrame | None) -> None:
 def check_added_partitions(place: TableOpener, question: Question, _rows: DataFrame | None = None) -> None:
     """Do nothing for ADD PARTITION of a table with snapshots: as in Paimon, its rows determine its partitions.
 
-    Raises:
-        As `check_new_partitions`.
+    Raises `As` `check_new_partitions`.
     """
     table = place.table(question["table"])
     check_new_partitions(WriteTarget.of(table._metadata), _parse_partitions(question, table.partition_keys))
@@ -153,8 +156,7 @@ STATISTICS = "Partition Statistics"
 def _sum_partition(table: Table, spec: Mapping[str, object]) -> dict[str, int]:
     """Return the sums over the files of a partition, by Paimon's names.
 
-    Raises:
-        InvalidArgument: no partition has these values, or a value does not fit its column.
+    Raises `InvalidArgument`: no partition has these values, or a value does not fit its column.
     """
     target = WriteTarget.of(table._metadata)
     snapshot, values = target.metadata.latest_snapshot(), parse_partition_spec(target, spec)

@@ -15,20 +15,8 @@ from typing import TYPE_CHECKING
 from morrow.engine.catalog.names import BRANCH_PREFIX, MARK, SYSTEM_DATABASE
 from morrow.engine.catalog.protocol import has_format_tables
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.format import types as t
 from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.format.types import (
-    BigIntType,
-    BooleanType,
-    CharType,
-    DateType,
-    DecimalType,
-    IntType,
-    LocalZonedTimestampType,
-    SmallIntType,
-    TimestampType,
-    TinyIntType,
-    VarCharType,
-)
 from morrow.engine.options.declared.connectors import READ_ALLOW_FULL_SCAN
 from morrow.engine.options.declared.table import BRANCH
 from morrow.engine.plan.file_statistics import count_fixed_buckets, estimate_read
@@ -117,8 +105,7 @@ def describe_changes(table: Table, name: str, chosen: Chosen) -> dict[str, objec
 def _choose_state(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     """Return the state that the options of a read choose, and the text that identifies this state.
 
-    Raises:
-        Unsupported: its columns differ from the table's. Others: as `parse_travel` and `parse_change_options`.
+    Raises `Unsupported`: its columns differ from the table's. Others: as `parse_travel` and `parse_change_options`.
     """
     from pyspark.sql.types import StructType
 
@@ -391,9 +378,9 @@ def _estimate_statistics(place: TableOpener, question: Question, _rows: DataFram
     return {"rows": found.rows, "bytes": found.size}
 
 
-TIMES = (TimestampType, LocalZonedTimestampType)
-WHOLE = (TinyIntType, SmallIntType, IntType, BigIntType)
-HASHED = (BooleanType, *WHOLE, DateType, DecimalType, *TIMES, VarCharType)
+TIMES = (t.TimestampType, t.LocalZonedTimestampType)
+WHOLE = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
+HASHED = (t.BooleanType, *WHOLE, t.DateType, t.DecimalType, *TIMES, t.VarCharType)
 """Types of bucket keys whose equal values in Spark have equal hashes. FLOAT has two zeros, Spark pads CHAR."""
 SPARK_PRECISION = 6
 """The digits of seconds that Spark keeps of a timestamp. More digits are hashed, but not compared."""
@@ -414,7 +401,7 @@ def describe_buckets(place: TableOpener, question: Question, _rows: DataFrame | 
     schema, options = scan.request.schema, scan.request.options
     keys = options.bucket_key or schema.trimmed_primary_keys
     columns = [schema.by_name.get(name) for name in question["columns"]]
-    is_plain = all(column is not None and not isinstance(column.type, CharType) for column in columns)
+    is_plain = all(column is not None and not isinstance(column.type, t.CharType) for column in columns)
     if options.bucket <= 0 or options.is_chain_table or len(keys) != 1 or keys[0] not in question["columns"]:
         return None
     kind = schema.by_name[keys[0]].type
@@ -429,7 +416,7 @@ def describe_buckets(place: TableOpener, question: Question, _rows: DataFrame | 
     count = count_fixed_buckets(scan._metadata, scan.request) if 0 < len(numbers) <= MAX_BUCKETS else None
     if count is None:
         return None
-    name = "STRING" if isinstance(kind, VarCharType) else str(kind.with_nullable(True))
+    name = "STRING" if isinstance(kind, t.VarCharType) else str(kind.with_nullable(True))
     function = f"{options.bucket_function} {count} {name}"
     return {
         "key": keys[0],

@@ -62,7 +62,7 @@ def rewrite_statement(spark: SparkSession, text: str) -> str | None:
     else:
         is_of_database = words.comes("ANALYZE", "TABLES") or words.comes("SHOW", "VIEWS")
         catalog, name = (resolve_database if is_of_database else resolve_name)(spark, path)
-    if not _is_ours(spark, catalog) or (catalog == SPARKS_OWN and not _is_in_sparks_own(spark, words, name)):
+    if not is_ours(spark, catalog) or (catalog == SPARKS_OWN and not _is_in_sparks_own(spark, words, name)):
         return None
     changes_view = words.comes("DROP", "VIEW") or words.comes("ALTER", "VIEW")
     if changes_view and _is_temporary(spark, ".".join(map(quote_name, path))):
@@ -93,8 +93,7 @@ def _is_temporary(spark: SparkSession, name: str) -> bool:
 def _is_sparks_function(spark: SparkSession, words: Words, path: Name) -> bool:
     """Return whether Spark answers a statement on a function itself: on its own ones, and DESCRIBE of ``sys``.
 
-    Raises:
-        Unsupported: CREATE FUNCTION with the name of a temporary function.
+    Raises `Unsupported`: CREATE FUNCTION with the name of a temporary function.
     """
     if len(path) > 1:
         return words.word().startswith("DESC") and path[-2] == "sys"
@@ -178,10 +177,11 @@ def resolve_copy(spark: SparkSession, path: tuple[str, ...]) -> tuple[str, Name]
         return resolve_name(spark, path)
     current, _ = resolve_database(spark, ())
     names = (row[0].removeprefix(CATALOG_SETTING) for row in spark.sql("SET").collect())
-    return next((name for name in (current, *names) if "." not in name and _is_ours(spark, name)), current), ()
+    return next((name for name in (current, *names) if "." not in name and is_ours(spark, name)), current), ()
 
 
-def _is_ours(spark: SparkSession, catalog: str) -> bool:
+def is_ours(spark: SparkSession, catalog: str) -> bool:
+    """Return whether a catalog of this name is Morrow's."""
     known = (get_class_name(CLASS), get_class_name(GENERIC))
     return spark.conf.get(f"{CATALOG_SETTING}{catalog}", None) in known
 
@@ -202,15 +202,14 @@ def _is_in_sparks_own(spark: SparkSession, words: Words, name: Name) -> bool:
 def resolve_changes_function(spark: SparkSession, function: str, arguments: Sequence[str | None]) -> dict[str, object]:
     """Return the table that a function of changes reads, and its other arguments as read options.
 
-    Raises:
-        InvalidArgument: wrong arguments. Unsupported: a table of another catalog.
+    Raises `InvalidArgument`: wrong arguments. `Unsupported`: a table of another catalog.
     """
     key, count = CHANGES_BY[function]
     if len(arguments) != count + 1 or None in arguments:
         raise InvalidArgument(f"{function} takes the name of a table and {count} more, none of them null")
     name, *others = map(str, arguments)
     catalog, parts = resolve_name(spark, split_name(name))
-    if not _is_ours(spark, catalog):
+    if not is_ours(spark, catalog):
         raise Unsupported(f"{function} of a table of the catalog {catalog}")
     return {"table": [catalog, *parts], "options": {key: ",".join(others)}}
 
@@ -218,8 +217,7 @@ def resolve_changes_function(spark: SparkSession, function: str, arguments: Sequ
 def find_statement(text: str) -> tuple[Words, Name] | None:
     """Return a statement of Paimon and the name of its table or database; None for those that Spark parses.
 
-    Raises:
-        InvalidArgument: a syntax error after the beginning of a Paimon statement.
+    Raises `InvalidArgument`: a syntax error after the beginning of a Paimon statement.
     """
     try:
         statements = split(text, SPARK_SYNTAX)

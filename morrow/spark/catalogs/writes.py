@@ -134,8 +134,7 @@ def truncate_table(place: TableOpener, question: Question, _rows: DataFrame | No
 def _evolve(place: TableOpener, question: Question, _rows: DataFrame | None) -> None:
     """Change the table's columns to fit those that a MERGE assigns, as session settings allow.
 
-    Raises:
-        Unsupported: the statement is only explained, and would change columns. Others: as `extend_schema`.
+    Raises `Unsupported`: the statement is only explained, and would change columns. Others: as `extend_schema`.
     """
     from pyspark.sql.types import StructType
 

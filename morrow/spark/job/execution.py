@@ -62,8 +62,7 @@ def run_tasks(
 def map_rows(rows: DataFrame, work: Work, shared: object, columns: StructType | str) -> DataFrame:
     """Return a DataFrame with the results, `columns`, of work on the rows of each task.
 
-    Raises:
-        Unsupported: the workers' Python cannot import Morrow.
+    Raises `Unsupported`: the workers' Python cannot import Morrow.
     """
     check_workers(rows.sparkSession)
     return rows.mapInArrow(Tasks.of(work, shared), columns)
@@ -134,13 +133,12 @@ _CHECKED: WeakSet[Any] = WeakSet()
 def check_workers(spark: SparkSession) -> None:
     """Make the workers of a session in local mode run this Python, unless the user has chosen one.
 
-    Raises:
-        Unsupported: they run a Python of another version, or one that cannot import Morrow.
+    Raises `Unsupported`: they run a Python of another version, or one that cannot import Morrow.
     """
     if is_connect(spark) or spark.sparkContext in _CHECKED:
         return
     context: Any = spark.sparkContext
-    if is_local(spark) and not _is_chosen(context):
+    if is_local(spark) and not (bool(os.environ.get(VARIABLE)) or context.getConf().get(SETTING, None) is not None):
         context.pythonExec = sys.executable
     if context.pythonExec != sys.executable:
         _ask(context)
@@ -151,10 +149,6 @@ def is_local(spark: SparkSession) -> bool:
     """Return whether the executors run in the driver's process; False for Spark Connect."""
     master: str = cast("Any", spark.sparkContext).master
     return master == LOCAL[0] or master.startswith(LOCAL[1])
-
-
-def _is_chosen(context: Any) -> bool:
-    return bool(os.environ.get(VARIABLE)) or context.getConf().get(SETTING, None) is not None
 
 
 def _ask(context: Any) -> None:

@@ -199,21 +199,36 @@ public class GenericCatalog extends DelegatingCatalogExtension implements Stagin
     public StagedTable stageReplace(Identifier table, Column[] columns, Transform[] partitions, Map properties)
             throws NoSuchNamespaceException, NoSuchTableException {
         refuseOthers(properties);
-        refuseReplaced(table);
-        return own.stageReplace(folded(table), columns, partitions, properties);
+        return isOther(table) ? beside(table, columns, partitions, properties) : own.stageReplace(folded(table), columns, partitions, properties);
     }
 
     public StagedTable stageCreateOrReplace(Identifier table, Column[] columns, Transform[] partitions, Map properties)
             throws NoSuchNamespaceException {
         refuseOthers(properties);
-        refuseReplaced(table);
-        return own.stageCreateOrReplace(folded(table), columns, partitions, properties);
+        return isOther(table) ? beside(table, columns, partitions, properties) : own.stageCreateOrReplace(folded(table), columns, partitions, properties);
     }
 
-    /** Refuses to put a table of Morrow in the folder of a table of another format. */
-    private void refuseReplaced(Identifier table) {
-        if (!owns(table) && super.tableExists(table)) {
-            throw Refused.of("Unsupported", "replacing " + table + ", a table of Spark's own, by a Paimon table is not supported; drop it, and create the table");
+    private boolean isOther(Identifier table) {
+        return !owns(table) && super.tableExists(table);
+    }
+
+    /** Fills a table under another name, and drops Spark's own table, whose folder it gets, when it is complete. */
+    private StagedTable beside(Identifier table, Column[] columns, Transform[] partitions, Map properties) throws NoSuchNamespaceException {
+        StagedTable made = own.replacing(folded(table), columns, partitions, properties, "beside");
+        return ((StagedTarget) made).insteadOf(new Removal(others(), table));
+    }
+
+    static final class Removal implements Runnable {
+        private final TableCatalog others;
+        private final Identifier table;
+
+        Removal(TableCatalog others, Identifier table) {
+            this.others = others;
+            this.table = table;
+        }
+
+        public void run() {
+            others.dropTable(table);
         }
     }
 

@@ -350,8 +350,13 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
 
     private StagedTable replacing(Identifier table, Column[] columns, Transform[] partitions, Map properties)
             throws NoSuchNamespaceException {
+        return replacing(table, columns, partitions, properties, "replace");
+    }
+
+    StagedTable replacing(Identifier table, Column[] columns, Transform[] partitions, Map properties, String how)
+            throws NoSuchNamespaceException {
         try {
-            return staged(table, columns, partitions, properties, "replace");
+            return staged(table, columns, partitions, properties, how);
         } catch (TableAlreadyExistsException error) {
             throw Refused.of("AlreadyExists", table + " was made meanwhile");
         }

@@ -7,7 +7,9 @@ import java.util.Map;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
+import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableProvider;
@@ -36,6 +38,34 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
     private static final String[] NOTED = {
         TableCatalog.PROP_OWNER, TableCatalog.PROP_PROVIDER, TableCatalog.PROP_LOCATION, TableCatalog.PROP_IS_MANAGED_LOCATION,
         TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_COMMENT};
+
+    /** The options that name a table of a catalog, as in Paimon: the catalog, and the parts that differ from the path's. */
+    private static final String[] NAMES = {"catalog", "database", "table", "path"};
+    private static final String SUFFIX = ".db";
+
+    /** The name in the options; missing parts are the last two folders of the path. */
+    private static Identifier identifier(Map options) {
+        String path = (String) Plans.find(options, NAMES[3]);
+        String[] folders = path == null ? new String[0] : path.split("/");
+        Object database = Plans.find(options, NAMES[1]);
+        Object table = Plans.find(options, NAMES[2]);
+        if (folders.length < 2 && (database == null || table == null)) {
+            throw Refused.of("InvalidArgument", "the option 'catalog' needs the options 'database' and 'table', or a path that ends in them");
+        }
+        String folder = folders.length < 2 ? null : folders[folders.length - 2];
+        String ofPath = folder != null && folder.endsWith(SUFFIX) ? folder.substring(0, folder.length() - SUFFIX.length()) : folder;
+        String name = (String) (table == null ? folders[folders.length - 1] : table);
+        return Identifier.of(new String[] {(String) (database == null ? ofPath : database)}, name);
+    }
+
+    private static Table loaded(String catalog, Identifier name) {
+        try {
+            SparkSession session = (SparkSession) SparkSession.active();
+            return ((TableCatalog) session.sessionState().catalogManager().catalog(catalog)).loadTable(name);
+        } catch (Exception error) {
+            return (Table) new scala.util.Failure(error).get(); // throws the error unchanged
+        }
+    }
 
     public String shortName() {
         return "morrow";
@@ -73,6 +103,10 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
     /** The table. Its columns have to match a schema given by the user. Spark's own catalog creates the table with this schema. */
     public Table getTable(StructType schema, Transform[] partitions, Map options) {
         String call = callOf(SPARKS_CATALOG);
+        if (call == null && Plans.find(options, NAMES[0]) != null) {
+            Identifier name = identifier(options);
+            return MorrowTable.named(loaded((String) Plans.find(options, NAMES[0]), name), NAMES);
+        }
         if (call == null) {
             return new Located(id(), options, schema == LATER ? null : schema.json(), callOf(STREAMS) != null);
         }
@@ -133,6 +167,14 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
     public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map options, Dataset rows) {
         Map given = original(options);
         Object keys = given.remove(DataSourceUtils.PARTITIONING_COLUMNS_KEY());
+        if (Plans.find(given, NAMES[0]) != null) {
+            Identifier name = identifier(given);
+            String parts = MorrowTable.quoted(name.namespace()[0]) + "." + MorrowTable.quoted(name.name());
+            String catalog = MorrowTable.quoted((String) Plans.find(given, NAMES[0]));
+            org.apache.spark.sql.DataFrameWriter write = rows.write().format(shortName()).mode(mode).options(MorrowTable.without(given, NAMES));
+            (keys == null ? write : write.partitionBy(DataSourceUtils.decodePartitioningColumns((String) keys))).saveAsTable(catalog + "." + parts);
+            return new Saved(context, rows.schema());
+        }
         if (given.remove(DataSourceUtils.CLUSTERING_COLUMNS_KEY()) != null) {
             throw Refused.of("Unsupported", "clusterBy with format('morrow') is not supported; set the option 'clustering.columns' of the table");
         }

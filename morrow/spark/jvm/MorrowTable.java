@@ -44,6 +44,35 @@ public class MorrowTable implements SupportsRead, SupportsMetadataColumns {
         return writable ? new Target(catalogName, catalog, identifier, described) : new MorrowTable(catalogName, catalog, identifier, described);
     }
 
+    /** The table without its writes, for reads whose options name it besides choosing what is read. */
+    static MorrowTable named(Object table, String[] names) {
+        if (!(table instanceof MorrowTable)) {
+            throw Refused.of("Unsupported", "the option '" + names[0] + "' of a catalog that is not Morrow's is not supported; read it by spark.table");
+        }
+        return new Named((MorrowTable) table, names);
+    }
+
+    static Map without(Map options, String[] names) {
+        Map left = options;
+        for (int i = 0; i < names.length; i++) {
+            left = Plans.without(left, names[i]);
+        }
+        return left;
+    }
+
+    static final class Named extends MorrowTable {
+        private final String[] names;
+
+        Named(MorrowTable table, String[] names) {
+            super(table.catalogName, table.catalog, table.identifier, table.described);
+            this.names = names;
+        }
+
+        public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+            return super.newScanBuilder(new CaseInsensitiveStringMap(without(options.asCaseSensitiveMap(), names)));
+        }
+    }
+
     /** A question about this state. */
     Map question(String verb) {
         return Questions.of(verb, "table", described.get("table"), "state", described.get("state"));

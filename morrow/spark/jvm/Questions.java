@@ -56,7 +56,7 @@ final class Questions {
         List keys = new ArrayList();
         for (int i = 0; i < partitions.length; i++) {
             if (!partitions[i].name().equals("identity")) {
-                throw Refused.of("Unsupported", "PARTITIONED BY " + partitions[i].describe() + " is not supported; partition by columns");
+                throw Refused.of("Unsupported", "Unsupported partition transform: " + partitions[i].describe() + "; partition by columns");
             }
             keys.add(path(partitions[i].references()[0].fieldNames()));
         }
@@ -143,7 +143,7 @@ final class Questions {
 
     private static Map added(TableChange.AddColumn change, List path) {
         if (change.defaultValue() != null) {
-            throw Refused.of("Unsupported", "ADD COLUMN with DEFAULT is not supported; rows that are there would not get it: add the column, then ALTER COLUMN ... SET DEFAULT");
+            throw Refused.of("Unsupported", "Unsupported table change: Cannot add column " + path + " with default value; rows that are there would not get it: add the column, then ALTER COLUMN ... SET DEFAULT");
         }
         Map added = of("add column", "path", path, "type", type(change.dataType()));
         added.put("nullable", Boolean.valueOf(change.isNullable()));

@@ -40,8 +40,7 @@ def get_class_name(name: str) -> str:
 def load(spark: SparkSession) -> None:
     """Load the classes in a session and add their rules to it. Repeating it changes nothing.
 
-    Raises:
-        Unsupported: the JVM cannot be reached (Spark Connect), or its Spark rejects the classes.
+    Raises `Unsupported`: the JVM cannot be reached (Spark Connect), or its Spark rejects the classes.
     """
     if not hasattr(spark, "_jsparkSession"):
         raise Unsupported(
@@ -117,8 +116,7 @@ def take_statements(spark: SparkSession) -> str | None:
 def find_class(spark: SparkSession, name: str) -> Any:
     """Return a compiled class, as Java's Class.
 
-    Raises:
-        Unsupported: the class is missing: `load` was not called, or failed.
+    Raises `Unsupported`: the class is missing: `load` was not called, or failed.
     """
     found = _look_up_class(spark, name)
     if found is None:
@@ -199,8 +197,7 @@ def build_compilation_unit(folder: str = PACKAGE) -> str:
 def compile_classes(spark: SparkSession) -> dict[str, bytes]:
     """Compile the catalog's classes in the driver's JVM, and return the bytes of each by its name.
 
-    Raises:
-        Unsupported: the text does not compile against this version of Spark.
+    Raises `Unsupported`: the text does not compile against this version of Spark.
     """
     compiler = compile_folder(
         spark,
@@ -218,8 +215,7 @@ def compile_folder(
 
     `edit`: words of the sources, and their replacements for this version of Spark.
 
-    Raises:
-        Unsupported: the text does not compile against this version of Spark; the message begins with `what`.
+    Raises `Unsupported`: the text does not compile against this version of Spark; the message begins with `what`.
     """
     from py4j.protocol import Py4JJavaError
 

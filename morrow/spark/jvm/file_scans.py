@@ -33,7 +33,6 @@ TRIAL = (
 )
 """A scan without files, planned to test whether this version of Spark accepts the classes."""
 
-
 Rows: TypeAlias = "Callable[[tuple[int, ...], list[Any]], DataFrame]"
 """A function from column numbers, and filters as `Values.java` sends them, to rows. It may ignore filters."""
 

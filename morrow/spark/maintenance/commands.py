@@ -14,7 +14,6 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.manifest_entries import ColumnFacts
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.format.types import DataField
 from morrow.engine.io.resolve import Roots, resolve, resolve_roots
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
@@ -140,7 +139,7 @@ def _format_option(value: object) -> str:
 def analyze_by_job(target: WriteTarget, columns: Sequence[str], spark: SparkSession) -> Snapshot | None:
     """Measure the newest snapshot in one Spark job, and commit the statistics; otherwise as `Table.analyze`."""
 
-    def measure(plan: ScanPlan, fields: Sequence[DataField]) -> tuple[int, Mapping[str, ColumnFacts]]:
+    def measure(plan: ScanPlan, fields: Sequence[t.DataField]) -> tuple[int, Mapping[str, ColumnFacts]]:
         names = tuple(field.name for field in fields) or tuple(plan.columns[:1])
         rows = to_dataframe(replace(plan, columns=names), target.store, spark)
         if not fields:
@@ -155,7 +154,7 @@ def analyze_by_job(target: WriteTarget, columns: Sequence[str], spark: SparkSess
     return analyze_table(target, columns, measure)
 
 
-def _build_aggregates(field: DataField, i: int) -> list[Column]:
+def _build_aggregates(field: t.DataField, i: int) -> list[Column]:
     from pyspark.sql import functions
 
     column = functions.col(quote_name(field.name))

@@ -22,7 +22,6 @@ from urllib.parse import unquote
 
 from morrow.engine.format import types as t
 from morrow.engine.format.map_shredding import has_shared_maps
-from morrow.engine.format.types import DataField, DataType, has_same_values
 from morrow.engine.names import OWN_PREFIX
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.structs import replace
@@ -39,7 +38,7 @@ PLAIN_TYPES = (
 
 PARQUET, ORC = "parquet", "orc"
 
-NOT_OF_ORC: Mapping[type[DataType], str] = {
+NOT_OF_ORC: Mapping[type[t.DataType], str] = {
     t.CharType: "whose blanks Spark has in another way",
     **dict.fromkeys(
         (t.MapType, t.MultisetType), "of which Spark takes nulls for collections, or has entries in another order"
@@ -197,7 +196,7 @@ def _find_skipping_obstacle(plan: ScanPlan) -> str | None:
     return None
 
 
-def _find_section_obstacle(plan: ScanPlan, section: Section, read: Sequence[DataField], listed: bool) -> str | None:
+def _find_section_obstacle(plan: ScanPlan, section: Section, read: Sequence[t.DataField], listed: bool) -> str | None:
     if section.kind in WHOLE:
         return WHOLE[section.kind]
     if has_shared_maps(plan.file_options, read):
@@ -217,7 +216,7 @@ def _find_section_obstacle(plan: ScanPlan, section: Section, read: Sequence[Data
     return next((found for file in shapes.values() if (found := _find_file_obstacle(plan, file, read))), None)
 
 
-def _find_file_obstacle(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> str | None:
+def _find_file_obstacle(plan: ScanPlan, file: DataFile, fields: Sequence[t.DataField]) -> str | None:
     written = list_written_fields(plan, file)
     by_id = {field.id: field for field in written}
     # Columns added later are also selected, by their own names.
@@ -233,12 +232,12 @@ def _find_file_obstacle(plan: ScanPlan, file: DataFile, fields: Sequence[DataFie
     if file.format == ORC and (found := _find_orc_obstacle(file, fields, written)):
         return found
     for field in fields:
-        if field.id in by_id and not has_same_values(by_id[field.id].type, field.type):
+        if field.id in by_id and not t.has_same_values(by_id[field.id].type, field.type):
             return f"{field.name} was written as {by_id[field.id].type.text()}"
     return None
 
 
-def _find_orc_obstacle(file: DataFile, fields: Sequence[DataField], written: Sequence[DataField]) -> str | None:
+def _find_orc_obstacle(file: DataFile, fields: Sequence[t.DataField], written: Sequence[t.DataField]) -> str | None:
     """Return the reason why Spark cannot read columns of an ORC file. It parses the types in `written` from text."""
     if all(field.name.startswith(NUMBERED) for field in written):
         return f"all columns of an ORC file have names that begin with {NUMBERED}"
@@ -254,15 +253,11 @@ def _find_orc_obstacle(file: DataFile, fields: Sequence[DataField], written: Seq
         is_modern = isinstance(field.type, t.DateType) and (name is None or name in file.modern_dates)
         for kind in NOT_OF_ORC:
             if not is_modern and _has_type(field.type, (kind,)):
-                return _describe_orc_obstacle(field, kind)
+                return f"the type {field.type} of {field.name} in an ORC file, {NOT_OF_ORC[kind]}"
     return None
 
 
-def _describe_orc_obstacle(field: DataField, kind: type[DataType]) -> str:
-    return f"the type {field.type} of {field.name} in an ORC file, {NOT_OF_ORC[kind]}"
-
-
-def _list_members(kind: DataType) -> Iterator[str]:
+def _list_members(kind: t.DataType) -> Iterator[str]:
     """Yield the names of all struct members in a type."""
     if isinstance(kind, t.RowType):
         yield from (field.name for field in kind.fields)
@@ -270,7 +265,7 @@ def _list_members(kind: DataType) -> Iterator[str]:
         yield from _list_members(part)
 
 
-def _list_parts(kind: DataType) -> tuple[DataType, ...]:
+def _list_parts(kind: t.DataType) -> tuple[t.DataType, ...]:
     """Return the element types of a nested type."""
     if isinstance(kind, (t.ArrayType, t.MultisetType)):
         return (kind.element,)
@@ -279,19 +274,19 @@ def _list_parts(kind: DataType) -> tuple[DataType, ...]:
     return tuple(field.type for field in kind.fields) if isinstance(kind, t.RowType) else ()
 
 
-def read_fields(plan: ScanPlan) -> tuple[DataField, ...]:
+def read_fields(plan: ScanPlan) -> tuple[t.DataField, ...]:
     """Return the columns to read from files. Partition columns are constants."""
     return tuple(plan.schema.by_name[n] for n in plan.read_columns if n not in plan.schema.partition_keys)
 
 
 @lru_cache(maxsize=512)
-def _has_type(kind: DataType, wanted: tuple[type[DataType], ...]) -> bool:
+def _has_type(kind: t.DataType, wanted: tuple[type[t.DataType], ...]) -> bool:
     """Return whether a type, or a type nested in it, is one of `wanted`."""
     return isinstance(kind, wanted) or any(_has_type(part, wanted) for part in _list_parts(kind))
 
 
 @lru_cache(maxsize=512)
-def is_plain(kind: DataType) -> bool:
+def is_plain(kind: t.DataType) -> bool:
     """Return whether Spark reads a type, and the types nested in it, from Parquet as Morrow does."""
     if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)):
         # Timestamps with nanoseconds are stored in a form whose meaning depends on session settings.
@@ -319,7 +314,7 @@ class Folders:
     """
 
     base: str
-    fields: tuple[DataField, ...]
+    fields: tuple[t.DataField, ...]
     days: frozenset[str]
 
 
@@ -344,11 +339,11 @@ def find_base(plan: ScanPlan, files: Iterable[tuple[str, tuple[object, ...]]]) -
     return Folders(bases.pop(), tuple(seen), frozenset(days))
 
 
-def _is_in_days(segment: str, field: DataField) -> bool:
+def _is_in_days(segment: str, field: t.DataField) -> bool:
     return isinstance(field.type, t.DateType) and segment.rpartition("=")[2].lstrip("-").isdigit()
 
 
-def _is_value_of(segment: str, field: DataField, value: object) -> bool:
+def _is_value_of(segment: str, field: t.DataField, value: object) -> bool:
     """Return whether Spark parses this value from a folder of this name."""
     name, _, written = segment.partition("=")
     if name != field.name or value is None:

@@ -195,8 +195,7 @@ def list_hidden_fields(schema: TableSchema, options: TableOptions) -> tuple[Data
 def read_hidden(scan: Scan, columns: Sequence[str], spark: SparkSession) -> DataFrame:
     """Return columns of a scan's rows, including hidden columns, in this order.
 
-    Raises:
-        Unsupported: places of rows that are merged from several files. Others: as `distributed.to_dataframe`.
+    Raises `Unsupported`: places of rows that are merged from several files. Others: as `distributed.to_dataframe`.
     """
     request = scan.request
     hidden = {f.name: f for f in list_hidden_fields(request.schema, request.options) if f.name in columns}

@@ -50,7 +50,7 @@ from morrow.spark.types import drop_not_null, make_empty_frame, to_spark_schema
 from morrow.spark.versions import from_arrow, has_row_position_joins
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 WORD_BITS = 64
 
@@ -81,9 +81,10 @@ def scan_frame(plan: ScanPlan, scan: FileScan, spark: SparkSession, *, checks_pa
 
     With `checks_pages`, Spark verifies the checksums of the pages that it reads; a mismatch fails its job.
     """
-    frame = keep_files(
-        _make_reader(scan, spark).option(CHECKS_PAGES, str(checks_pages).lower()).parquet(*scan.paths), spark
-    )
+    reader = spark.read.options(**READ_OPTIONS).schema(to_spark_schema(drop_not_null(scan.fields)))
+    if scan.folders:
+        reader = reader.option("basePath", scan.folders.base)
+    frame = keep_files(reader.option(CHECKS_PAGES, str(checks_pages).lower()).parquet(*scan.paths), spark)
     return finish_scan(plan, scan, _join_masks(frame, scan, spark) if is_masked(scan.files) else frame)
 
 
@@ -104,11 +105,6 @@ def finish_scan(plan: ScanPlan, scan: FileScan, frame: DataFrame) -> DataFrame:
         return frame
     columns = _find_columns(plan, scan, plan.columns)
     return frame.select([columns[name].alias(name) for name in plan.columns])
-
-
-def _make_reader(scan: FileScan, spark: SparkSession) -> DataFrameReader:
-    reader = spark.read.options(**READ_OPTIONS).schema(to_spark_schema(drop_not_null(scan.fields)))
-    return reader.option("basePath", scan.folders.base) if scan.folders else reader
 
 
 def _find_columns(plan: ScanPlan, scan: FileScan, wanted: Iterable[str]) -> dict[str, Column]:

@@ -157,8 +157,7 @@ def make_masks(
 ) -> list[tuple[Mask, ...]]:
     """Return the result of `scan_masks` for each section.
 
-    Raises:
-        CorruptFile, FileMissing, StorageError: files needed for masks cannot be read.
+    Raises `CorruptFile`, `FileMissing`, `StorageError`: files needed for masks cannot be read.
     """
     far = _select_distributed(plan, sections, store, spark)
     made = _make_by_tasks(plan, far, store, spark) if far else {}

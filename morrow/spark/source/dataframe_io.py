@@ -167,8 +167,7 @@ def save_rows(
 
     `settings`: further options for this write only, which a new table does not get.
 
-    Raises:
-        AlreadyExists: the table exists, in a mode that requires a new table. Others: as `write`.
+    Raises `AlreadyExists`: the table exists, in a mode that requires a new table. Others: as `write`.
     """
     if given.partition_by:
         if any(name.lower() == PARTITION.key for name in options):

@@ -163,8 +163,7 @@ class StreamPlanner:
     def processed(self, end: Offset) -> None:
         """Record the progress of the consumer, if there is one: expiry keeps the snapshots from that point on.
 
-        Raises:
-            StorageError: the record cannot be written.
+        Raises `StorageError`: the record cannot be written.
         """
         following = int(end["snapshot"]) + 1
         if self._asked.consumer_id is not None and following != self._recorded:
@@ -175,10 +174,10 @@ class StreamPlanner:
     def _ends(self, end: Offset) -> Offset:
         if end["full"] or int(end["snapshot"]) > int(end["since"]):  # no wait follows a batch without rows
             self._ended_at = time.monotonic()
-        at = self._committed_at(int(end["snapshot"]))
+        at = self._find_commit_time(int(end["snapshot"]))
         return end if at is None else {**end, AT: at}
 
-    def _committed_at(self, snapshot: int) -> int | None:
+    def _find_commit_time(self, snapshot: int) -> int | None:
         """Return the commit time of a snapshot in epoch milliseconds; None if it does not exist."""
         commit = self._commit_of(snapshot)
         return None if commit is None else commit.time_millis
@@ -191,7 +190,7 @@ class StreamPlanner:
 
     def _check_same(self, read: int, at: int | None) -> None:
         """Raise `SnapshotNotFound` if the snapshot with a number is not the one that was read."""
-        now = None if at is None else self._committed_at(read)
+        now = None if at is None else self._find_commit_time(read)
         if now not in (None, at):
             raise self._make_reset_error(f"snapshot {read} is another than the one that the stream has read")
 

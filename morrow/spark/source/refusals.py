@@ -34,6 +34,7 @@ from morrow.spark.source.replaced_methods import (
     is_registered,
     list_names,
     make_refusal,
+    note_format,
 )
 from morrow.spark.source.settings import parse_names, refuse_settings
 from morrow.spark.versions import to_mapping
@@ -73,7 +74,7 @@ def _check_sql(sql: Method) -> Method:
     @functools.wraps(sql)
     def done(self: Any, sqlQuery: str, args: Any = None, **variables: Any) -> Any:  # noqa: N803 - Spark's name
         text = strip_literals(sqlQuery) if isinstance(sqlQuery, str) else ""
-        if _is_of_concern(text) and is_registered(self):
+        if any(known.search(text) for known in (MAKES_TABLE, MAKES_VIEW, HINT, WITH_OPTIONS)) and is_registered(self):
             _check(text, self)
             if MAKES_VIEW.match(text) and is_connect(self):
                 located = PATH.search(sqlQuery)
@@ -141,10 +142,6 @@ def is_table_creation(
         if not set(formats).isdisjoint(sources):
             return True
     return False
-
-
-def _is_of_concern(text: str) -> bool:
-    return any(known.search(text) for known in (MAKES_TABLE, MAKES_VIEW, HINT, WITH_OPTIONS))
 
 
 def _check(text: str, spark: SparkSession) -> None:
@@ -294,16 +291,6 @@ def _create_table(method: Method) -> Method:
     return created
 
 
-def _format(method: Method) -> Method:
-    @functools.wraps(method)
-    def named(self: Any, source: str) -> Any:
-        writer = method(self, source)
-        writer._morrow_source = source  # not exposed by the JVM's writer
-        return writer
-
-    return named
-
-
 def _to_table(method: Method) -> Method:
     @functools.wraps(method)
     def started(self: Any, tableName: str, format: str | None = None, *arguments: Any, **options: Any) -> Any:  # noqa: N803
@@ -321,6 +308,6 @@ TABLE_REPLACEMENTS: tuple[Replacement, ...] = (
     *(("DataFrameWriterV2", name, _check_create) for name in ("create", "replace", "createOrReplace")),
     ("Catalog", "createTable", _create_table),
     ("DataFrameWriter", "saveAsTable", _save_as_table),
-    ("DataStreamWriter", "format", _format),
+    ("DataStreamWriter", "format", note_format),
     ("DataStreamWriter", "toTable", _to_table),
 )

@@ -113,12 +113,14 @@ def make_refusal(call: str, name: str = "orders") -> Unsupported:
     )
 
 
-def _note_format(method: Method) -> Method:
+def note_format(method: Method) -> Method:
+    """Keep the name of the format, which the JVM's readers and writers do not expose."""
+
     @functools.wraps(method)
     def named(self: Any, source: str) -> Any:
-        reader = method(self, source)
-        reader._morrow_source = source  # not exposed by the JVM's reader
-        return reader
+        found = method(self, source)
+        found._morrow_source = source
+        return found
 
     return named
 
@@ -152,7 +154,7 @@ def _refuse_start(start: Method) -> Method:
 def list_replacements() -> tuple[Replacement, ...]:
     """Return the methods to be replaced in this version."""
     reads: tuple[Replacement, ...] = (
-        ("DataStreamReader", "format", _note_format),
+        ("DataStreamReader", "format", note_format),
         ("DataStreamReader", "load", _refuse_load),
     )
     writes: tuple[Replacement, ...] = (("DataStreamWriter", "start", _refuse_start),)

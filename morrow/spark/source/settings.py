@@ -177,7 +177,7 @@ OF_TABLE_READS = tuple(
 ELSEWHERE = {
     **dict.fromkeys(
         ("catalog", "database", "table"),
-        "name the table, by spark.table('pm.db.t') and writeTo('pm.db.t'), or give its path alone",
+        "name the table, by spark.table('pm.db.t') and writeTo('pm.db.t'), by all three, or give its path alone",
     ),
     KINDS: "in batches, read the system table of its path: .load(path + '$audit_log')",
 }

@@ -170,8 +170,7 @@ def commit_tasks(
 ) -> None:
     """Commit the writes of tasks once: a batch of a streaming query that was already committed is skipped.
 
-    Raises:
-        CommitConflict, UnclearOutcome, StorageError: as `TableCommit.commit`.
+    Raises `CommitConflict`, `UnclearOutcome`, `StorageError`: as `TableCommit.commit`.
     """
     options = Options(given)
     sink = options.sink()

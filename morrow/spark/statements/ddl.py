@@ -20,29 +20,8 @@ from morrow.spark.statements.dml import DEFAULT, evaluate_partition
 from morrow.spark.statements.dml import insert as insert_rows
 from morrow.spark.statements.queries import Session, complete_database, complete_path, get_current, query
 from morrow.spark.statements.tokens import SparkWords, replace_parts
+from morrow.statements import statement as st
 from morrow.statements.ddl_parser import COMMENT_OPTION
-from morrow.statements.statement import (
-    AddPartitions,
-    AlterChange,
-    AlterDatabase,
-    AlterTable,
-    Analyze,
-    AnalyzeTables,
-    CommentColumn,
-    CreateDatabase,
-    CreateTable,
-    CreateTableLike,
-    CreateTag,
-    DeleteTags,
-    DescribeDatabase,
-    DropDatabase,
-    DropPartitions,
-    DropTable,
-    Insert,
-    Name,
-    RenameTable,
-    RenameTag,
-)
 from morrow.writers.operations.partition_filters import check_new_partitions
 from morrow.writers.target import WriteTarget
 
@@ -55,18 +34,18 @@ OUTSIDE = (TokenType.R_PAREN, TokenType.GT)
 """Tokens that enclose the members of a type."""
 
 
-def run_on_table(session: Session, statement: CreateTag | DeleteTags | RenameTag | Analyze) -> DataFrame:
+def run_on_table(session: Session, statement: st.CreateTag | st.DeleteTags | st.RenameTag | st.Analyze) -> DataFrame:
     """Execute a statement that the catalog in the JVM knows, too."""
     place, name = session.named(statement.table)
     return run_statement(place, statement, name)
 
 
-def analyze_tables(session: Session, statement: AnalyzeTables) -> DataFrame:
+def analyze_tables(session: Session, statement: st.AnalyzeTables) -> DataFrame:
     place, name = find_database(session, statement.database)
     return run_statement(place, statement, name)
 
 
-def create_table_like(session: Session, statement: CreateTableLike) -> DataFrame:
+def create_table_like(session: Session, statement: st.CreateTableLike) -> DataFrame:
     place, name = session.named(statement.table)
     source = complete_path(session, statement.source)
     if session.named(source)[0] is not place:
@@ -74,7 +53,7 @@ def create_table_like(session: Session, statement: CreateTableLike) -> DataFrame
     return run_statement(place, replace(statement, source=source[1:]), name)
 
 
-def create_table(session: Session, statement: CreateTable) -> None:
+def create_table(session: Session, statement: st.CreateTable) -> None:
     """Execute CREATE TABLE, CREATE OR REPLACE TABLE or REPLACE TABLE."""
     made = _Made.of(session, statement)
     exists = statement.replace and made.exists()
@@ -100,7 +79,7 @@ class _Made:
     chosen: str | None
 
     @classmethod
-    def of(cls, session: Session, statement: CreateTable) -> _Made:
+    def of(cls, session: Session, statement: st.CreateTable) -> _Made:
         path = complete_path(session, statement.table)
         place, _ = session.named(path)
         schema = _parse_columns(session, statement.columns) if statement.columns is not None else None
@@ -133,7 +112,7 @@ class _Made:
 
 def _fill(session: Session, place: Place, path: tuple[str, ...], chosen: str) -> None:
     try:
-        insert_rows(session, Insert(path, chosen))
+        insert_rows(session, st.Insert(path, chosen))
     except BaseException:
         place.catalog.drop_table(".".join(path[1:]), ignore_if_not_exists=True)
         raise
@@ -195,12 +174,12 @@ def _to_nullable(rows: DataFrame | None) -> StructType:
     return StructType([StructField(field.name, field.dataType) for field in rows.schema.fields])
 
 
-def drop_table(session: Session, statement: DropTable) -> None:
+def drop_table(session: Session, statement: st.DropTable) -> None:
     place, table = session.named(statement.table)
     place.catalog.drop_table(table, ignore_if_not_exists=statement.if_exists)
 
 
-def rename_table(session: Session, statement: RenameTable) -> None:
+def rename_table(session: Session, statement: st.RenameTable) -> None:
     path = complete_path(session, statement.table)
     place, name = session.named(path)
     to = statement.to
@@ -209,22 +188,22 @@ def rename_table(session: Session, statement: RenameTable) -> None:
     place.catalog.rename_table(name, ".".join((path[1], to[0]) if len(to) == 1 else to[-2:]))
 
 
-def drop_partitions(session: Session, statement: DropPartitions) -> None:
+def drop_partitions(session: Session, statement: st.DropPartitions) -> None:
     place, name = session.named(statement.table)
     place.table(name).drop_partition(*(evaluate_partition(session, each) for each in statement.partitions))
 
 
-def add_partitions(session: Session, statement: AddPartitions) -> None:
+def add_partitions(session: Session, statement: st.AddPartitions) -> None:
     place, name = session.named(statement.table)
     target = WriteTarget.of(place.table(name)._metadata)
     check_new_partitions(target, [evaluate_partition(session, each) for each in statement.partitions])
 
 
-def alter_table(session: Session, statement: AlterTable) -> None:
+def alter_table(session: Session, statement: st.AlterTable) -> None:
     _alter(session, statement.table, [_describe_change(session, change) for change in statement.changes])
 
 
-def set_column_comment(session: Session, statement: CommentColumn) -> None:
+def set_column_comment(session: Session, statement: st.CommentColumn) -> None:
     """Execute COMMENT ON COLUMN; a column may be a member of another."""
     path = statement.path
     count = 3 if path[0] in session.places else len(path) - 1
@@ -234,14 +213,14 @@ def set_column_comment(session: Session, statement: CommentColumn) -> None:
     _alter(session, path[:count], [change])
 
 
-def _alter(session: Session, table: Name, changes: list[dict[str, Any]]) -> None:
+def _alter(session: Session, table: st.Name, changes: list[dict[str, Any]]) -> None:
     place, name = session.named(table)
     database, table_name = name.split(".", 1)
     question = {"namespace": [database], "name": table_name, "changes": changes}
     ddl.ALTER_ANSWERS["alter table"](place, question, None)
 
 
-def _describe_change(session: Session, change: AlterChange) -> dict[str, Any]:
+def _describe_change(session: Session, change: st.AlterChange) -> dict[str, Any]:
     """Return a change in the form that `morrow.spark.catalogs.ddl` accepts."""
     path, value = list(change.path), change.value
     if change.verb in ("set table comment", "set option", "unset option"):
@@ -305,23 +284,23 @@ def require_current(session: Session) -> tuple[str, str]:
     return found
 
 
-def create_database(session: Session, statement: CreateDatabase) -> None:
+def create_database(session: Session, statement: st.CreateDatabase) -> None:
     place, name = find_database(session, statement.database)
     place.catalog.create_database(name, properties=statement.properties, ignore_if_exists=statement.if_not_exists)
 
 
-def alter_database(session: Session, statement: AlterDatabase) -> None:
+def alter_database(session: Session, statement: st.AlterDatabase) -> None:
     place, name = find_database(session, statement.database)
     changes = [*statement.properties.items(), *((key, None) for key in statement.removed)]
     DATABASE_ANSWERS["alter database"](place, {"database": name, "changes": changes}, None)
 
 
-def drop_database(session: Session, statement: DropDatabase) -> None:
+def drop_database(session: Session, statement: st.DropDatabase) -> None:
     place, name = find_database(session, statement.database)
     place.catalog.drop_database(name, cascade=statement.cascade, ignore_if_not_exists=statement.if_exists)
 
 
-def describe_database(session: Session, statement: DescribeDatabase) -> DataFrame:
+def describe_database(session: Session, statement: st.DescribeDatabase) -> DataFrame:
     place, name = find_database(session, statement.database)
     told: Any = DATABASE_ANSWERS["database"](place, {"database": name}, None)
     if not isinstance(told, Mapping):

@@ -32,7 +32,6 @@ from morrow.spark.versions import check_catalogs
 from morrow.spark.views import Access, list_attached
 from morrow.statements import statement as st
 from morrow.statements.parser import parse_statement
-from morrow.statements.statement import CallProcedure, Describe, DescribeQuery, Explain, Query, Show, Use
 from morrow.statements.tokens import split
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 Rows = Sequence[tuple[Any, ...]]
 
 
-def show(session: Session, statement: Show) -> DataFrame:
+def show(session: Session, statement: st.Show) -> DataFrame:
     """Execute SHOW DATABASES, TABLES, CREATE TABLE, PARTITIONS, COLUMNS, TBLPROPERTIES or TAGS."""
     if statement.what not in _SHOWN:
         known = ", ".join(what.upper() for what in _SHOWN)
@@ -52,33 +51,33 @@ def show(session: Session, statement: Show) -> DataFrame:
     return _make_frame(session, execute(session, statement), columns)
 
 
-def _show_databases(session: Session, statement: Show) -> Rows:
+def _show_databases(session: Session, statement: st.Show) -> Rows:
     name = ".".join(statement.name) or ddl.require_current(session)[0]
     if name not in session.places:
         raise DatabaseNotFound(f"there is no catalog {name}; there are {', '.join(session.places)}")
     return [(name,) for name in _match_names(session.places[name].catalog.databases(), statement.like)]
 
 
-def _show_tables(session: Session, statement: Show) -> Rows:
+def _show_tables(session: Session, statement: st.Show) -> Rows:
     place, where = ddl.find_database(session, statement.name)
     return [(where, name, False) for name in _match_names(place.catalog.tables(where), statement.like)]
 
 
-def _show_create_table(session: Session, statement: Show) -> Rows:
+def _show_create_table(session: Session, statement: st.Show) -> Rows:
     place, name = session.named(statement.name)
     return [(format_create_table((place.name, *name.split(".", 1)), place.table(name)),)]
 
 
-def _show_partitions(session: Session, statement: Show) -> Rows:
+def _show_partitions(session: Session, statement: st.Show) -> Rows:
     place, name = session.named(statement.name)
     return _list_partitions(place, name, evaluate_partition(session, statement.partition or {}))
 
 
-def _show_columns(session: Session, statement: Show) -> Rows:
+def _show_columns(session: Session, statement: st.Show) -> Rows:
     return [(name,) for name in session.table(statement.name).schema.names]
 
 
-def _show_properties(session: Session, statement: Show) -> Rows:
+def _show_properties(session: Session, statement: st.Show) -> Rows:
     table, wanted = session.table(statement.name), statement.like
     told = {**descriptions.collect_properties(table)}
     if wanted is not None:
@@ -86,11 +85,11 @@ def _show_properties(session: Session, statement: Show) -> Rows:
     return sorted(told.items())
 
 
-def _show_tags(session: Session, statement: Show) -> Rows:
+def _show_tags(session: Session, statement: st.Show) -> Rows:
     return [(tag,) for tag in sorted(session.table(statement.name).tags.names)]
 
 
-_SHOWN: Mapping[str, tuple[str, Callable[[Session, Show], Rows]]] = {
+_SHOWN: Mapping[str, tuple[str, Callable[[Session, st.Show], Rows]]] = {
     "databases": ("namespace STRING", _show_databases),
     "tables": ("namespace STRING, tableName STRING, isTemporary BOOLEAN", _show_tables),
     "create table": ("createtab_stmt STRING", _show_create_table),
@@ -129,7 +128,7 @@ def _list_partitions(place: Place, name: str, spec: Mapping[str, str | None]) ->
     return [(row,) for row in sorted(rows)]
 
 
-def describe(session: Session, statement: Describe) -> DataFrame:
+def describe(session: Session, statement: st.Describe) -> DataFrame:
     """List the columns of a table, and with EXTENDED its properties, or describe one column."""
     place, name = session.named(statement.table)
     table = place.table(name)
@@ -158,7 +157,7 @@ def _describe_column(session: Session, rows: Sequence[tuple[str, str, str | None
     return _make_frame(session, told, "info_name STRING, info_value STRING")
 
 
-def describe_query(session: Session, statement: DescribeQuery) -> DataFrame:
+def describe_query(session: Session, statement: st.DescribeQuery) -> DataFrame:
     fields = query(session, statement.query).schema.fields
     rows = [(field.name, field.dataType.simpleString(), field.metadata.get("comment")) for field in fields]
     return _make_frame(session, rows, "col_name STRING, data_type STRING, comment STRING")
@@ -171,7 +170,7 @@ def _make_frame(session: Session, rows: Sequence[tuple[Any, ...]], columns: str)
 CALLED = "sys"
 
 
-def call_procedure(session: Session, statement: CallProcedure) -> DataFrame:
+def call_procedure(session: Session, statement: st.CallProcedure) -> DataFrame:
     """Execute CALL pm.sys.procedure(...)."""
     path = complete_path(session, statement.procedure)
     place = session.place(path)
@@ -210,9 +209,9 @@ def _qualify_table(session: Session, place: Place, name: str) -> str:
     return name.removeprefix(f"{place.name}.")
 
 
-def explain(session: Session, statement: Explain) -> DataFrame:
+def explain(session: Session, statement: st.Explain) -> DataFrame:
     """Return Spark's plan of a query."""
-    if not isinstance(statement.statement, Query):
+    if not isinstance(statement.statement, st.Query):
         raise Unsupported(f"EXPLAIN of {statement.statement.kind} here", hint="there is EXPLAIN of queries")
     return query(session, f"EXPLAIN {statement.mode or ''} {statement.statement.text.strip()}")
 
@@ -331,7 +330,7 @@ def run(session: Session, text: str) -> DataFrame:
     if len(statements) != 1:
         raise InvalidArgument(f"{words}: one statement is expected, not {len(statements)}")
     statement = parse_statement(statements[0])
-    if isinstance(statement, Use):
+    if isinstance(statement, st.Use):
         return _make_empty(session) if use(session, statement) else session.spark.sql(text)
     execute = EXECUTORS.get(type(statement))
     if execute is None:

@@ -274,8 +274,7 @@ def complete_query(session: Places, text: str) -> str:
 
     Names of common table expressions and temporary views stay as they are.
 
-    Raises:
-        Unsupported: a query whose names are unknown because sqlglot cannot parse it.
+    Raises `Unsupported`: a query whose names are unknown because sqlglot cannot parse it.
     """
     now = get_current(session)
     if now is None:

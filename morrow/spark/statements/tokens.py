@@ -61,12 +61,12 @@ class SparkWords(Words):
                 continue
             names = [token.text]
             self.at += 1
-            while self._dotted():
+            while self._is_dotted():
                 names.append(self.tokens[self.at + 1].text)
                 self.at += 2
             yield first, tuple(names)
 
-    def _dotted(self) -> bool:
+    def _is_dotted(self) -> bool:
         ahead = self.tokens[self.at : self.at + 2]
         return len(ahead) == 2 and ahead[0].token_type is TokenType.DOT and _is_name_like(ahead[1])
 
@@ -127,8 +127,7 @@ def replace_parts(text: str, parts: Mapping[tuple[int, int], str]) -> str:
 def rewrite_qualifiers(text: str, prefix: Callable[[tuple[str, ...]], tuple[int, str] | None]) -> str:
     """Replace the qualifiers in an expression.
 
-    Args:
-        prefix: a function of a name; returns how many of its parts are a qualifier, and their replacement with its dot.
+    `prefix`: a function of a name; returns how many of its parts are a qualifier, and their replacement with its dot.
     """
     words = SparkWords(text)
     parts = {}

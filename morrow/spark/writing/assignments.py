@@ -43,8 +43,7 @@ def resolve_columns(
 ) -> dict[str, Value]:
     """Return the assignments by the names of columns, of the table and `more`. Names may be given in any case.
 
-    Raises:
-        ColumnNotFound: a missing column. InvalidArgument: a column is set twice.
+    Raises `ColumnNotFound`: a missing column. `InvalidArgument`: a column is set twice.
     """
     known = (*target.schema.by_name, *more)
     folded = {} if is_case_sensitive(spark) else {name.casefold(): name for name in known}
@@ -74,11 +73,9 @@ def default_of(field: DataField) -> Column:
 def assign_columns(rows: DataFrame, fields: Mapping[str, DataField], kept: Iterable[str]) -> DataFrame:
     """Return the columns `kept`, and the values cast to the types of their columns as in assignments of Spark's SQL.
 
-    Args:
-        fields: the target columns, by the names of the values in `rows`.
+    `fields`: the target columns, by the names of the values in `rows`.
 
-    Raises:
-        InvalidArgument: a value of a type that cannot be assigned to its column.
+    Raises `InvalidArgument`: a value of a type that cannot be assigned to its column.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql.types import StructField, StructType

@@ -69,7 +69,6 @@ Replaced: TypeAlias = 'PartitionSpec | Filter | Literal["dynamic"]'
 """The target of an overwrite: partitions with these values (none: the table), partitions that match a condition, or the
 partitions of the rows."""
 
-
 DELETED = "-D"
 
 
@@ -161,8 +160,7 @@ def write_files(
 def update_files(rows: DataFrame, target: WriteTarget, premise: Premise) -> list[CommitMessage]:
     """Write files with new versions of tracked rows in one Spark job, as `write_files`.
 
-    Args:
-        rows: columns for the operation, columns of the table, then those of `list_places` and `list_carried`.
+    `rows`: columns for the operation, columns of the table, then those of `list_places` and `list_carried`.
     """
     attempt_log = AttemptLog(target.store, target.metadata.root)
     job = UpdateJob(TableAccess.of(target, attempt_log.folder), tuple(rows.columns[1:]), premise.read, premise.filter)

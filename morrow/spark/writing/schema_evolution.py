@@ -37,8 +37,7 @@ def extend_schema(metadata: TableMetadata, columns: Sequence[t.DataField], how: 
 
     Other types stay unchanged: written values are cast to them, or refused.
 
-    Args:
-        columns: the columns of the data, under the table's names if the table has them.
+    `columns`: the columns of the data, under the table's names if the table has them.
 
     Raises:
         Unsupported: a type that cannot be changed to the data's. InvalidArgument: a type that would lose stored
@@ -59,8 +58,7 @@ def extend_schema(metadata: TableMetadata, columns: Sequence[t.DataField], how: 
 def _check_keys(metadata: TableMetadata, changes: Sequence[SetType]) -> None:
     """Check that metadata and buckets of wider key columns stay valid: the bytes of negative integers would change.
 
-    Raises:
-        Unsupported: a key column has a negative integer.
+    Raises `Unsupported`: a key column has a negative integer.
     """
     schema = metadata.latest_schema()
     keys = schema.trimmed_primary_keys if schema.primary_keys else ()

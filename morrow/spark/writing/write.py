@@ -183,8 +183,7 @@ def open_metadata(
 ) -> TableMetadata:
     """Return the metadata of the target table, which need not exist.
 
-    Raises:
-        InvalidArgument: a `Table` together with arguments for opening it.
+    Raises `InvalidArgument`: a `Table` together with arguments for opening it.
     """
     if isinstance(path, Table):
         if branch is not None or storage_options or allowed_roots:
@@ -248,8 +247,7 @@ def _make_case_naming(kinds: str | None) -> Naming:
 def name_by_position(rows: DataFrame, schema: TableSchema, where: str) -> DataFrame:
     """Rename the first columns of rows, and their members, to the table's names by position.
 
-    Raises:
-        InvalidArgument: a duplicate name, or a ROW whose number of members differs from the table's.
+    Raises `InvalidArgument`: a duplicate name, or a ROW whose number of members differs from the table's.
     """
 
     def in_order(given: Sequence[str], known: Sequence[str], path: Path) -> list[str]:

@@ -82,7 +82,7 @@ class _Dialect:
             return self._plain(text, wanted)
         at = pl.int_range(len(text), eager=True).alias("at")
         plain = self._plain(text.filter(~quoted), wanted).with_columns(at.filter(~quoted))
-        others = self._quoted(text.filter(quoted), wanted).with_columns(at.filter(quoted))
+        others = self._quote(text.filter(quoted), wanted).with_columns(at.filter(quoted))
         return pl.concat([plain, others]).sort("at").drop("at")
 
     def _plain(self, text: pl.Series, wanted: dict[int, str]) -> pl.DataFrame:
@@ -106,9 +106,9 @@ class _Dialect:
         )
         if self.escape and bool(text.str.contains(self.escape, literal=True).any()):
             cut = cut.select(pl.all().str.replace(f"^(?:{escape})+", "").str.replace_all(f"{escape}({escape}?)", "$1"))
-        return cut.select(self._nulled())
+        return cut.select(self._clear_nulls())
 
-    def _quoted(self, text: pl.Series, wanted: dict[int, str]) -> pl.DataFrame:
+    def _quote(self, text: pl.Series, wanted: dict[int, str]) -> pl.DataFrame:
         """Cut lines with quotes."""
         odd = ~text.str.contains(self._well_formed())
         if odd.any():
@@ -136,9 +136,9 @@ class _Dialect:
         frame = pl.DataFrame(pl.from_arrow(read)).select(
             col(str(number)).alias(name) for number, name in wanted.items()
         )
-        return frame.select(self._nulled()) if wanted else pl.DataFrame(height=len(text))
+        return frame.select(self._clear_nulls()) if wanted else pl.DataFrame(height=len(text))
 
-    def _nulled(self) -> pl.Expr:
+    def _clear_nulls(self) -> pl.Expr:
         return pl.when(pl.all() != self.null).then(pl.all())
 
     def _well_formed(self) -> str:

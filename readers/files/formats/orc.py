@@ -36,6 +36,7 @@ import pyarrow.orc as orc
 
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format import orc_stripes as stored
+from morrow.engine.format import types as t
 from morrow.engine.format.file_formats import TIMESTAMPS
 from morrow.engine.format.orc_columns import UTC, ZEROS_BITS, compute_orc_epoch, decode_unsigned, find_offsets, is_utc
 from morrow.engine.format.orc_file import DECIMAL, DIRECT_V2, LONG, SECONDARY, TIMESTAMP_INSTANT, OrcLayout
@@ -51,32 +52,6 @@ from morrow.engine.format.orc_stripes import (
     count_values,
     count_varints,
     read_columns,
-)
-from morrow.engine.format.types import (
-    ArrayType,
-    BigIntType,
-    BinaryType,
-    BlobType,
-    BooleanType,
-    CharType,
-    DataField,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    LocalZonedTimestampType,
-    MapType,
-    MultisetType,
-    RowType,
-    SmallIntType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-    VarBinaryType,
-    VarCharType,
-    VectorType,
 )
 from morrow.engine.library_versions import CHECKS_ORC_TIMESTAMPS, import_array
 from morrow.engine.options.declared.files import MORROW_ORC_WRITER_TIME_ZONE, ORC_TIMESTAMP_LTZ_LEGACY_TYPE
@@ -99,17 +74,16 @@ VALIDITY_AND_OFFSETS = 2
 """Number of buffers of a list or map array before its children's buffers; a struct has only the first."""
 
 
-def decode_orc(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
+def decode_orc(source: FileSource, fields: Sequence[t.DataField]) -> Iterator[Chunk]:
     """Yield one chunk per stripe."""
     for stripe in decode_stripes(source, fields):
         yield Chunk(stripe.rows, to_polars_frame(fields, stripe.columns))
 
 
-def decode_stripes(source: FileSource, fields: Sequence[DataField]) -> Iterator[Stripe]:
+def decode_stripes(source: FileSource, fields: Sequence[t.DataField]) -> Iterator[Stripe]:
     """Yield the columns `fields` of a whole file.
 
-    Raises:
-        CorruptFile, Unsupported, OSError, pa.ArrowException: the last two for bytes that Arrow rejects.
+    Raises `CorruptFile`, `Unsupported`, `OSError`, `pa.ArrowException`: the last two for bytes that Arrow rejects.
     """
     with source.store.open(source.path) as stream:
         layout = OrcLayout(stream, source.path, source.given.get(MORROW_ORC_WRITER_TIME_ZONE))
@@ -181,12 +155,12 @@ def _has_early_timestamps(array: pa.Array) -> bool:
     return False
 
 
-def to_polars_frame(fields: Sequence[DataField], columns: Sequence[pa.Array]) -> pl.DataFrame:
+def to_polars_frame(fields: Sequence[t.DataField], columns: Sequence[pa.Array]) -> pl.DataFrame:
     """Convert Arrow columns, in the types of `fields`, to a frame."""
     return pl.DataFrame([import_array(column).alias(each.name) for each, column in zip(fields, columns, strict=True)])
 
 
-def find_column_numbers(names: Sequence[str], fields: Sequence[DataField], where: str) -> list[int]:
+def find_column_numbers(names: Sequence[str], fields: Sequence[t.DataField], where: str) -> list[int]:
     """Return numbers of top-level columns by their names."""
     numbers = {name: number for number, name in enumerate(names)}
     for each in fields:
@@ -195,15 +169,14 @@ def find_column_numbers(names: Sequence[str], fields: Sequence[DataField], where
     return [numbers[each.name] for each in fields]
 
 
-Leaf = Callable[[pa.Array, DataType, tuple[int, ...]], pa.Array]
+Leaf = Callable[[pa.Array, t.DataType, tuple[int, ...]], pa.Array]
 """Converts Arrow's values to an atomic type; the path leads through ORC's type tree to the column."""
 
 
-def convert_array(array: pa.Array, type_: DataType, leaf: Leaf, path: tuple[int, ...]) -> pa.Array:
+def convert_array(array: pa.Array, type_: t.DataType, leaf: Leaf, path: tuple[int, ...]) -> pa.Array:
     """Convert `array`, as Arrow reads it from ORC, to the Arrow type of `type_`; nested types member by member.
 
-    Raises:
-        pa.ArrowInvalid: values that do not fit the type.
+    Raises `pa.ArrowInvalid`: values that do not fit the type.
     """
     members = _list_members(array, type_)
     if not members:
@@ -212,7 +185,7 @@ def convert_array(array: pa.Array, type_: DataType, leaf: Leaf, path: tuple[int,
     return rebuild_nested(array, children, type_.arrow())
 
 
-def convert_plain_leaf(array: pa.Array, type_: DataType, _path: tuple[int, ...]) -> pa.Array:
+def convert_plain_leaf(array: pa.Array, type_: t.DataType, _path: tuple[int, ...]) -> pa.Array:
     """Convert values that Arrow reads as they are, or nearly so."""
     if type(type_) in VALIDATED:
         array.validate(full=True)  # nothing else checks that text is valid, and that decimals have no more digits
@@ -223,8 +196,8 @@ def convert_plain_leaf(array: pa.Array, type_: DataType, _path: tuple[int, ...])
 def make_zoned_leaf(zone: str, where: str) -> Leaf:
     """Return a function like `convert_plain_leaf` that undoes the writer's shift of TIMESTAMP_LTZ by its zone."""
 
-    def leaf(array: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:
-        if isinstance(type_, LocalZonedTimestampType):
+    def leaf(array: pa.Array, type_: t.DataType, path: tuple[int, ...]) -> pa.Array:
+        if isinstance(type_, t.LocalZonedTimestampType):
             nanos = np.asarray(array.cast(pa.int64()).fill_null(0))
             shift = find_offsets(nanos // NANOS_PER_SECOND, zone, where) * NANOS_PER_SECOND
             array = pa.array(nanos + shift, mask=np.asarray(array.is_null())).cast(array.type)
@@ -236,7 +209,7 @@ def make_zoned_leaf(zone: str, where: str) -> Leaf:
 def make_exact_leaf(exact: ExactTimestamps) -> Leaf:
     """Return a function like `convert_plain_leaf` for a file whose timestamps are read as seconds."""
 
-    def leaf(array: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:
+    def leaf(array: pa.Array, type_: t.DataType, path: tuple[int, ...]) -> pa.Array:
         return (
             exact.leaf(array, type_, path) if isinstance(type_, TIMESTAMPS) else convert_plain_leaf(array, type_, path)
         )
@@ -255,27 +228,27 @@ def rebuild_nested(array: pa.Array, children: Sequence[pa.Array], type_: pa.Data
     return pa.Array.from_buffers(type_, len(array), buffers, children=list(children))
 
 
-def _list_members(array: pa.Array, type_: DataType) -> list[tuple[int, pa.Array, DataType]]:
+def _list_members(array: pa.Array, type_: t.DataType) -> list[tuple[int, pa.Array, t.DataType]]:
     """Return step in ORC's type tree, array and type of each member of a nested type."""
-    if isinstance(type_, RowType):
+    if isinstance(type_, t.RowType):
         steps = [array.type.get_field_index(member.name) for member in type_.fields]
         if -1 in steps:
             raise pa.ArrowInvalid(f"{array.type} has no member {type_.fields[steps.index(-1)].name!r}")
         return [(step, array.field(step), member.type) for step, member in zip(steps, type_.fields, strict=True)]
-    if isinstance(type_, MapType):
+    if isinstance(type_, t.MapType):
         return [(0, array.keys, type_.key), (1, array.items, type_.value)]
-    if isinstance(type_, (ArrayType, VectorType)):
+    if isinstance(type_, (t.ArrayType, t.VectorType)):
         return [(0, array.values, type_.element)]
-    if isinstance(type_, MultisetType):
-        return [(0, array.keys, type_.element), (1, array.items, IntType(nullable=False))]
+    if isinstance(type_, t.MultisetType):
+        return [(0, array.keys, type_.element), (1, array.items, t.IntType(nullable=False))]
     return []
 
 
-LEAVES: dict[type[DataType], Callable[[pa.Array], pa.Array]] = {
-    CharType: lambda array: pc.utf8_rtrim(array, characters=" "),
-    TimeType: lambda array: array.cast(pa.int32()).cast(pa.time32("ms")),
+LEAVES: dict[type[t.DataType], Callable[[pa.Array], pa.Array]] = {
+    t.CharType: lambda array: pc.utf8_rtrim(array, characters=" "),
+    t.TimeType: lambda array: array.cast(pa.int32()).cast(pa.time32("ms")),
 }
-VALIDATED = frozenset((CharType, VarCharType, DecimalType))
+VALIDATED = frozenset((t.CharType, t.VarCharType, t.DecimalType))
 
 
 def _read_row_count(source: FileSource) -> int:
@@ -297,38 +270,37 @@ MAX_RUN_VALUES, MAX_FREE_RUNS = 256, 1 << 10
 is cheap."""
 _TEXT = stored.TEXTS
 _SMALL = frozenset((stored.BYTE,)) | stored.WHOLE
-KINDS: dict[type[DataType], frozenset[int]] = {
-    BooleanType: frozenset((stored.BOOLEAN,)),
-    TinyIntType: _SMALL,
-    SmallIntType: _SMALL,
-    IntType: _SMALL,
-    BigIntType: _SMALL,
-    TimeType: _SMALL,
-    FloatType: frozenset(stored.WIDTHS),
-    DoubleType: frozenset(stored.WIDTHS),
-    DecimalType: frozenset((DECIMAL,)),
-    DateType: frozenset((stored.DATE,)),
-    TimestampType: stored.TIMES,
-    LocalZonedTimestampType: stored.TIMES,
-    CharType: _TEXT,
-    VarCharType: _TEXT,
-    BinaryType: _TEXT,
-    VarBinaryType: _TEXT,
-    BlobType: _TEXT,
-    ArrayType: frozenset((stored.LIST,)),
-    MapType: frozenset((stored.MAP,)),
-    MultisetType: frozenset((stored.MAP,)),
-    RowType: frozenset((stored.STRUCT,)),
+KINDS: dict[type[t.DataType], frozenset[int]] = {
+    t.BooleanType: frozenset((stored.BOOLEAN,)),
+    t.TinyIntType: _SMALL,
+    t.SmallIntType: _SMALL,
+    t.IntType: _SMALL,
+    t.BigIntType: _SMALL,
+    t.TimeType: _SMALL,
+    t.FloatType: frozenset(stored.WIDTHS),
+    t.DoubleType: frozenset(stored.WIDTHS),
+    t.DecimalType: frozenset((DECIMAL,)),
+    t.DateType: frozenset((stored.DATE,)),
+    t.TimestampType: stored.TIMES,
+    t.LocalZonedTimestampType: stored.TIMES,
+    t.CharType: _TEXT,
+    t.VarCharType: _TEXT,
+    t.BinaryType: _TEXT,
+    t.VarBinaryType: _TEXT,
+    t.BlobType: _TEXT,
+    t.ArrayType: frozenset((stored.LIST,)),
+    t.MapType: frozenset((stored.MAP,)),
+    t.MultisetType: frozenset((stored.MAP,)),
+    t.RowType: frozenset((stored.STRUCT,)),
 }
 """The ORC kinds that may hold a type; other types may be held by any kind."""
-USUAL = {SmallIntType: stored.SHORT, IntType: stored.INT, TimeType: stored.INT, BigIntType: stored.LONG}
+USUAL = {t.SmallIntType: stored.SHORT, t.IntType: stored.INT, t.TimeType: stored.INT, t.BigIntType: stored.LONG}
 
 
-def read_as(layout: OrcLayout, fields: Sequence[DataField], columns: Sequence[int]) -> dict[int, int]:
+def read_as(layout: OrcLayout, fields: Sequence[t.DataField], columns: Sequence[int]) -> dict[int, int]:
     """Return the kind to read each node of the type tree as, if it differs from the file's kind.
 
-    Raises:
-        Unsupported: a column cannot hold the type that the table gives it.
+    Raises `Unsupported`: a column cannot hold the type that the table gives it.
     """
     found: dict[int, int] = {}
     for field, column in zip(fields, columns, strict=True):
@@ -336,7 +308,7 @@ def read_as(layout: OrcLayout, fields: Sequence[DataField], columns: Sequence[in
     return found
 
 
-def _compare(layout: OrcLayout, node: int, type_: DataType, name: str, found: dict[int, int]) -> None:
+def _compare(layout: OrcLayout, node: int, type_: t.DataType, name: str, found: dict[int, int]) -> None:
     if node >= len(layout.types):
         raise CorruptFile(layout.where, "the types of the ORC file do not form a tree")
     found_type = layout.types[node]
@@ -354,8 +326,10 @@ def _compare(layout: OrcLayout, node: int, type_: DataType, name: str, found: di
             _compare(layout, child, member, name, found)
 
 
-def _list_member_nodes(names: Sequence[str], children: Sequence[int], type_: DataType) -> list[tuple[DataType, int]]:
-    if isinstance(type_, RowType):
+def _list_member_nodes(
+    names: Sequence[str], children: Sequence[int], type_: t.DataType
+) -> list[tuple[t.DataType, int]]:
+    if isinstance(type_, t.RowType):
         numbers = dict(zip(names, children))
         return [(member.type, numbers[member.name]) for member in type_.fields if member.name in numbers]
     return list(zip(list_member_types(type_), children))
@@ -445,14 +419,14 @@ class ExactTimestamps:
         self.stripe: FileStripe = columns.stripe
         return decode_stripe_columns(columns, {**kinds, **self.kinds})
 
-    def leaf(self, seconds: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:
+    def leaf(self, seconds: pa.Array, type_: t.DataType, path: tuple[int, ...]) -> pa.Array:
         """Return timestamps from their seconds; `path` leads from the root of the type tree to the column.
 
         Raises:
             CorruptFile: the nanoseconds do not match.
             Unsupported: an old encoding, or a value that the Arrow type cannot hold.
         """
-        assert isinstance(type_, (TimestampType, LocalZonedTimestampType))
+        assert isinstance(type_, (t.TimestampType, t.LocalZonedTimestampType))
         column = self._column(path)
         valid = seconds.is_valid().to_numpy(zero_copy_only=False)
         nanos = np.zeros(len(seconds), np.int64)

@@ -21,6 +21,7 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.format import types as t
 from morrow.engine.format.map_shredding import (
     SharedColumns,
     has_shared_maps,
@@ -29,16 +30,6 @@ from morrow.engine.format.map_shredding import (
     rebuild_maps,
 )
 from morrow.engine.format.schema import VALUE_KIND
-from morrow.engine.format.types import (
-    DataField,
-    DataType,
-    LocalZonedTimestampType,
-    MapType,
-    TimestampType,
-    VariantType,
-    VectorType,
-    has_type,
-)
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.resolve import ConfinedStore
 from morrow.engine.io.store import get_url_options, has_urls
@@ -68,7 +59,7 @@ PINNED_NANOS = 2**63 - 1
 
 def scan_parquet(
     sources: Sequence[FileSource],
-    fields: Sequence[DataField],
+    fields: Sequence[t.DataField],
     position: str | None = None,
     *,
     file: str | None = None,
@@ -78,7 +69,7 @@ def scan_parquet(
     With `file` a last column of that name holds the URL of the row's file.
     """
     dtypes = {each.name: to_polars_dtype(each.type) for each in fields}
-    varied = [each for each in fields if has_type(each.type, VectorType) or has_type(each.type, VariantType)]
+    varied = [each for each in fields if t.has_type(each.type, t.VectorType) or t.has_type(each.type, t.VariantType)]
     if has_shared_maps(sources[0].options, fields):
         varied += [each for each in fields if is_shareable(each.type)]
     if not CONVERTS_TIME_UNITS:
@@ -112,7 +103,7 @@ def scan_parquet(
     where = sources[0].path if len(sources) == 1 else f"{sources[0].path} or one of {len(sources) - 1} more"
     checked = [_check_column(each, where) for each in fields if _has_nanos(each.type) and each.name not in shared]
     checked += [_rebuild_maps(each, shared[each.name], where) for each in fields if each.name in shared]
-    kinds = {each.name: each.type for each in varied if has_type(each.type, VariantType)}
+    kinds = {each.name: each.type for each in varied if t.has_type(each.type, t.VariantType)}
     checked += [
         _rebuild_variants(name, kinds[name]) if name in kinds else col(name).cast(dtypes[name])
         for name in stored
@@ -121,7 +112,7 @@ def scan_parquet(
     return frame.with_columns(checked) if checked else frame
 
 
-def _rebuild_variants(name: str, kind: DataType) -> pl.Expr:
+def _rebuild_variants(name: str, kind: t.DataType) -> pl.Expr:
     """Return a column whose variants are shredded in the file as a column of variants."""
     dtype = to_polars_dtype(kind)
 
@@ -137,7 +128,7 @@ def _rebuild_variants(name: str, kind: DataType) -> pl.Expr:
     return col(name).map_batches(convert, return_dtype=dtype, is_elementwise=True)
 
 
-def _rebuild_maps(field: DataField, shared: SharedColumns, where: str) -> pl.Expr:
+def _rebuild_maps(field: t.DataField, shared: SharedColumns, where: str) -> pl.Expr:
     """Return a column of maps that the file stores in shared columns."""
 
     def convert(column: pl.Series) -> pl.Series:
@@ -153,7 +144,7 @@ def _rebuild_maps(field: DataField, shared: SharedColumns, where: str) -> pl.Exp
 
 
 def _find_stored_dtypes(
-    source: FileSource, varied: Sequence[DataField]
+    source: FileSource, varied: Sequence[t.DataField]
 ) -> tuple[dict[str, pl.DataType], dict[str, SharedColumns]]:
     """Return dtypes for columns that this file stores otherwise: vectors, shredded variants, timestamps of other units.
 
@@ -179,7 +170,7 @@ def _find_stored_dtypes(
     shredded = [each.name for each in varied if each.name in schema and is_shredded(schema[each.name], each.type)]
     found |= {name: import_array(pa.array([], schema[name])).dtype for name in shredded}
     found = {name: dtype for name, dtype in found.items() if dtype != there[name] or name in shredded}
-    kinds = {each.name: each.type for each in varied if isinstance(each.type, MapType)}
+    kinds = {each.name: each.type for each in varied if isinstance(each.type, t.MapType)}
     return found | {name: to_polars_dtype(each.physical(kinds[name])) for name, each in shared.items()}, shared
 
 
@@ -204,7 +195,7 @@ def _to_stored_dtype(dtype: Any, arrow: pa.DataType) -> Any:
 
 
 def _scan_each(
-    sources: Sequence[FileSource], fields: Sequence[DataField], position: str | None, file: str | None
+    sources: Sequence[FileSource], fields: Sequence[t.DataField], position: str | None, file: str | None
 ) -> pl.LazyFrame:
     """Scan files one by one, since their vectors may be stored differently."""
     frames, first = [], 0
@@ -225,7 +216,7 @@ def _list_places(sources: Sequence[FileSource]) -> list[str] | list[bytes]:
     return [source.store.read(source.path) for source in sources]
 
 
-def _read_each(sources: Sequence[FileSource], fields: Sequence[DataField]) -> tuple[pl.DataFrame, list[int]]:
+def _read_each(sources: Sequence[FileSource], fields: Sequence[t.DataField]) -> tuple[pl.DataFrame, list[int]]:
     rows = scan_parquet(sources, fields, file=FILE).collect()
     # Files without rows are not among them, and neighbours have different names.
     lengths = iter(rows[FILE].rle().struct.field("len"))
@@ -240,8 +231,7 @@ def _read_each(sources: Sequence[FileSource], fields: Sequence[DataField]) -> tu
 def read_row_count(source: FileSource) -> int:
     """Return the row count of the footer.
 
-    Raises:
-        FileMissing, CorruptFile, StorageError: the footer cannot be read.
+    Raises `FileMissing`, `CorruptFile`, `StorageError`: the footer cannot be read.
     """
     import pyarrow.parquet as pq  # imports all file systems of Arrow
 
@@ -402,19 +392,19 @@ def _search_group(
 # --- timestamps that 64 bits of nanoseconds cannot hold ---
 
 
-def _has_nanos(type_: DataType) -> bool:
-    if isinstance(type_, (TimestampType, LocalZonedTimestampType)):
+def _has_nanos(type_: t.DataType) -> bool:
+    if isinstance(type_, (t.TimestampType, t.LocalZonedTimestampType)):
         return type_.precision > MICROS_PRECISION
     return any(map(_has_nanos, list_member_types(type_)))
 
 
-def _check_column(field: DataField, where: str) -> pl.Expr:
+def _check_column(field: t.DataField, where: str) -> pl.Expr:
     dtype = to_polars_dtype(field.type)
     check = partial(_refuse_pinned, field=field, where=where)
     return col(field.name).map_batches(check, return_dtype=dtype, is_elementwise=True)
 
 
-def _refuse_pinned(column: pl.Series, field: DataField, where: str) -> pl.Series:
+def _refuse_pinned(column: pl.Series, field: t.DataField, where: str) -> pl.Series:
     if _has_pinned(column):
         raise Unsupported(
             f"a {field.type} before 1677 or after 2262 in column {field.name!r}",

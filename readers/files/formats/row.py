@@ -41,7 +41,6 @@ from morrow.engine.format.row_layout import (
     decode_footer,
     decode_index,
 )
-from morrow.engine.format.types import DataField, DataType
 from morrow.engine.units import MILLIS_PER_DAY
 from morrow.readers.casts.dtypes import to_series
 from morrow.readers.files.registry import FileReader
@@ -51,7 +50,7 @@ CHUNK_BYTES = 1 << 24
 """Uncompressed bytes of blocks that are decoded at a time, unless a single block is larger."""
 
 
-def decode_row_file(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
+def decode_row_file(source: FileSource, fields: Sequence[t.DataField]) -> Iterator[Chunk]:
     """Yield chunks of about `CHUNK_BYTES` each; the compressed file stays in memory until the end."""
     where, columns = source.path, source.columns or tuple(fields)
     numbers = {column.name: number for number, column in enumerate(columns)}
@@ -165,7 +164,7 @@ class _Cursor:
 
     # --- values passed by ---
 
-    def skip(self, kind: DataType, at: Ints, end: Ints, valid: Bools) -> Ints:
+    def skip(self, kind: t.DataType, at: Ints, end: Ints, valid: Bools) -> Ints:
         width = find_width(kind)
         if width:
             behind = at + width * valid
@@ -183,11 +182,11 @@ class _Cursor:
             at = self.load_spans(at, end, valid)[-1]
         return at
 
-    def walk_members(self, members: Sequence[DataType], at: Ints, end: Ints, valid: Bools) -> list[Ints]:
+    def walk_members(self, members: Sequence[t.DataType], at: Ints, end: Ints, valid: Bools) -> list[Ints]:
         """Return the place of each member of rows, and the places behind the rows."""
         return [place for place, _ in self._walk(members, at, end, valid)]
 
-    def _walk(self, members: Sequence[DataType], at: Ints, end: Ints, valid: Bools) -> Iterator[tuple[Ints, Bools]]:
+    def _walk(self, members: Sequence[t.DataType], at: Ints, end: Ints, valid: Bools) -> Iterator[tuple[Ints, Bools]]:
         bitmap, at = at, at + (len(members) + 7) // 8 * valid
         self.require(at <= end)
         for number, member in enumerate(members):
@@ -197,7 +196,7 @@ class _Cursor:
         yield at, valid
 
     def locate_elements(
-        self, kind: DataType, at: Ints, end: Ints, valid: Bools
+        self, kind: t.DataType, at: Ints, end: Ints, valid: Bools
     ) -> tuple[Ints, Ints, Ints, Bools, Ints]:
         """Return the sizes of lists; begin, end and presence of their elements; and the places behind the lists."""
         sizes, bitmap = self.load_varints(at, end, valid)
@@ -236,7 +235,7 @@ class _Cursor:
 
     def decode_members(
         self,
-        members: Sequence[DataType],
+        members: Sequence[t.DataType],
         at: Ints,
         end: Ints,
         valid: Bools,
@@ -259,19 +258,19 @@ class _Cursor:
                 break
         return found
 
-    def decode(self, kind: DataType, at: Ints, end: Ints, valid: Bools) -> pa.Array:
+    def decode(self, kind: t.DataType, at: Ints, end: Ints, valid: Bools) -> pa.Array:
         if type(kind) in WIDTHS:
             return self._build_fixed(kind, self.load_fixed(at, end, valid, WIDTHS[type(kind)])[0], valid)
         return DECODERS[type(kind)](self, kind, at, end, valid)
 
-    def _build_fixed(self, kind: DataType, values: npt.NDArray[Any], valid: Bools) -> pa.Array:
+    def _build_fixed(self, kind: t.DataType, values: npt.NDArray[Any], valid: Bools) -> pa.Array:
         if isinstance(kind, t.BooleanType):
             values = np.packbits(values != 0, bitorder="little")
         elif isinstance(kind, t.TimeType) and ((values < 0) | (values >= MILLIS_PER_DAY)).any():
             raise CorruptFile(self.where, "a TIME is outside its day")
         return build_array(kind.arrow(), values, valid)
 
-    def decode_bytes(self, kind: DataType, at: Ints, end: Ints, valid: Bools) -> pa.Array:
+    def decode_bytes(self, kind: t.DataType, at: Ints, end: Ints, valid: Bools) -> pa.Array:
         begin, sizes, _ = self.load_spans(at, end, valid)
         return take_spans(self.data, begin, sizes, valid, kind, self.where)
 
@@ -292,7 +291,7 @@ class _Cursor:
         nanos = np.zeros(len(at), np.int64) if compact else self.load_varints(at, end, valid)[0]
         return build_timestamps(kind, millis, nanos, valid, self.where)
 
-    def decode_variant(self, _: DataType, at: Ints, end: Ints, valid: Bools) -> pa.Array:
+    def decode_variant(self, _: t.DataType, at: Ints, end: Ints, valid: Bools) -> pa.Array:
         members = []
         for _string in range(2):
             begin, sizes, at = self.load_spans(at, end, valid)
@@ -310,7 +309,7 @@ class _Cursor:
         elements = self._build_fixed(kind.element, values, np.ones(len(places), np.bool_))
         return _nest(pa.list_(elements.type, kind.length), valid, [elements])
 
-    def decode_lists(self, kind: DataType, at: Ints, end: Ints, valid: Bools) -> pa.Array:
+    def decode_lists(self, kind: t.DataType, at: Ints, end: Ints, valid: Bools) -> pa.Array:
         """Decode arrays, and maps as lists of entries."""
         made, counts = [], np.zeros(len(at), np.int64)
         for number, element in enumerate(list_elements(kind)):
@@ -333,7 +332,7 @@ def _nest(kind: pa.DataType, valid: Bools, members: list[pa.Array], *buffers: pa
     return pa.Array.from_buffers(kind, len(valid), [validity, *buffers], children=members)
 
 
-def find_width(kind: DataType) -> int:
+def find_width(kind: t.DataType) -> int:
     """Return the bytes of each value of a type, 0 if they vary."""
     if isinstance(kind, t.DecimalType):
         return 8 if kind.precision <= MAX_COMPACT_DECIMAL_PRECISION else 0
@@ -342,7 +341,7 @@ def find_width(kind: DataType) -> int:
     return np.dtype(WIDTHS[type(kind)]).itemsize if type(kind) in WIDTHS else 0
 
 
-def list_elements(kind: DataType) -> tuple[DataType, ...]:
+def list_elements(kind: t.DataType) -> tuple[t.DataType, ...]:
     """Return the types of the elements of the arrays in a value."""
     if isinstance(kind, t.ArrayType):
         return (kind.element,)
@@ -351,14 +350,14 @@ def list_elements(kind: DataType) -> tuple[DataType, ...]:
     return (kind.element, t.IntType()) if isinstance(kind, t.MultisetType) else ()
 
 
-def count_strings(kind: DataType) -> int:
+def count_strings(kind: t.DataType) -> int:
     """Return the number of byte strings in a value."""
     if list_elements(kind):
         return 0
     return 2 if isinstance(kind, t.VariantType) else 1
 
 
-DECODERS: dict[type[DataType], Callable[[_Cursor, Any, Ints, Ints, Bools], pa.Array]] = {
+DECODERS: dict[type[t.DataType], Callable[[_Cursor, Any, Ints, Ints, Bools], pa.Array]] = {
     **dict.fromkeys((t.CharType, t.VarCharType, t.BinaryType, t.VarBinaryType, t.BlobType), _Cursor.decode_bytes),
     t.DecimalType: _Cursor.decode_decimal,
     **dict.fromkeys((t.TimestampType, t.LocalZonedTimestampType), _Cursor.decode_timestamp),

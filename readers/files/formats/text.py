@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.types import DataField
 from morrow.engine.library_versions import DECODES_MAPS
 from morrow.engine.names import get_member
 from morrow.engine.options.declared.files import TEXT_LINE_DELIMITER
@@ -29,7 +28,7 @@ from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource
 
 
-def decode_text(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
+def decode_text(source: FileSource, fields: Sequence[t.DataField]) -> Iterator[Chunk]:
     """Yield chunks of about 16 MiB of text."""
     if len(fields) > 1 or not all(isinstance(each.type, TEXT_TYPES) for each in fields):
         raise Unsupported(
@@ -56,8 +55,7 @@ UNREADABLE_CODECS = frozenset({"deflate", "snappy", "lz4", "lzo"})
 def open_decompressed(source: FileSource) -> BinaryIO | pa.NativeFile:
     """Open the text of a file as a stream; the extension gives the compression.
 
-    Raises:
-        Unsupported: a Hadoop framing of snappy, lz4, lzo or deflate.
+    Raises `Unsupported`: a Hadoop framing of snappy, lz4, lzo or deflate.
     """
     extension = source.path.rpartition(".")[2]
     if extension in UNREADABLE_CODECS:
@@ -110,7 +108,6 @@ BOOLEANS = {"true": True, "false": False}
 
 TEXT_TYPES = (t.CharType, t.VarCharType)
 
-
 MARK, MARK_IN_JSON = "\x01number ", r"\u0001number "
 """Marker before the text of a number that a JSON document has instead of a text."""
 
@@ -133,8 +130,7 @@ def parse_values(text: pl.Expr, type_: t.DataType, where: str, *, marks: bool = 
 
     With `marks` text may begin with `MARK`, which marks the text of a number.
 
-    Raises:
-        Unsupported: TIMESTAMP_LTZ, and types that Paimon's text formats cannot write.
+    Raises `Unsupported`: TIMESTAMP_LTZ, and types that Paimon's text formats cannot write.
     """
     if isinstance(type_, t.RowType):
         names = [m.name for m in type_.fields]

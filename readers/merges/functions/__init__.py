@@ -38,8 +38,7 @@ def find_aggregator(call: AggregateCall, dtype: DataType) -> Aggregator:
         call: the function with its options, as `morrow.engine.merge` has checked them.
         dtype: the column's type.
 
-    Raises:
-        Unsupported: the function is neither built in nor installed, or does not support the column's type.
+    Raises `Unsupported`: the function is neither built in nor installed, or does not support the column's type.
     """
     make = AGGREGATORS.get(call.function)
     function = make(call, dtype) if make else _load_installed(call, dtype)

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import MorrowError, Unsupported
@@ -26,7 +24,6 @@ VALUE = "value"
 """The accumulator's name in a state."""
 
 NO_STATE: Mapping[str, tuple[pl.DataType, Any]] = MappingProxyType({})
-
 
 POLARS_CONTEXT = "\n\nThis error occurred"
 
@@ -149,6 +146,3 @@ class Cursor:
     def integer(self, width: int, what: str) -> int:
         """Read an unsigned little-endian integer."""
         return int.from_bytes(self.take(width, what), "little")
-
-    def u16s(self, count: int, what: str) -> npt.NDArray[np.uint16]:
-        return np.frombuffer(self.take(2 * count, what), "<u2").astype(np.uint16)

@@ -8,7 +8,7 @@ values, each in order.
 ``row``     number of the element's pair of lists, from 0
 ``is_new``  whether it belongs to the new value
 ``element`` the element
-``same 0``  and further: its identity, or part of it; see `Identities`
+``same 0``  and further: its identity, or part of it, `identify_boxed`
 ==========  =========================================================================
 
 nested_update and nested_partial_update treat an array of rows as a small table, with or without a key. Null rows are
@@ -55,30 +55,18 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import find_byte_spans, to_arrow_array
 from morrow.engine.format.binary_row_encoder import hash_bytes
-from morrow.engine.format.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    DoubleType,
-    FloatType,
-    MapType,
-    MultisetType,
-    RowType,
-    VarBinaryType,
-    VectorType,
-)
 from morrow.engine.merge.spec import AggregateCall
 from morrow.engine.names import col, get_member
 from morrow.readers.casts.dtypes import to_polars_dtype
 from morrow.readers.merges.functions.base import VALUE, Aggregator, Make, State, combine_non_null
 
 
-def _get_row_type(kind: DataType) -> RowType:
-    assert isinstance(kind, ArrayType) and isinstance(kind.element, RowType)
+def _get_row_type(kind: t.DataType) -> t.RowType:
+    assert isinstance(kind, t.ArrayType) and isinstance(kind.element, t.RowType)
     return kind.element
 
 
-def _identify_row(rows: RowType, names: tuple[str, ...]) -> list[pl.Expr]:
+def _identify_row(rows: t.RowType, names: tuple[str, ...]) -> list[pl.Expr]:
     """Return the identity of a row by these members; null equals null."""
     members = {field.name: field.type for field in rows.fields}
     return [same for name in names for same in identify_boxed(get_member(ELEMENT, name, list(members)), members[name])]
@@ -90,7 +78,7 @@ class NestedUpdate(Aggregator):
     A retraction removes all rows that equal one of the retracted rows.
     """
 
-    def __init__(self, kind: DataType, count_limit: int) -> None:
+    def __init__(self, kind: t.DataType, count_limit: int) -> None:
         self.dtype = to_polars_dtype(kind)
         self.count_limit = count_limit
         self.identity = identify_compared(ELEMENT, _get_row_type(kind))
@@ -107,10 +95,10 @@ class NestedUpdate(Aggregator):
 
     def retract(self, state: State, new: pl.Expr) -> State:
         array = state[VALUE]
-        left = fold_elements(array, new, self._left, dtype=self.dtype, identity=self.identity, nulls=False)
+        left = fold_elements(array, new, self._subtract, dtype=self.dtype, identity=self.identity, nulls=False)
         return {VALUE: pl.when(array.is_not_null() & new.is_not_null()).then(left).otherwise(array)}
 
-    def _left(self, elements: Elements) -> pl.DataFrame:
+    def _subtract(self, elements: Elements) -> pl.DataFrame:
         return elements.frame.filter(~IS_NEW & (elements.new_ones() == 0))
 
 
@@ -120,17 +108,17 @@ class NestedUpdateByKey(NestedUpdate):
     The limit counts rows before keys are matched. A retraction removes the rows with the retracted keys.
     """
 
-    def __init__(self, kind: DataType, count_limit: int, key: tuple[str, ...]) -> None:
+    def __init__(self, kind: t.DataType, count_limit: int, key: tuple[str, ...]) -> None:
         super().__init__(kind, count_limit)
         self.identity = _identify_row(_get_row_type(kind), key)
 
     def updated(self, rows: pl.Expr, new: pl.Expr) -> pl.Expr:
-        return fold_elements(rows, new, self._upserted, dtype=self.dtype, identity=self.identity, nulls=False)
+        return fold_elements(rows, new, self._upsert, dtype=self.dtype, identity=self.identity, nulls=False)
 
-    def _upserted(self, elements: Elements) -> pl.DataFrame:
+    def _upsert(self, elements: Elements) -> pl.DataFrame:
         return elements.frame.filter(elements.is_last())
 
-    def _left(self, elements: Elements) -> pl.DataFrame:
+    def _subtract(self, elements: Elements) -> pl.DataFrame:
         return elements.frame.filter(elements.is_last() & (elements.new_ones() == 0))
 
 
@@ -140,7 +128,7 @@ class NestedUpdateBySequence(NestedUpdateByKey):
     The limit counts keys; rows of new keys beyond it are left out. Null is the least sequence.
     """
 
-    def __init__(self, kind: DataType, call: AggregateCall) -> None:
+    def __init__(self, kind: t.DataType, call: AggregateCall) -> None:
         super().__init__(kind, call.count_limit, call.nested_key)
         self.nulls = NullKeys(_get_row_type(kind), call)
         names = [field.name for field in _get_row_type(kind).fields]
@@ -150,7 +138,7 @@ class NestedUpdateBySequence(NestedUpdateByKey):
         array = state[VALUE]
         return {VALUE: pl.when(new.is_null()).then(array).otherwise(self.updated(array, new))}
 
-    def _upserted(self, elements: Elements) -> pl.DataFrame:
+    def _upsert(self, elements: Elements) -> pl.DataFrame:
         frame = self.nulls.handle(elements).frame.with_row_index("place")
         if self.sequence:
             frame = frame.sort(self.sequence, nulls_last=False, maintain_order=True)
@@ -159,22 +147,21 @@ class NestedUpdateBySequence(NestedUpdateByKey):
         keys = (~IS_NEW).sum().over("row") + IS_NEW.cum_sum().over("row")
         return of_key.filter(~IS_NEW | (keys <= self.count_limit)).select(ROW, ELEMENT)
 
-    def _left(self, elements: Elements) -> pl.DataFrame:
-        return super()._left(self.nulls.handle(elements))
+    def _subtract(self, elements: Elements) -> pl.DataFrame:
+        return super()._subtract(self.nulls.handle(elements))
 
 
 @dataclass(frozen=True)
 class NullKeys:
     """The handling of nested rows with a null in their key: ``nested-key-null-strategy``."""
 
-    rows: RowType
+    rows: t.RowType
     call: AggregateCall
 
     def handle(self, elements: Elements) -> Elements:
         """Return the elements, without those with a null key if they are ignored.
 
-        Raises:
-            InvalidArgument: the strategy is ``error``, and a key is null.
+        Raises `InvalidArgument`: the strategy is ``error``, and a key is null.
         """
         if self.call.nested_nulls == MERGE_NULLS:
             return elements
@@ -196,17 +183,17 @@ MERGE_NULLS, REFUSE_NULLS = "merge", "error"
 class NestedPartialUpdate(Aggregator):
     """Rows by key; non-null members overwrite the members of the row with the same key."""
 
-    def __init__(self, kind: DataType, call: AggregateCall) -> None:
+    def __init__(self, kind: t.DataType, call: AggregateCall) -> None:
         self.dtype = to_polars_dtype(kind)
         self.rows = _get_row_type(kind)
         self.nulls = NullKeys(self.rows, call)
         self.identity = _identify_row(self.rows, call.nested_key)
 
     def agg(self, state: State, new: pl.Expr) -> State:
-        rows = fold_elements(state[VALUE], new, self._updated, dtype=self.dtype, identity=self.identity, nulls=False)
+        rows = fold_elements(state[VALUE], new, self._update, dtype=self.dtype, identity=self.identity, nulls=False)
         return {VALUE: combine_non_null(state[VALUE], new, rows)}
 
-    def _updated(self, elements: Elements) -> pl.DataFrame:
+    def _update(self, elements: Elements) -> pl.DataFrame:
         elements = self.nulls.handle(elements)
         names = [field.name for field in self.rows.fields]
         newest = [get_member(ELEMENT, name, names).drop_nulls().last().alias(f"newest {name}") for name in names]
@@ -214,7 +201,7 @@ class NestedPartialUpdate(Aggregator):
         return rows.select(ROW, pl.struct(pl.col(f"newest {name}").alias(name) for name in names).alias("element"))
 
 
-def _make_nested_update(call: AggregateCall, kind: DataType) -> Aggregator:
+def _make_nested_update(call: AggregateCall, kind: t.DataType) -> Aggregator:
     if call.nested_sequence or call.nested_nulls != MERGE_NULLS:
         return NestedUpdateBySequence(kind, call)
     if call.nested_key:
@@ -222,7 +209,7 @@ def _make_nested_update(call: AggregateCall, kind: DataType) -> Aggregator:
     return NestedUpdate(kind, call.count_limit)
 
 
-def _make_nested_partial_update(call: AggregateCall, kind: DataType) -> Aggregator:
+def _make_nested_partial_update(call: AggregateCall, kind: t.DataType) -> Aggregator:
     return NestedPartialUpdate(kind, call)
 
 
@@ -304,7 +291,7 @@ def _collect_lists(elements: pl.DataFrame, count: int, dtype: pl.DataType) -> pl
     return joined.fill_null(pl.Series([[]], dtype=dtype)) if joined.null_count() else joined
 
 
-COMPARED = (ArrayType, VectorType, MapType, MultisetType, RowType, BinaryType, VarBinaryType)
+COMPARED = (t.ArrayType, t.VectorType, t.MapType, t.MultisetType, t.RowType, t.BinaryType, t.VarBinaryType)
 """Elements that are compared member by member, not hashed; see `Collect`."""
 
 KEY = ELEMENT.struct.field("key")
@@ -321,7 +308,7 @@ class Collect(Aggregator):
     A retraction removes, for each of its elements, the first equal one.
     """
 
-    def __init__(self, kind: ArrayType) -> None:
+    def __init__(self, kind: t.ArrayType) -> None:
         self.dtype = to_polars_dtype(kind)
         self.identity = identify_boxed(ELEMENT, kind.element)
 
@@ -335,10 +322,10 @@ class Collect(Aggregator):
 
     def retract(self, state: State, new: pl.Expr) -> State:
         array = state[VALUE]
-        left = fold_elements(array, new, self._left, dtype=self.dtype, identity=self.identity)
+        left = fold_elements(array, new, self._subtract, dtype=self.dtype, identity=self.identity)
         return {VALUE: pl.when(array.is_not_null() & new.is_not_null()).then(left).otherwise(array)}
 
-    def _left(self, elements: Elements) -> pl.DataFrame:
+    def _subtract(self, elements: Elements) -> pl.DataFrame:
         return elements.frame.filter(~IS_NEW & (elements.occurrence() >= elements.new_ones()))
 
 
@@ -349,7 +336,7 @@ class CollectDistinct(Collect):
     in the set's order. Nested elements and bytes are compared one by one: the accumulator's elements stay as they are.
     """
 
-    def __init__(self, kind: ArrayType) -> None:
+    def __init__(self, kind: t.ArrayType) -> None:
         super().__init__(kind)
         self.element = kind.element
         self.keeps_accumulator = isinstance(kind.element, COMPARED)
@@ -370,22 +357,22 @@ class CollectDistinct(Collect):
 class MergeMap(Aggregator):
     """The union of all maps; later entries replace earlier ones. A retraction removes its keys."""
 
-    def __init__(self, kind: MapType) -> None:
+    def __init__(self, kind: t.MapType) -> None:
         self.dtype = to_polars_dtype(kind)
         self.identity = identify_boxed(KEY, kind.key)
 
     def agg(self, state: State, new: pl.Expr) -> State:
-        entries = fold_elements(state[VALUE], new, self._merged, dtype=self.dtype, identity=self.identity)
+        entries = fold_elements(state[VALUE], new, self._merge, dtype=self.dtype, identity=self.identity)
         return {VALUE: combine_non_null(state[VALUE], new, entries)}
 
-    def _merged(self, elements: Elements) -> pl.DataFrame:
+    def _merge(self, elements: Elements) -> pl.DataFrame:
         return elements.frame.filter(elements.is_last())
 
     def retract(self, state: State, new: pl.Expr) -> State | None:
-        left = fold_elements(state[VALUE], new, self._left, dtype=self.dtype, identity=self.identity)
+        left = fold_elements(state[VALUE], new, self._subtract, dtype=self.dtype, identity=self.identity)
         return {VALUE: pl.when(state[VALUE].is_not_null() & new.is_not_null()).then(left).otherwise(state[VALUE])}
 
-    def _left(self, elements: Elements) -> pl.DataFrame:
+    def _subtract(self, elements: Elements) -> pl.DataFrame:
         return elements.frame.filter(elements.is_last() & (elements.new_ones() == 0))
 
 
@@ -396,16 +383,16 @@ class MergeMapWithKeyTime(MergeMap):
     is null or lacks a time, an entry with any time replaces it. Times are texts. Keys of a map are unique.
     """
 
-    def __init__(self, kind: MapType, time: str) -> None:
+    def __init__(self, kind: t.MapType, time: str) -> None:
         super().__init__(kind)
-        assert isinstance(kind.value, RowType)
+        assert isinstance(kind.value, t.RowType)
         self.members = [field.name for field in kind.value.fields]
         self.time = time
 
     def retract(self, state: State, new: pl.Expr) -> State | None:  # noqa: ARG002
         return None
 
-    def _merged(self, elements: Elements) -> pl.DataFrame:
+    def _merge(self, elements: Elements) -> pl.DataFrame:
         time = get_member(ENTRY_VALUE, self.time, self.members).str.replace_all(AFTER_SURROGATES, HIGHEST)
         old, new = ~IS_NEW, IS_NEW
         keys = elements.frame.group_by(elements.same, maintain_order=True).agg(
@@ -424,18 +411,18 @@ class MergeMapWithKeyTime(MergeMap):
         return keys.filter(~removes & stays).select(ROW, pl.when(newer).then("new").otherwise("old").alias("element"))
 
 
-def _collect(call: AggregateCall, kind: DataType) -> Aggregator:
-    assert isinstance(kind, ArrayType)
+def _collect(call: AggregateCall, kind: t.DataType) -> Aggregator:
+    assert isinstance(kind, t.ArrayType)
     return CollectDistinct(kind) if call.distinct else Collect(kind)
 
 
-def _merge_map(_call: AggregateCall, kind: DataType) -> Aggregator:
-    assert isinstance(kind, MapType)
+def _merge_map(_call: AggregateCall, kind: t.DataType) -> Aggregator:
+    assert isinstance(kind, t.MapType)
     return MergeMap(kind)
 
 
-def _make_keytime(call: AggregateCall, kind: DataType) -> Aggregator:
-    assert isinstance(kind, MapType)
+def _make_keytime(call: AggregateCall, kind: t.DataType) -> Aggregator:
+    assert isinstance(kind, t.MapType)
     if call.timestamp_field is None:
         raise InvalidArgument(f"{call.function} needs to know which member of the map's rows is the time")
     return MergeMapWithKeyTime(kind, call.timestamp_field)
@@ -447,22 +434,20 @@ COLLECTION_FUNCTIONS: Mapping[str, Make] = {
     "merge_map_with_keytime": _make_keytime,
 }
 
-OnFloat: TypeAlias = Callable[[pl.Expr, DataType], pl.Expr]
-Identities: TypeAlias = Callable[[pl.Expr, DataType], list[pl.Expr]]
-"""Maps an expression to its identities: expressions that are all equal exactly for equal values."""
+OnFloat: TypeAlias = Callable[[pl.Expr, t.DataType], pl.Expr]
 
-FLOATS = (FloatType, DoubleType)
-LISTS = (ArrayType, VectorType)
-MAPS = (MapType, MultisetType)
+FLOATS = (t.FloatType, t.DoubleType)
+LISTS = (t.ArrayType, t.VectorType)
+MAPS = (t.MapType, t.MultisetType)
 NAN = float("nan")
 
 
-def identify_boxed(value: pl.Expr, kind: DataType) -> list[pl.Expr]:
+def identify_boxed(value: pl.Expr, kind: t.DataType) -> list[pl.Expr]:
     """Return identities for the equality of sets, of map keys and of binary rows; see the module."""
     return [_rebuild_value(value, kind, _to_bits)]
 
 
-def identify_compared(value: pl.Expr, kind: DataType) -> list[pl.Expr]:
+def identify_compared(value: pl.Expr, kind: t.DataType) -> list[pl.Expr]:
     """Return identities for the equality of rows and arrays compared member by member; see the module."""
     natural = _rebuild_value(value, kind, lambda number, _kind: number)
     if not _has(kind, FLOATS):
@@ -470,46 +455,46 @@ def identify_compared(value: pl.Expr, kind: DataType) -> list[pl.Expr]:
     return [natural, pl.when(_has_nan(value, kind)).then(pl.int_range(pl.len()))]
 
 
-def _to_bits(number: pl.Expr, kind: DataType) -> pl.Expr:
-    dtype = pl.UInt64() if isinstance(kind, DoubleType) else pl.UInt32()
+def _to_bits(number: pl.Expr, kind: t.DataType) -> pl.Expr:
+    dtype = pl.UInt64() if isinstance(kind, t.DoubleType) else pl.UInt32()
     return pl.when(number.is_nan()).then(NAN).otherwise(number).reinterpret(dtype=dtype)
 
 
-def list_inner_types(kind: DataType) -> dict[str, DataType]:
+def list_inner_types(kind: t.DataType) -> dict[str, t.DataType]:
     """Return the types inside a type: the members of a row, the element, or the key and value of an entry."""
-    if isinstance(kind, RowType):
+    if isinstance(kind, t.RowType):
         return {field.name: field.type for field in kind.fields}
-    if isinstance(kind, MapType):
+    if isinstance(kind, t.MapType):
         return {"key": kind.key, "value": kind.value}
-    if isinstance(kind, MultisetType):
+    if isinstance(kind, t.MultisetType):
         return {"key": kind.element}
     return {"element": kind.element} if isinstance(kind, LISTS) else {}
 
 
-def _has(kind: DataType, sought: tuple[type[DataType], ...]) -> bool:
+def _has(kind: t.DataType, sought: tuple[type[t.DataType], ...]) -> bool:
     return isinstance(kind, sought) or any(_has(part, sought) for part in list_inner_types(kind).values())
 
 
-def _rebuild_value(value: pl.Expr, kind: DataType, on_float: OnFloat) -> pl.Expr:
+def _rebuild_value(value: pl.Expr, kind: t.DataType, on_float: OnFloat) -> pl.Expr:
     """Return the value with `on_float` applied to each number in it, and with the entries of maps in order."""
     if isinstance(kind, FLOATS):
         return on_float(value, kind)
     if not _has(kind, (*FLOATS, *MAPS)):
         return value
-    if isinstance(kind, RowType):
+    if isinstance(kind, t.RowType):
         return _rebuild_members(value, list_inner_types(kind), on_float)
     if isinstance(kind, MAPS):
         entry = {"value": IntCount, **list_inner_types(kind)}
         return value.list.eval(_rebuild_members(pl.element(), entry, on_float)).list.sort()
-    values = value.arr.to_list() if isinstance(kind, VectorType) else value
+    values = value.arr.to_list() if isinstance(kind, t.VectorType) else value
     return values.list.eval(_rebuild_value(pl.element(), list_inner_types(kind)["element"], on_float))
 
 
-IntCount = DataType()
+IntCount = t.DataType()
 """A placeholder for the counts of a multiset, which hold no floats."""
 
 
-def _rebuild_members(row: pl.Expr, members: dict[str, DataType], on_float: OnFloat) -> pl.Expr:
+def _rebuild_members(row: pl.Expr, members: dict[str, t.DataType], on_float: OnFloat) -> pl.Expr:
     rebuilt = [
         _rebuild_value(get_member(row, name, list(members)), kind, on_float).alias(name)
         for name, kind in members.items()
@@ -517,19 +502,19 @@ def _rebuild_members(row: pl.Expr, members: dict[str, DataType], on_float: OnFlo
     return pl.when(row.is_not_null()).then(pl.struct(rebuilt))
 
 
-def _has_nan(value: pl.Expr, kind: DataType) -> pl.Expr:
+def _has_nan(value: pl.Expr, kind: t.DataType) -> pl.Expr:
     """Return whether a value whose type has floats holds NaN; never null."""
     if isinstance(kind, FLOATS):
         return value.is_nan().fill_null(False)
-    if isinstance(kind, RowType):
+    if isinstance(kind, t.RowType):
         return _has_any_nan(value, list_inner_types(kind))
     if isinstance(kind, MAPS):
         return value.list.eval(_has_any_nan(pl.element(), list_inner_types(kind))).list.any().fill_null(False)
-    values = value.arr.to_list() if isinstance(kind, VectorType) else value
+    values = value.arr.to_list() if isinstance(kind, t.VectorType) else value
     return values.list.eval(_has_nan(pl.element(), list_inner_types(kind)["element"])).list.any().fill_null(False)
 
 
-def _has_any_nan(row: pl.Expr, members: dict[str, DataType]) -> pl.Expr:
+def _has_any_nan(row: pl.Expr, members: dict[str, t.DataType]) -> pl.Expr:
     names = list(members)
     floats = {name: kind for name, kind in members.items() if _has(kind, FLOATS)}
     return pl.any_horizontal(_has_nan(get_member(row, name, names), kind) for name, kind in floats.items())

@@ -82,8 +82,7 @@ class IntegerProduct(Product):
 def _divide_truncating(pairs: pl.DataFrame) -> pl.Series:
     """Return the integer quotient ``product / factor``, towards zero; the lowest value by -1 wraps to itself.
 
-    Raises:
-        NoResult: a factor is zero.
+    Raises `NoResult`: a factor is zero.
     """
     product, factor = pl.col("product"), pl.col("factor")
     if pairs.select((product.is_not_null() & (factor == 0)).any()).item():
@@ -223,16 +222,12 @@ class DecimalSum(_OfDecimal):
         return pl.Series(wide.name, pl.from_arrow(array.view(self.dtype.arrow())))
 
     def finish(self, value: pl.Expr) -> pl.Expr:
-        """Return the sum itself.
-
-        Raises:
-            NoResult: it has more digits than the column's type.
-        """
+        """Return the sum itself. Raises `NoResult`: it has more digits than the column's type."""
         if self.dtype.precision > COMPACT_DIGITS:
             return value
-        return value.map_batches(self._checked, return_dtype=self.column, is_elementwise=True)
+        return value.map_batches(self._check, return_dtype=self.column, is_elementwise=True)
 
-    def _checked(self, sums: pl.Series) -> pl.Series:
+    def _check(self, sums: pl.Series) -> pl.Series:
         nines = _get_greatest(self.dtype)
         unscaled = sums.to_physical().rename("unscaled").to_frame()
         beyond = unscaled.filter(~pl.col("unscaled").is_between(_to_literal(-nines), _to_literal(nines)))
@@ -253,7 +248,7 @@ class DecimalProduct(_OfDecimal):
         return {VALUE: combine_non_null(state[VALUE], new, multiply(state[VALUE], new))}
 
     def retract(self, state: State, new: pl.Expr) -> State:
-        quotient = self._pairwise(state[VALUE], new, self._divided)
+        quotient = self._pairwise(state[VALUE], new, self._divide)
         return {VALUE: pl.when(new.is_null()).then(state[VALUE]).otherwise(quotient)}
 
     def _narrow_product(self, left: pl.Expr, right: pl.Expr) -> pl.Expr:
@@ -282,7 +277,7 @@ class DecimalProduct(_OfDecimal):
             return None
         return fit(exact(left, right), self.dtype.precision, self.dtype.scale)
 
-    def _divided(self, product: Decimal, factor: Decimal) -> Decimal:
+    def _divide(self, product: Decimal, factor: Decimal) -> Decimal:
         try:
             return EXACT.divide(product, factor)
         except (Inexact, DivisionByZero, InvalidOperation) as error:
@@ -415,9 +410,9 @@ class ListAggDistinct(ListAgg):
 
     def joined(self, text: pl.Expr, new: pl.Expr) -> pl.Expr:
         pairs = pl.struct(text.alias("text"), new.alias("new"))
-        return pairs.map_batches(self._appended, return_dtype=pl.String(), is_elementwise=True)
+        return pairs.map_batches(self._append, return_dtype=pl.String(), is_elementwise=True)
 
-    def _appended(self, pairs: pl.Series) -> pl.Series:
+    def _append(self, pairs: pl.Series) -> pl.Series:
         rows = pairs.struct.unnest().with_row_index("row")
         present = rows.select("row", token=self._tokens("text")).explode("token", empty_as_null=False)
         offered = (

@@ -92,8 +92,7 @@ if TYPE_CHECKING:
 def merge_bitmaps32(first: bytes, second: bytes, *, function: str) -> bytes:
     """Unite both bitmaps, as Java's `RoaringBitmap.or`, `runOptimize` and `serialize` write the result.
 
-    Raises:
-        CorruptValue: the bytes are not such a bitmap. Bytes after its end are ignored, as in Java.
+    Raises `CorruptValue`: the bytes are not such a bitmap. Bytes after its end are ignored, as in Java.
     """
     united = read_bitmap32(first, function=function) | read_bitmap32(second, function=function)
     united.run_optimize()
@@ -118,7 +117,6 @@ CAPACITY = {NODE4: 4, NODE16: 16, NODE48: 48, NODE256: 256}
 BODY_BYTES = {NODE4: 4, NODE16: 16, NODE48: 256, NODE256: 32}
 NO_SLOT = 255
 NOT_TRIMMED = (-2).to_bytes(1, "little", signed=True)
-
 
 HEAD_OF_RUNS = COOKIE_RUNS.to_bytes(4, "little") + b"\x01" + bytes(2)
 """Header of a portable bitmap with a single run container, up to its cardinality."""
@@ -175,8 +173,7 @@ class Bitmap64:
 def merge_bitmaps64(first: bytes, second: bytes, *, function: str) -> bytes:
     """Unite both bitmaps, as Java's `Roaring64Bitmap.or`, `runOptimize` and `serialize` write the result.
 
-    Raises:
-        CorruptValue: the bytes are not such a bitmap.
+    Raises `CorruptValue`: the bytes are not such a bitmap.
     """
     bitmap = read_bitmap64(first, function=function)
     bitmap.unite(read_bitmap64(second, function=function))
@@ -353,10 +350,10 @@ class BytesUnion(Aggregator):
     def agg(self, state: State, new: pl.Expr) -> State:
         accumulator = state[VALUE]
         pairs = pl.struct(accumulator.alias("accumulator"), new.alias("new"))
-        united = pairs.map_batches(self._united, return_dtype=pl.Binary(), is_elementwise=True)
+        united = pairs.map_batches(self._unite, return_dtype=pl.Binary(), is_elementwise=True)
         return {VALUE: combine_non_null(accumulator, new, united)}
 
-    def _united(self, pairs: pl.Series) -> pl.Series:
+    def _unite(self, pairs: pl.Series) -> pl.Series:
         firsts, seconds = pairs.struct.field("accumulator"), pairs.struct.field("new")
         values = [
             None if first is None or second is None else self.union(first, second, function=self.function)
@@ -399,8 +396,7 @@ def _translate_errors(function: str) -> Iterator[None]:
 def merge_hll(first: bytes, second: bytes, *, function: str) -> bytes:
     """Return the union at lg k of `second`, or less, as a compact HLL_4 image.
 
-    Raises:
-        CorruptValue: the bytes are not an HLL sketch.
+    Raises `CorruptValue`: the bytes are not an HLL sketch.
     """
     import datasketches as ds
 
@@ -437,8 +433,7 @@ def _mark_in_order(value: bytes) -> bytes:
 def merge_theta(first: bytes, second: bytes, *, function: str) -> bytes:
     """Return the union with 4096 nominal entries, as a compact, ordered image.
 
-    Raises:
-        CorruptValue: the bytes are not a theta sketch, or the sketch was made with another seed.
+    Raises `CorruptValue`: the bytes are not a theta sketch, or the sketch was made with another seed.
     """
     import datasketches as ds
 

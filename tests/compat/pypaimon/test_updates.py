@@ -10,7 +10,7 @@ import pytest
 
 import morrow.compat.pypaimon as pypaimon
 from morrow.compat.pypaimon import PredicateBuilder
-from morrow.compat.pypaimon.merges import WhenMatched, WhenNotMatched, lit, source_col
+from morrow.compat.pypaimon.updates import WhenMatched, WhenNotMatched, lit, source_col
 from morrow.engine.errors import ColumnNotFound, CommitConflict, InvalidArgument
 from tests.compat.pypaimon.tables import COLUMNS, DATA, make, read, write
 
@@ -97,22 +97,25 @@ def test_updates(catalog: pypaimon.Catalog, what: str) -> None:
     assert {row["id"]: row["name"] for row in read(table)} == expected
 
 
-def test_a_condition_on_partitions_drops_them(catalog: pypaimon.Catalog) -> None:
-    """This needs no deletion vectors."""
-    tracked = {key: value for key, value in EVOLUTION.items() if key != "deletion-vectors.enabled"}
-    table = make(catalog, partition_keys=["dt"], options=tracked)
+def test_whole_partitions_are_deleted_without_vectors(catalog: pypaimon.Catalog) -> None:
+    options = {**EVOLUTION, "deletion-vectors.enabled": "false"}
+    table = make(catalog, partition_keys=["dt"], options=options)
     builder = table.new_batch_write_builder()
-    condition = table.new_read_builder().new_predicate_builder().equal("dt", "a")
-    builder.new_commit().commit(builder.new_update().delete_by_predicate(condition))
+    update, predicates = builder.new_update(), PredicateBuilder(table.fields)
+    with pytest.raises(InvalidArgument, match=r"requires 'deletion-vectors\.enabled'"):
+        update.delete_by_predicate(predicates.equal("id", 3))
+    builder.new_commit().commit(update.delete_by_predicate(predicates.equal("dt", "a")))
     assert [row["id"] for row in read(table)] == [3]
 
 
-def test_updates_find_rows_as_of_a_snapshot(catalog: pypaimon.Catalog) -> None:
+def test_updates_of_an_earlier_state_change_its_rows(catalog: pypaimon.Catalog) -> None:
     table = make(catalog, options=EVOLUTION)
-    write(table, DATA)
-    earlier = table.copy({"scan.snapshot-id": "1"}).new_batch_write_builder()
-    earlier.new_commit().commit(earlier.new_update().update_by_predicate(None, {"name": "l"}))
-    assert sorted(str(row["name"]) for row in read(table)) == ["None", "a%b", "apple", "l", "l", "l"]
+    write(table, pa.Table.from_pylist([{"id": 4, "name": "new", "dt": "b"}], COLUMNS))
+    builder = table.copy({"scan.snapshot-id": 1}).new_batch_write_builder()
+    update, predicates = builder.new_update(), PredicateBuilder(table.fields)
+    assert update.update_by_predicate(predicates.equal("id", 4), {"name": "x"}) == []
+    builder.new_commit().commit(update.update_by_predicate(predicates.greater_than("id", 2), {"name": "x"}))
+    assert {row["id"]: row["name"] for row in read(table)} == {1: "apple", 2: None, 3: "x", 4: "new"}
 
 
 def test_few_rows_of_a_shard_are_one_batch(catalog: pypaimon.Catalog) -> None:
@@ -120,9 +123,9 @@ def test_few_rows_of_a_shard_are_one_batch(catalog: pypaimon.Catalog) -> None:
     table = make(catalog, options=EVOLUTION)
     for _ in range(3):
         builder = table.new_batch_write_builder()
-        writer = builder.new_write()
-        writer.write_arrow(DATA)
-        builder.new_commit().commit(writer.prepare_commit())
+        write = builder.new_write()
+        write.write_arrow(DATA)
+        builder.new_commit().commit(write.prepare_commit())
     update = table.new_batch_write_builder().new_update().with_update_type(["name"])
     reader = update.with_read_projection(["id", "_ROW_ID"]).new_shard_updator(0, 1).arrow_reader()
     sizes = [batch.num_rows for batch in reader]
@@ -133,7 +136,9 @@ def test_few_rows_of_a_shard_are_one_batch(catalog: pypaimon.Catalog) -> None:
 @pytest.mark.parametrize(
     ("update", "problem"),
     [
-        (lambda u, _: u.update_by_arrow_with_row_id(DATA), "lack the column _ROW_ID"),
+        (lambda u, _: u.update_by_arrow_with_row_id(DATA), "lack the _ROW_ID column"),
+        (lambda u, _: u.update_by_arrow_with_row_id(NAMED.take([0, 0])), "duplicate _ROW_ID"),
+        (lambda u, _: u.update_by_arrow_with_row_id(pa.table({"_ROW_ID": [7], "id": [1]})), "Row ID 7 does not belong"),
         (lambda u, _: u.delete_by_row_id([7]), "Row ID 7 does not belong"),
         (lambda u, _: u.delete_by_row_id([None]), "must not be null"),
         (lambda u, _: u.upsert_by_arrow_with_key(DATA, []), "must not be empty"),

@@ -99,3 +99,21 @@ def test_numbered_commits_are_made_once(catalog: pypaimon.Catalog) -> None:
         commit.commit(messages, number)
         commit.commit(messages, number)
     assert len(read(table)) == 9
+
+
+def test_rows_of_postponed_buckets(catalog: pypaimon.Catalog) -> None:
+    """`new_batch_write_builder` postpones rows, as pypaimon's does; the other builder gives them buckets at once."""
+    columns = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())])
+    rows = pa.table({"id": [1, 2], "v": ["a", "b"]}, columns)
+    table = make(catalog, rows=rows, primary_keys=["id"], options={"bucket": "-2"})
+    assert read(table) == []
+    small = table.copy({"postpone.target-row-num-per-bucket": 1, "postpone.target-size-per-bucket": "1 gb"})
+    builder = small.new_postpone_fixed_bucket_write_builder()
+    write = builder.new_write()
+    write.write_arrow(rows)
+    messages = write.prepare_commit()
+    assert {message.total_buckets for message in messages} == {2}
+    builder.new_commit().commit(messages)
+    assert read(table) == rows.to_pylist()
+    with pytest.raises(InvalidArgument, match="requires a postpone-bucket table"):
+        make(catalog, "db.u").new_postpone_fixed_bucket_write_builder()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.file_formats import BUILT_IN, find_format, get_format, get_written_format
+from morrow.engine.format.file_formats import BUILT_IN, WHEELS, find_format, get_format, get_written_format
 from morrow.readers.files.registry import BUILT_IN as READERS
 from morrow.readers.files.registry import find_file_reader
 from morrow.writers.files.encoders import BUILT_IN as WRITERS
@@ -62,13 +62,21 @@ def test_every_format_has_a_reader() -> None:
     for name in READERS:
         reader = find_file_reader(name, "/t")
         assert (reader.decode is None) != (reader.scan is None)
-        assert reader is import_module(f"morrow.readers.files.formats.{name}").READER
+        assert reader is find_declared("readers", name)
 
 
 def test_every_format_that_says_its_types_has_a_writer() -> None:
     assert set(WRITERS) == {name for name, each in BUILT_IN.items() if each.lacks is not None}
     for name in WRITERS:
-        assert find_file_writer(name, "/t") is import_module(f"morrow.writers.files.formats.{name}").WRITER
+        assert find_file_writer(name, "/t") is find_declared("writers", name)
+
+
+def find_declared(layer: str, name: str) -> object:
+    """Return the reader or writer in the module of a format; formats of libraries share one."""
+    kind, package = layer[:-1].upper(), f"morrow.{layer}.files.formats"
+    if name in WHEELS:
+        return getattr(import_module(f"{package}.wheel_files"), f"{kind}S")[name]
+    return getattr(import_module(f"{package}.{name}"), kind)
 
 
 def test_formats_that_are_unknown() -> None:

@@ -90,7 +90,7 @@ def test_what_is_missing_is_told(table: morrow.Table, monkeypatch: pytest.Monkey
     data = pickle.dumps(table)
     monkeypatch.setattr(secrets, "_held", {})
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setattr("morrow.engine.io.object_store.ObjectStore._asked", refused)
+    monkeypatch.setattr("morrow.engine.io.object_store.ObjectStore._ask", refused)
     with pytest.raises(StorageError, match="aws_access_key_id, aws_secret_access_key were left out"):
         pickle.loads(data)._metadata.store.read("x")
 

@@ -186,7 +186,7 @@ def test_a_bucket_key_of_an_append_table_that_was_widened(tmp_path: Path) -> Non
     table.alter(SetType(("id",), t.BigIntType(), widens_keys=True))
     table.append([{"id": -5}, {"id": 2**40}])
     assert [table.count(f"id = {key}") for key in (-5, 5, 2**40)] == [2, 1, 1]
-    with pytest.raises(InvalidArgument, match="'id' is a bucket key column"):
+    with pytest.raises(InvalidArgument, match=r"update bucket key: \[id\]"):
         table.alter.set_type("id", "STRING")
 
 

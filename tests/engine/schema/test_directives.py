@@ -58,10 +58,10 @@ def test_options_make_an_array_a_vector(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "length", "problem"),
     [
-        ("v FLOAT", "3", "names 'v', which is FLOAT"),
-        ("v ARRAY<FLOAT>", None, "'field.v.vector-dim' gives the length of its vectors, such as '128', not None"),
-        ("v ARRAY<FLOAT>", "", "such as '128', not ''"),
-        ("v ARRAY<FLOAT>", "abc", "such as '128', not 'abc'"),
+        ("v FLOAT", "3", "The type of vector field 'v' must be array, but is float"),
+        ("v ARRAY<FLOAT>", None, "When setting 'vector-field', you must also set 'field.v.vector-dim'"),
+        ("v ARRAY<FLOAT>", "", "Expected an integer for 'field.v.vector-dim', but got empty value"),
+        ("v ARRAY<FLOAT>", "abc", "Expected an integer for 'field.v.vector-dim', but got: abc"),
     ],
 )
 def test_options_that_declare_no_vector(column: str, length: str | None, problem: str, tmp_path: Path) -> None:

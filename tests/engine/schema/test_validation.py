@@ -135,7 +135,7 @@ def test_what_keeps_the_rules(table: dict[str, Any], options: str) -> None:
             "contradict each other",
         ),
         # Changelogs and deletion vectors
-        (APPEND, "changelog-producer=input", "needs a table with a primary key"),
+        (APPEND, "changelog-producer=input", "Can not set changelog-producer on table without primary keys"),
         (KEYED, "merge-engine=first-row changelog-producer=input", "first-row does not go with 'changelog-producer'"),
         (KEYED, "deletion-vectors.enabled=true changelog-producer=full-compaction", "use none, input or lookup"),
         (KEYED, "deletion-vectors.enabled=true merge-engine=first-row", "first-row"),

@@ -13,7 +13,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.library_versions import CASTS_VIEWS, WRITES_VIEWS
 from morrow.readers.casts import dtypes
-from morrow.readers.casts.dtypes import to_arrow_batch, to_arrow_table, to_polars_dtype, to_polars_schema, to_series
+from morrow.readers.casts.dtypes import to_arrow_table, to_polars_dtype, to_polars_schema, to_series
 
 POINT = t.RowType(
     fields=(
@@ -63,12 +63,11 @@ FRAME = pl.DataFrame(
     ids=["whole", "sliced", "empty", "filtered", "chunked"],
 )
 def test_a_frame_becomes_arrow_and_back(frame: pl.DataFrame) -> None:
-    table, batch = to_arrow_table(frame, FIELDS), to_arrow_batch(frame, FIELDS)
+    table = to_arrow_table(frame, FIELDS)
 
-    for arrow in (table, batch):
-        arrow.validate(full=True)
-        assert arrow.schema.equals(t.to_arrow_schema(FIELDS), check_metadata=True)
-        assert arrow.num_rows == frame.height
+    table.validate(full=True)
+    assert table.schema.equals(t.to_arrow_schema(FIELDS), check_metadata=True)
+    assert table.num_rows == frame.height
     back = pl.DataFrame([to_series(field.name, table[field.name], field.type) for field in FIELDS])
     assert back.equals(frame)
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from morrow.engine.plan.predicate import ALWAYS, NEVER, And, Leaf, Op, Or, Predicate, negate
+from morrow.engine.plan.predicate import ALWAYS, NEVER, And, Leaf, Op, Or, Predicate
 from morrow.readers.expressions import arrow, polars, sql
-from tests.support.predicates import COLUMNS, COMPARISONS, FIELDS, edge_rows, matching, predicates, rows, table, truth
+from tests.support.predicates import COLUMNS, COMPARISONS, FIELDS, edge_rows, matching, predicates, rows, table
 
 
 @pytest.fixture(scope="module")
@@ -71,15 +71,6 @@ def test_prefixes_of_any_text(duck: duckdb.DuckDBPyConnection, prefix: str, valu
     data = [{"s": value} for value in [*values, prefix, prefix + "x", None]]
     for op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH, Op.EQ, Op.LT):
         assert_agree(duck, Leaf("s", op, (prefix,)), data)
-
-
-@given(predicate=predicates(), data=rows())
-@settings(max_examples=settings().max_examples // 2)
-def test_negation_is_true_exactly_where_the_predicate_is_false(
-    predicate: Predicate, data: list[dict[str, Any]]
-) -> None:
-    opposite = {True: False, False: True, None: None}
-    assert [truth(negate(predicate), row) for row in data] == [opposite[truth(predicate, row)] for row in data]
 
 
 def test_all_rows_and_no_rows(duck: duckdb.DuckDBPyConnection) -> None:

@@ -17,7 +17,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError, U
 from morrow.engine.format import types as t
 from morrow.engine.merge.functions import FunctionSpec
 from morrow.engine.merge.spec import MergeSpec, Rule
-from morrow.readers.merges.sql_merge import is_runnable, merge_query, merge_sql
+from morrow.readers.merges.sql_merge import merge_query, merge_sql
 from tests.oracle import Row
 from tests.support.merge_sql import MergedTable, Version
 from tests.support.random_merging_tables import DRAFTS
@@ -115,7 +115,7 @@ def test_what_sql_cannot_merge_is_said_and_named() -> None:
 
     query = merge_query(table.spec, table.fields)
 
-    assert not query.runnable and not is_runnable(table.spec, table.fields)
+    assert not query.runnable
     assert query.left_out == ("visitors: theta_sketch",)
     assert query.text.split("\n")[1:3] == [
         "-- Not runnable as it stands: this is left to Morrow, in calls of morrow_...():",

@@ -67,6 +67,15 @@ def test_tables_of_both(run: Sql, spark: SparkSession) -> None:
     run("CREATE OR REPLACE TABLE t2 USING paimon AS SELECT 5 AS n")
     assert run("SELECT * FROM t2") == [(5,)]
     run("DROP TABLE t2")
+    run("CREATE OR REPLACE TABLE p USING paimon AS SELECT a, 'p' AS c FROM p WHERE a = 1")
+    assert (run("SELECT * FROM p"), run("SELECT * FROM p VERSION AS OF 1")) == ([(1, "p")], [(1, "p")])
+    run("CREATE TABLE o (a INT) USING csv")
+    run("REPLACE TABLE o (b INT) USING paimon TBLPROPERTIES ('bucket' = '-1')")
+    assert (run("SELECT * FROM o"), morrow.Catalog(warehouse).table("own.o").schema.names) == ([], ["b"])
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        run("REPLACE TABLE c USING paimon AS SELECT a / (a - a) AS n FROM c")
+    assert run("SELECT a FROM c") == [(1,)]
+    run("DROP TABLE o")
     run("DROP TABLE p")
     assert [row[1] for row in run("SHOW TABLES")] == ["c"]
 
@@ -75,8 +84,6 @@ REFUSED = {
     "CREATE TABLE p (a INT) USING paimon": "TABLE_OR_VIEW_ALREADY_EXISTS",
     "CREATE TABLE t (a INT) USING parquet": "AlreadyExists: there is a table",
     "CREATE TABLE x USING paimon LOCATION '/tmp/x' AS SELECT 1 AS a": "create the table, then INSERT INTO it",
-    "REPLACE TABLE p (a INT) USING paimon": "replacing own.p, a table of Spark's own",
-    "CREATE OR REPLACE TABLE p USING paimon AS SELECT 1 AS a": "a table of Spark's own, by a Paimon table",
     "CREATE TABLE t LIKE p": "AlreadyExists: there is a table",
     "CREATE VIEW t AS SELECT 1": "AlreadyExists: there is a table",
     "ALTER TABLE p RENAME TO t": "AlreadyExists: there is a table",

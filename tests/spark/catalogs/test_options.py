@@ -216,11 +216,13 @@ def test_which_settings_are_for_a_table() -> None:
     assert "x4711" not in str(refused.value)
 
 
-def test_the_greatest_partition(sql: Sql) -> None:
+def test_the_greatest_partition(sql: Sql, spark: SparkSession, tmp_path: Path) -> None:
     sql("CREATE TABLE pm.db.p (id INT, `d t` DATE) PARTITIONED BY (`d t`)")
     with pytest.raises(Exception, match="no partition has rows"):
         sql("SELECT pm.sys.max_pt('pm.db.p')")
     sql("INSERT INTO pm.db.p VALUES (1, DATE'2024-01-01'), (2, DATE'2024-02-01'), (3, NULL)")
+    morrow.spark.catalog(spark, "other", warehouse=tmp_path / "other")
+    assert sql("SELECT other.sys.max_pt('pm.db.p')") == sql("SELECT pm.sys.max_pt('pm.db.p')")
     assert sql("SELECT id, pm.sys.max_pt('pm.db.p') FROM pm.db.p WHERE `d t` = pm.sys.max_pt('pm.db.p')") == [
         (2, "2024-02-01")
     ]

@@ -262,7 +262,7 @@ def test_analyze_commits_what_spark_measures(sql: Sql, table: morrow.Table) -> N
     assert stored() == local
     sql("ANALYZE TABLE pm.db.t COMPUTE STATISTICS FOR COLUMNS `P.q`, v")
     assert set(json.loads(stored())) == {"p.q", "v"}
-    with pytest.raises(Exception, match="of partitions is not supported"):
+    with pytest.raises(Exception, match="Analyze table partition is not supported"):
         sql("ANALYZE TABLE pm.db.t PARTITION (`p.q` = 'a') COMPUTE STATISTICS")
 
 
@@ -325,3 +325,19 @@ def test_other_queries_are_not_read_by_bucket(sql: Sql, spark: SparkSession) -> 
         with settings(spark, BUCKETED):
             plan = spark.sql(query)._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
         assert ("BatchScan" in plan) is is_by_bucket, query
+
+
+@pytest.mark.usefixtures("sql")
+def test_options_name_a_table_of_a_catalog(spark: SparkSession, tmp_path: Path) -> None:
+    path, named = made(tmp_path).path, {"catalog": "pm", "database": "db", "table": "t"}
+    for options, load in ((named, (path,)), (named, ()), ({"catalog": "pm"}, (path,))):
+        spark.createDataFrame([(4, 40)], "id BIGINT, v BIGINT").write.format("paimon").options(**options).mode(
+            "append"
+        ).save(*load)
+        reader = spark.read.format("paimon").options(**options)
+        assert sorted(map(tuple, reader.load(*load).collect())) == [(1, 10), (2, 20), (3, 30), (4, 40)]
+        assert reader.option("scan.snapshot-id", "1").load(*load).count() == 3
+    with pytest.raises(Exception, match="needs the options 'database' and 'table'"):
+        spark.read.format("paimon").option("catalog", "pm").load()
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.read.format("paimon").options(**{**named, "table": "none"}).load(path)

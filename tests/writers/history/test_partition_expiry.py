@@ -265,7 +265,7 @@ def test_without_formatter_dates_and_times_are_read_leniently(text: str, time: s
         ("$dt", None, {"region": "eu", "dt": "2024-01-31"}, "2024-01-31T00:00"),
         ("$dt $hr", "yyyyMMdd HH", {"dt": "20240131", "hr": "07"}, "2024-01-31T07:00"),
         ("2024-$month-$m", None, {"month": "1", "m": "3"}, "2024-01-03T00:00"),
-        ("2024-$month-$m", None, {"m": "3", "month": "1"}, None),  # $month contains $m
+        ("2024-$month-$m", None, {"m": "3", "month": "1"}, "2024-01-03T00:00"),  # $month contains $m
         ("$dt", None, {"dt": "2024-01-31", "hr": None}, None),
     ],
 )

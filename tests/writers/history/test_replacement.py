@@ -82,6 +82,18 @@ def test_writers_of_the_old_table_are_refused(catalog: morrow.Catalog) -> None:
     assert catalog.table("db.t").scan().count() == 0
 
 
+def test_writers_of_a_table_that_was_created_again_are_refused(catalog: morrow.Catalog) -> None:
+    old = catalog.create_table("db.again", schema="id INT, name STRING")
+    with old.writer() as writer:
+        writer.write([{"id": 1, "name": "a"}])
+        catalog.drop_table("db.again")
+        new = catalog.create_table("db.again", schema="amount BIGINT, day DATE")
+        with pytest.raises(CommitConflict, match="was replaced while rows were written"):
+            writer.commit()
+        writer.abort()
+    assert new.count() == 0
+
+
 def test_changes_of_the_schema_meanwhile(catalog: morrow.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     table, branch = catalog.table("db.t"), begin(catalog)
     table.alter.add_column("more", "INT")

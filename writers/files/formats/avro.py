@@ -74,8 +74,7 @@ class AvroEncoder:
 def build_avro_schema(fields: Sequence[t.DataField], where: str) -> dict[str, Any]:
     """Return the schema of a file with these columns.
 
-    Raises:
-        Unsupported: Java Paimon does not write this type, or precision of a time, to Avro either.
+    Raises `Unsupported`: Java Paimon does not write this type, or precision of a time, to Avro either.
     """
     record = _build_record(fields, RECORD, where)
     return {"type": record["type"], "name": record["name"], "namespace": NAMESPACE, "fields": record["fields"]}
@@ -225,6 +224,5 @@ _PHYSICAL: Mapping[type[t.DataType], Callable[[pa.Array, Any], pa.Array]] = {
     t.MultisetType: lambda array, type_: _to_entries(array, _to_map_type(type_)),
     t.RowType: _to_struct,
 }
-
 
 WRITER = FileWriter(AvroEncoder)

@@ -219,8 +219,7 @@ class Times:
 def find_early_times(columns: Sequence[pa.ChunkedArray], names: Sequence[str]) -> list[Times]:
     """Return the timestamp columns of a block that have fractions of seconds before 1970.
 
-    Raises:
-        InvalidArgument: ORC cannot hold a time.
+    Raises `InvalidArgument`: ORC cannot hold a time.
     """
     found: list[Times] = []
     number = 1
@@ -317,8 +316,7 @@ def check_counts(tail: Tail, columns: Sequence[pa.ChunkedArray], names: Sequence
 
     Arrow's writer writes more values for some nulls, and readers would read them as values of later rows.
 
-    Raises:
-        Unsupported: Arrow has written other values.
+    Raises `Unsupported`: Arrow has written other values.
     """
     counts = [
         read_integer(v, VALUES) for n, _, v in parse_fields(tail.footer) if n == STATISTICS and isinstance(v, bytes)
@@ -551,8 +549,7 @@ KINDS: Mapping[type[t.DataType], int] = {
 def build_type_tree(columns: Sequence[t.DataField], where: str) -> tuple[bytes, ...]:
     """Return the type nodes of a file with these columns.
 
-    Raises:
-        Unsupported: Java Paimon does not write this type to ORC either.
+    Raises `Unsupported`: Java Paimon does not write this type to ORC either.
     """
     nodes: list[bytes] = []
     _add_struct(nodes, columns, FieldPlace(-1, where), [])

@@ -83,8 +83,7 @@ def to_stored_field(field: t.DataField, where: str) -> pa.Field:
     Nanosecond timestamps have 12 bytes. Text and bytes at the top level are views, as in Polars (Arrow's writer does
     not accept views in nested columns).
 
-    Raises:
-        Unsupported: Java Paimon does not write this type to Parquet either.
+    Raises `Unsupported`: Java Paimon does not write this type to Parquet either.
     """
     return _build_field(field.name, field.type, field.id, FieldPlace(field.id, where))
 
@@ -162,8 +161,7 @@ _STORED: Mapping[type[t.DataType], Callable[[Any, FieldPlace], pa.DataType]] = {
 def to_stored_array(array: pa.Array, type_: pa.DataType, *, nanos: bool) -> pa.Array:
     """Return the values of a column in the type of its stored field; `nanos` is the result of `has_nanos` for it.
 
-    Raises:
-        pa.ArrowInvalid, pa.ArrowNotImplementedError: the values do not have this type.
+    Raises `pa.ArrowInvalid`, `pa.ArrowNotImplementedError`: the values do not have this type.
     """
     return _finish_array(cast_layout(array, _to_arrow_type(type_) if nanos else type_), type_)
 
@@ -258,7 +256,6 @@ CODECS: Mapping[str, str] = {
     "none": "none",
     "uncompressed": "none",
 }
-
 
 Uses: TypeAlias = dict[str, list[SharedUse]]
 """The keys of maps in shared columns, by column."""
@@ -435,8 +432,7 @@ def _find_shredding_types(layout: FileLayout, options: EncoderOptions) -> dict[s
 def _number_members(type_: pa.DataType, number: int = 0) -> pa.DataType:
     """Return the type of a shredded column with field ids: members of a group are counted, as in Java.
 
-    Args:
-        number: the id of the field of this type.
+    `number`: the id of the field of this type.
     """
     if pa.types.is_struct(type_):
         return pa.struct([_number_field(member, i, i) for i, member in enumerate(type_)])

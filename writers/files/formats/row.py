@@ -40,7 +40,6 @@ from morrow.engine.format.row_layout import (
     count_bitmap_bytes,
     encode_end,
 )
-from morrow.engine.format.types import DataType
 from morrow.engine.units import NANOS_PER_MILLI
 from morrow.readers.casts.dtypes import to_arrow_array
 from morrow.writers.files.encoders import Block, EncoderOptions, FileLayout, FileWriter, encode_one_by_one
@@ -98,7 +97,7 @@ class RowEncoder:
         return encode_end([block.details for block in blocks])
 
 
-def _encode(array: pa.Array, kind: DataType, parents: Bools | None = None) -> tuple[Ints, Fill]:
+def _encode(array: pa.Array, kind: t.DataType, parents: Bools | None = None) -> tuple[Ints, Fill]:
     """Return the bytes of each value, 0 for null, and a function that writes the values; `parents` are not null."""
     valid = read_validity(array)
     if parents is not None:
@@ -119,11 +118,11 @@ def _fill_fixed(values: Any, valid: Bools) -> tuple[Ints, Fill]:
     return values.dtype.itemsize * valid.astype(np.int64), fill
 
 
-def _encode_fixed(array: pa.Array, kind: DataType, valid: Bools) -> tuple[Ints, Fill]:
+def _encode_fixed(array: pa.Array, kind: t.DataType, valid: Bools) -> tuple[Ints, Fill]:
     return _fill_fixed(read_fixed_values(array, WIDTHS[type(kind)]), valid)
 
 
-def _encode_booleans(array: pa.Array, _: DataType, valid: Bools) -> tuple[Ints, Fill]:
+def _encode_booleans(array: pa.Array, _: t.DataType, valid: Bools) -> tuple[Ints, Fill]:
     bits, end = array.buffers()[1], array.offset + len(array)
     values = np.unpackbits(np.frombuffer(bits, np.uint8), count=end, bitorder="little") if bits else np.zeros(end, "u1")
     return _fill_fixed(values[array.offset :], valid)
@@ -155,7 +154,7 @@ def _encode_spans(data: Bytes, begin: Ints, sizes: Ints, valid: Bools) -> tuple[
     return heads + sizes, fill
 
 
-def _encode_bytes(array: pa.Array, _: DataType, valid: Bools) -> tuple[Ints, Fill]:
+def _encode_bytes(array: pa.Array, _: t.DataType, valid: Bools) -> tuple[Ints, Fill]:
     narrow = array.cast(pa.large_string()).cast(pa.large_binary()) if pa.types.is_string(array.type) else array
     return _encode_spans(*find_byte_spans(narrow.cast(pa.large_binary())), valid)
 
@@ -200,7 +199,7 @@ def _fill_bits(nulls: Bools, rows: Ints, numbers: Any) -> Fill:
     return fill
 
 
-def _encode_members(members: Sequence[pa.Array], kinds: Sequence[DataType], valid: Bools) -> tuple[Ints, Fill]:
+def _encode_members(members: Sequence[pa.Array], kinds: Sequence[t.DataType], valid: Bools) -> tuple[Ints, Fill]:
     present = [read_validity(member) & valid for member in members]
     parts = [_encode(member, kind, valid) for member, kind in zip(members, kinds)]
 
@@ -216,12 +215,12 @@ def _encode_rows(array: pa.Array, kind: t.RowType, valid: Bools) -> tuple[Ints, 
     return _encode_members(members, [field.type for field in kind.fields], valid)
 
 
-def _encode_variants(array: pa.Array, _: DataType, valid: Bools) -> tuple[Ints, Fill]:
+def _encode_variants(array: pa.Array, _: t.DataType, valid: Bools) -> tuple[Ints, Fill]:
     names = ("value", "metadata")
     return _join([_encode_bytes(array.field(name), t.VarBinaryType(), valid) for name in names])
 
 
-def _encode_elements(values: pa.Array, kind: DataType, edges: Ints, valid: Bools) -> tuple[Ints, Fill]:
+def _encode_elements(values: pa.Array, kind: t.DataType, edges: Ints, valid: Bools) -> tuple[Ints, Fill]:
     sizes = np.where(valid, np.diff(edges), 0)
     rows = np.repeat(np.arange(len(sizes)), sizes)
     firsts = np.cumsum(sizes) - sizes
@@ -269,7 +268,7 @@ def _encode_vectors(array: pa.Array, kind: t.VectorType, valid: Bools) -> tuple[
     return _join([_encode_varints(np.where(valid, kind.length, 0), valid), (totals, fill)])
 
 
-ENCODERS: Mapping[type[DataType], Callable[[pa.Array, Any, Bools], tuple[Ints, Fill]]] = {
+ENCODERS: Mapping[type[t.DataType], Callable[[pa.Array, Any, Bools], tuple[Ints, Fill]]] = {
     **dict.fromkeys(WIDTHS, _encode_fixed),
     t.BooleanType: _encode_booleans,
     **dict.fromkeys((t.CharType, t.VarCharType, t.BinaryType, t.VarBinaryType, t.BlobType), _encode_bytes),

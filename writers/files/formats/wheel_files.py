@@ -1,4 +1,4 @@
-"""Writers of Lance, Vortex and Mosaic files, which the libraries of these formats encode.
+"""Lance, Vortex and Mosaic data files, which the libraries of these formats encode.
 
 The libraries write whole files. The rows of a file are kept until its end, so a writer holds about as many bytes as
 ``target-file-size``.
@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument, MorrowError
+from morrow.engine.plugins import require_extra
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.writers.files.encoders import Block, EncoderOptions, FileLayout, FileWriter, encode_one_by_one
 
@@ -68,6 +69,28 @@ def relax_members(field: pa.Field) -> pa.Field:
     return field.with_type(kind)
 
 
-def make_writer(write: Write) -> FileWriter:
-    """Return the writer of a format whose library writes files to the local disk."""
-    return FileWriter(partial(WholeFileEncoder, write))
+def _write_lance(rows: pa.Table, path: str) -> None:
+    with require_extra("writing Lance files", "lance", "lance"):
+        from lance.file import LanceFileWriter
+    with LanceFileWriter(path, rows.schema) as writer:
+        for batch in rows.to_batches():
+            writer.write_batch(batch)
+
+
+def _write_vortex(rows: pa.Table, path: str) -> None:
+    with require_extra("writing Vortex files", "vortex", "vortex"):
+        import vortex
+    vortex.io.write(rows, path)
+
+
+def _write_mosaic(rows: pa.Table, path: str) -> None:
+    with require_extra("writing Mosaic files", "mosaic", "mosaic"):
+        import mosaic
+    with open(path, "wb") as stream:  # noqa: PTH123 - the library needs a stream of Python
+        mosaic.write_table(rows, stream)
+
+
+WRITERS = {
+    name: FileWriter(partial(WholeFileEncoder, write))
+    for name, write in (("lance", _write_lance), ("vortex", _write_vortex), ("mosaic", _write_mosaic))
+}

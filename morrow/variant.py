@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import ArrayType, DataType, MapType, RowType, VariantType, has_type
 from morrow.engine.format.variant import decode, encode
 
@@ -74,8 +75,16 @@ def to_python(variants: Column) -> list[Any]:
 
 
 def to_values(column: Column, kind: DataType) -> list[Any]:
-    """Return the Python values of a column of any type, with those of the variants within."""
-    values = _to_array(column).to_pylist()
+    """Return the Python values of a column of any type, with those of the variants within.
+
+    Raises:
+        Unsupported: Python cannot hold a value, such as nanoseconds without pandas, or years after 9999.
+    """
+    try:
+        values = _to_array(column).to_pylist()
+    except (ValueError, OverflowError) as error:
+        hint = "pip install 'morrow[pandas]' for nanoseconds, or read by to_arrow or to_polars"
+        raise Unsupported(f"{kind} as Python values ({error})", hint=hint) from error
     return [_decode(value, kind) for value in values] if has_type(kind, VariantType) else values
 
 

@@ -50,15 +50,40 @@ def get_row(
     values = [
         each.item() if isinstance(each, np.generic) else each for each in _match_values(key, fields, metadata.where)
     ]
+    if any(getattr(value, "nanosecond", 0) for value in values):  # of pandas; predicates have microseconds
+        frame = get_rows(metadata, {field.name: [value] for field, value in zip(fields, values)}, names, "skip", travel)
+        return _to_dicts(frame, scan.fields)[0] if frame.height else None
     floats = [field.name for field in fields if isinstance(field.type, FLOATS)]
     read = tuple(dict.fromkeys((*names, *floats)))
-    found = _scan_keys(scan, list(map(_pin, fields, values)), read).to_polars().rows(named=True)
+    keyed = _scan_keys(scan, list(map(_pin, fields, values)), read)
+    found = _to_dicts(keyed.to_polars(), keyed.fields)
     if len(found) > 1:  # 0.0 and -0.0 may be in different buckets; they are equal, and differ as text
         asked = {field.name: str(value) for field, value in zip(fields, values)}
         found = [row for row in found if all(str(row[name]) == asked[name] for name in floats)] or found
     if len(found) > 1:
         raise _make_ambiguity_error(metadata, dict(zip((field.name for field in fields), values)))
     return {name: found[0][name] for name in names} if found else None
+
+
+def _to_dicts(frame: pl.DataFrame, fields: Sequence[DataField]) -> list[dict[str, Any]]:
+    """Return the rows as dicts of Polars' values, but with nanoseconds, which `datetime` lacks."""
+    rows = frame.rows(named=True)
+    exact = [field for field in fields if _has_nanoseconds(field.type.arrow())] if rows else []
+    if exact:
+        from morrow.readers.casts.dtypes import to_arrow_table
+        from morrow.variant import to_values
+
+        table = to_arrow_table(frame, exact)
+        for field in exact:
+            for row, value in zip(rows, to_values(table[field.name], field.type)):
+                row[field.name] = value
+    return rows
+
+
+def _has_nanoseconds(kind: pa.DataType) -> bool:
+    if getattr(kind, "unit", None) == "ns":
+        return True
+    return any(_has_nanoseconds(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def get_rows(

@@ -398,7 +398,7 @@ class Table(RowOperations, Maintenance, Following):
         """Return the row with this primary key as a dict, None if the table has no such row.
 
         Only the row groups that may hold the key are read, and only the versions of this key are merged. Values are
-        those of `to_polars`: maps are lists of key and value.
+        those of `to_polars`: maps are lists of key and value. Timestamps with nanoseconds are those of `to_dicts`.
 
         Args:
             key: the value of the key column; for several key columns, a tuple of values in the order of

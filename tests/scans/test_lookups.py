@@ -10,11 +10,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.errors import ColumnNotFound, InvalidArgument
+import morrow.variant
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
+from morrow.engine.format.types import TimestampType
 from morrow.readers.execution import lookups, strategy
 from morrow.readers.files import excerpts
 from tests.support.table_factory import TableFactory
@@ -53,6 +57,34 @@ def pages_of_small_files(monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtur
     """Read the pages of small files, too; one test in three scans these files, as users do."""
     if len(request.node.name) % 3:
         monkeypatch.setattr(lookups, "MIN_ROWS_PER_PAGE_ROW", 0)
+
+
+def test_nanoseconds_are_values_of_rows_and_keys(tmp_path: Path) -> None:
+    """Keys within a microsecond are compacted, too: stored bounds without nanoseconds are `datetime` values."""
+    t = new_table(
+        tmp_path,
+        "at TIMESTAMP(9), n INT, p TIMESTAMP(9)",
+        keys=["at", "p"],
+        by=["p"],
+        options={"bucket": 1, "num-sorted-run.compaction-trigger": 2},
+    )
+    at, late, p = (pd.Timestamp(nanos) for nanos in (5_000, 5_001, 1))
+    for row in ({"at": at, "n": 1, "p": p}, {"at": late, "n": 2, "p": p}, {"at": late, "n": 3, "p": pd.Timestamp(0)}):
+        t.upsert([row])
+    t.compact(full=True)
+
+    assert t.get((late, p)) == {"at": late, "n": 2, "p": p}
+    assert t.get((at, p)) == {"at": at, "n": 1, "p": p}
+    t.merge([{"at": late, "p": p}], ["at", "p"]).when_matched_update({"n": "20"}).execute()
+    assert [row["n"] for row in t.scan().to_dicts() if row["p"] == p] == [1, 20]
+    t.drop_partition({"p": p})
+    assert [row["n"] for row in t.scan().to_dicts()] == [3]
+
+
+def test_years_that_python_lacks_are_refused() -> None:
+    far = pa.array([10**18], pa.timestamp("us"))
+    with pytest.raises(Unsupported, match=r"TIMESTAMP\(6\) as Python values .* is not supported; .* read by to_arrow"):
+        morrow.variant.to_values(far, TimestampType(6))
 
 
 @pytest.mark.parametrize("modes", BUCKETS)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -218,6 +219,9 @@ def build_column(kind: t.DataType | None, values: Any) -> Any:
     if is_map:
         given = [None if value is None or _is_nan(value) else _to_entries(value) for value in given]
     made = _infer_array(given, nan_is_null=kind is not None and not isinstance(kind, (t.FloatType, t.DoubleType)))
+    has_nanoseconds = pa.types.is_timestamp(made.type) and any(getattr(value, "nanosecond", 0) for value in given)
+    if has_nanoseconds or "[ns" in str(kind and kind.arrow()):
+        made = _infer_nanoseconds(given, made)
     check_objects(given, made.type)
     if isinstance(kind, t.FloatType):
         return _narrow(made)
@@ -290,6 +294,23 @@ def _infer_array(values: list[Any], *, nan_is_null: bool) -> pa.Array:
         values[:] = [None if _is_nan(value) else value for value in values]
         return pa.array(values)
     return made
+
+
+def _infer_nanoseconds(values: list[Any], made: pa.Array) -> pa.Array:
+    """Convert values with timestamps of pandas again, since Arrow infers microseconds of them."""
+    with suppress(pa.ArrowInvalid, OverflowError):  # years that 64-bit nanoseconds lack
+        return pa.array(values, _to_nanoseconds(made.type))
+    return made
+
+
+def _to_nanoseconds(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("ns", kind.tz)
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_to_nanoseconds(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_to_nanoseconds(kind.value_type)))
+    return kind
 
 
 def _is_nan(value: object) -> bool:

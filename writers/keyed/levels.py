@@ -7,6 +7,7 @@ first; every level above it is one run. `Levels` is immutable: an update returns
 
 from __future__ import annotations
 
+import datetime as dt
 import heapq
 import math
 from collections import defaultdict
@@ -21,7 +22,7 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
-from morrow.engine.format.binary_row import Value, decode_row, decode_rows
+from morrow.engine.format.binary_row import EPOCH, Value, decode_row, decode_rows
 from morrow.engine.format.manifest_entries import DataFileMeta
 from morrow.engine.format.types import DataField, DataType
 from morrow.engine.names import col, cols
@@ -32,6 +33,8 @@ from morrow.writers.target import WriteTarget
 SortedRun: TypeAlias = tuple[DataFileMeta, ...]
 Section: TypeAlias = tuple[SortedRun, ...]
 """Overlapping runs, in no particular order."""
+
+NANOS_PER_MICRO = 1_000
 
 KeyOrder: TypeAlias = Callable[[bytes], Any]
 """A function that converts a stored key to a value that compares as the key; see `make_key_order`."""
@@ -212,12 +215,17 @@ def _decode_keys(keys: Collection[bytes], types: Sequence[DataType], where: str)
 
 
 def _to_comparable(value: Value) -> Any:
-    """Return a value that compares as in Paimon: text by its bytes; NaN is the greatest number and equal to itself."""
+    """Return a value that compares as in Paimon: text by its bytes, timestamps by nanoseconds.
+
+    NaN is the greatest number and equal to itself.
+    """
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, float):
         return (math.inf, 1) if math.isnan(value) else (value, 0)
-    return value
+    if isinstance(value, dt.datetime):
+        return (value.replace(tzinfo=None) - EPOCH) // dt.timedelta(microseconds=1) * NANOS_PER_MICRO
+    return int(value.astype(np.int64)) if isinstance(value, np.datetime64) else value
 
 
 def sort_rows(

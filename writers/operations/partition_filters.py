@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -157,5 +158,11 @@ def _parse_value(target: WriteTarget, field: t.DataField, given: object) -> Valu
             given = cast_array(pa.array([given]), t.VarCharType(), field.type, where=where)[0].as_py()
         except Unsupported as error:
             raise InvalidArgument(f"{where}: {given!r} spells no {field.type}: {error}") from error
-    value = evaluate_constant(Expression(f"partition {field.name}", given), field).as_py()
+    value = _to_python(evaluate_constant(Expression(f"partition {field.name}", given), field))
     return decode_row(encode_row([value], [field.type]), [field.type], where=target.where)[0]
+
+
+def _to_python(found: pa.Scalar) -> Any:
+    """Return a value for `encode_row`, with nanoseconds, which `datetime` lacks."""
+    has_nanoseconds = pa.types.is_timestamp(found.type) and found.type.unit == "ns" and found.is_valid
+    return np.datetime64(found.value, "ns") if has_nanoseconds else found.as_py()

@@ -172,11 +172,28 @@ def read_table(place: TableOpener, question: Question) -> DataFrame:
     _check_full_scan(place.spark, scan)
     limits = [limit for limit in (scan.request.limit, question.get("limit")) if limit is not None]
     limit = min(limits, default=None)
-    chosen = scan.adapted(lambda each: replace(each, columns=columns, limit=limit))
+    plan = _get_plan(question) if limit is None else None
+    if plan is None or not set(columns) <= set(scan.request.read_schema.by_name):
+        chosen = scan.adapted(lambda each: replace(each, columns=columns, limit=limit))
+    else:
+        chosen = Scan(scan._metadata, replace(scan.request, columns=columns), plan.with_columns(columns))
     if set(columns) <= set(scan.request.read_schema.by_name):
         # Spark keeps its LIMIT above expressions that are computed in the reading task, such as input_file_name().
         return to_dataframe(chosen, place.spark, limits=scan.request.limit is not None)
     return distributed.read_hidden(chosen, columns, place.spark)
+
+
+_PLANS: dict[str, ScanPlan] = {}
+"""The plan of the last read whose buckets were described: at most one. Questions for its rows follow."""
+
+
+def _describe_read(question: Question) -> str:
+    """Return a key for the files of a read: the table, its state and the filters."""
+    return json.dumps([question["table"], question["state"], question["filters"]])
+
+
+def _get_plan(question: Question) -> ScanPlan | None:
+    return _PLANS.get(_describe_read(question))
 
 
 ALLOWS_FULL_SCAN = f"{PREFIX}{READ_ALLOW_FULL_SCAN.key}"
@@ -410,6 +427,8 @@ def describe_buckets(place: TableOpener, question: Question, _rows: DataFrame | 
         return None
     scan = plan_with_outlines(scan, ManifestTasks(place.spark))  # only of tables that may be read by bucket
     plan = scan.plan
+    _PLANS.clear()
+    _PLANS[_describe_read(question)] = plan
     numbers = sorted({section.bucket for section in plan.sections})
     if len(plan.parts) > 1:
         return None
@@ -439,9 +458,10 @@ def _find_order(plan: ScanPlan, columns: Sequence[str]) -> list[str]:
 
 def read_buckets(place: TableOpener, question: Question, _rows: DataFrame | None) -> list[DataFrame]:
     """Return the rows of each bucket that `describe_buckets` has named, as one DataFrame each."""
-    scan = plan_with_outlines(narrow_scan(place, question), ManifestTasks(place.spark))
+    scan = narrow_scan(place, question)
     _check_full_scan(place.spark, scan)
-    plan = scan.plan.with_columns(tuple(question["columns"]))
+    found = _get_plan(question) or plan_with_outlines(scan, ManifestTasks(place.spark)).plan
+    plan = found.with_columns(tuple(question["columns"]))
     sections: dict[int, list[Section]] = {}
     for section in plan.sections:
         sections.setdefault(section.bucket, []).append(section)

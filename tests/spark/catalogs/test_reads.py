@@ -14,12 +14,16 @@ import pytest
 
 import morrow
 import morrow.spark
+from morrow.scans import table_scan
 from tests.spark.catalogs.conftest import Sql
 from tests.spark.conftest import settings
 from tests.support.spark_rows import lines_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from morrow.engine.plan.metadata import TableMetadata
+    from morrow.engine.plan.scan_plan import ScanPlan, ScanRequest
 
 ROWS = pa.table({"id": [1, 2, 3], "v": [10, 20, 30]})
 
@@ -312,10 +316,20 @@ def test_joins_by_bucket_need_no_shuffle(sql: Sql, spark: SparkSession) -> None:
         assert {query: Counter(sql(query)) for query in rows} == rows
 
 
-def test_other_queries_are_not_read_by_bucket(sql: Sql, spark: SparkSession) -> None:
-    """A bucket is one partition: other joins and groups would lose tasks."""
+def test_other_queries_are_not_read_by_bucket(sql: Sql, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bucket is one partition: other joins and groups would lose tasks. A read is planned once."""
+    plan = table_scan.plan_scan
+    planned: list[ScanRequest] = []
+
+    def plan_scan(metadata: TableMetadata, request: ScanRequest, *others: Any) -> ScanPlan:
+        planned.append(request)
+        return plan(metadata, request, *others)
+
+    monkeypatch.setattr(table_scan, "plan_scan", plan_scan)
     sql("CREATE TABLE pm.db.a (id INT, v INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
     sql("INSERT INTO pm.db.a SELECT id, id % 2 FROM range(9)")
+    planned.clear()
+    counts = []
     for query, is_by_bucket in (
         ("SELECT id, count(*) FROM pm.db.a GROUP BY id", True),
         ("SELECT v, count(*) FROM pm.db.a GROUP BY v", False),
@@ -323,8 +337,11 @@ def test_other_queries_are_not_read_by_bucket(sql: Sql, spark: SparkSession) -> 
         ("SELECT a.id FROM pm.db.a AS a JOIN range(3) AS b ON a.v = b.id", False),
     ):
         with settings(spark, BUCKETED):
-            plan = spark.sql(query)._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
-        assert ("BatchScan" in plan) is is_by_bucket, query
+            shown = spark.sql(query)._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+        assert ("BatchScan" in shown) is is_by_bucket, query
+        counts.append(len(planned))
+        planned.clear()
+    assert counts == [1, 0, 0, 1]  # the same files are not planned again, others are: b.id is not null
 
 
 @pytest.mark.usefixtures("sql")

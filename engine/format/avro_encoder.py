@@ -158,8 +158,7 @@ def _encode_unions(column: pa.Array, branches: Sequence[Any]) -> list[Piece]:
     return [pc.if_else(column.is_valid(), _join_pieces(pieces, len(column)), pa.scalar(NULL_BRANCH, pa.large_binary()))]
 
 
-def _encode_integers(column: pa.Array, node: Any) -> list[Piece]:
-    del node
+def _encode_integers(column: pa.Array, _node: Any) -> list[Piece]:
     values = read_fixed_values(column, _NUMPY[column.type.bit_width]).astype(np.int64)
     return [_encode_varints(values)]
 
@@ -175,8 +174,7 @@ def _encode_exact(column: pa.Array, node: Any) -> list[Piece]:
     return [column.cast(pa.large_binary()).fill_null(bytes(node["size"]))]
 
 
-def _encode_bytes(column: pa.Array, node: Any) -> list[Piece]:
-    del node
+def _encode_bytes(column: pa.Array, _node: Any) -> list[Piece]:
     column = column.cast(pa.large_binary())
     if column.null_count:
         column = column.fill_null(b"")
@@ -278,14 +276,12 @@ def _compress_zstandard(payload: memoryview, level: int) -> bytes:
     return compressed
 
 
-def _compress_snappy(payload: memoryview, level: int) -> bytes:
-    del level
+def _compress_snappy(payload: memoryview, _level: int) -> bytes:
     checksum = zlib.crc32(payload).to_bytes(SNAPPY_CRC_LENGTH, "big")
     return bytes(cramjam.snappy.compress_raw(payload)) + checksum
 
 
-def _compress_deflate(payload: memoryview, level: int) -> bytes:
-    del level
+def _compress_deflate(payload: memoryview, _level: int) -> bytes:
     deflater = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     return deflater.compress(payload) + deflater.flush()
 

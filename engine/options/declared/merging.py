@@ -215,15 +215,13 @@ PK_FULL_TEXT_INDEX_COLUMNS = declare_refused(
     "Columns of the primary-key table with a full-text index",
 )
 
-NESTED_NULLS = make_choice("merge", "ignore", "error")
-
 AGGREGATE_FUNCTION = ColumnOption("aggregate-function", TEXT, None, "Function that folds the values of a key")
 IGNORE_RETRACT = ColumnOption("ignore-retract", BOOL, False, "Leaves the value as it is when a row is retracted")
 SEQUENCE_GROUP = ColumnOption("sequence-group", TEXT, None, "Names the columns that these columns order")
 NESTED_KEY = ColumnOption("nested-key", TEXT, None, "Members that tell which nested rows are the same")
 NESTED_KEY_NULL_STRATEGY = ColumnOption(
     "nested-key-null-strategy",
-    NESTED_NULLS,
+    make_choice("merge", "ignore", "error"),
     "merge",
     "What nested rows with a null key do",
 )

@@ -245,7 +245,9 @@ def _parse_part(text: str, kind: t.DataType) -> Any:
 
 def _format_datetime(value: datetime) -> str:
     instant = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
-    return instant.isoformat(sep=" ", timespec="microseconds" if instant.microsecond else "seconds")
+    digits = "microseconds" if instant.microsecond else "seconds"
+    # Timestamps of pandas have nanoseconds, too.
+    return instant.isoformat(sep=" ", timespec="nanoseconds" if getattr(instant, "nanosecond", 0) else digits)
 
 
 WRITERS: tuple[tuple[type, Callable[[Any], str]], ...] = (

@@ -34,6 +34,7 @@ from morrow.engine.plan.changelogs import list_living_changelog_ids, read_change
 from morrow.engine.plan.consumers import CONSUMER_PREFIX
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.redaction import get_logger, redact_text
+from morrow.engine.structs import replace
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage, make_append_changes
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.history.automatic_tags import find_tag_actions as tags_after_commit
@@ -53,6 +54,14 @@ log = get_logger(__name__)
 def commit_with_maintenance(target: WriteTarget) -> TableCommit:
     """Return a `TableCommit` that runs the maintenance that the table's options ask for."""
     return TableCommit(target, AutomaticMaintenance(target))
+
+
+def commit_compaction(target: WriteTarget) -> TableCommit:
+    """Return a `TableCommit` for a compaction that was asked for.
+
+    It also runs the maintenance of a ``write-only`` table, as Java's dedicated compaction jobs do.
+    """
+    return commit_with_maintenance(replace(target, write=replace(target.write, write_only=False)))
 
 
 class AutomaticMaintenance:

@@ -50,7 +50,7 @@ from morrow.writers.commit.snapshot_metadata import NothingMerged, SnapshotReque
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.data_files import Placement
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
-from morrow.writers.history.commit_maintenance import commit_with_maintenance
+from morrow.writers.history.commit_maintenance import commit_compaction, commit_with_maintenance
 from morrow.writers.history.partition_expiry import leave_out_expired
 from morrow.writers.ingest.conversion import convert_rows
 from morrow.writers.keyed.compaction import (
@@ -198,7 +198,7 @@ def compact_partitions(
     """
     if snapshot is None or partitions == []:
         return None
-    commits = commit_with_maintenance(target)
+    commits = commit_compaction(target)
     with guard_compaction(target.metadata, snapshot):
         if is_shown():
             _expect_rows(target, restore_partitions(target, snapshot, partitions), full or order_by is not None)

@@ -56,7 +56,7 @@ from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessag
 from morrow.writers.commit.premise import guard_compaction
 from morrow.writers.commit.table_commit import TableCommit
 from morrow.writers.files.data_files import Placement
-from morrow.writers.history.commit_maintenance import commit_with_maintenance
+from morrow.writers.history.commit_maintenance import commit_compaction
 from morrow.writers.operations.compaction import (
     ChosenBuckets,
     check_buckets,
@@ -116,7 +116,7 @@ def _compact_newest(
     if snapshot is None or partitions == []:
         return None
     if distributed is not False and (sorter is not None or not target.write.incremental_clustering):
-        commits = commit_with_maintenance(target)
+        commits = commit_compaction(target)
         with guard_compaction(target.metadata, snapshot):
             held = _list_held(target, snapshot, partitions, chosen.buckets)
             if distributed or _sum_bytes(held) >= MIN_DISTRIBUTED_BYTES:

@@ -144,7 +144,7 @@ def test_save_as_table_overwrites_rows_and_keeps_the_table(sql: Sql, spark: Spar
         (lambda write: write.format("csv"), "a table USING csv"),
         (lambda write: write.option("path", "/tmp/t"), "a LOCATION of its own"),
         (lambda write: write.option("bogus", "1"), "the option 'bogus' of a write"),
-        (lambda write: write.bucketBy(2, "id"), "PARTITIONED BY bucket"),
+        (lambda write: write.bucketBy(2, "id"), r"partition transform: bucket\(2, id\)"),
     ):
         with pytest.raises(Exception, match=words):
             change(rows.write.mode("overwrite")).saveAsTable("pm.db.t")

@@ -58,6 +58,18 @@ def test_compactions_leave_out_expired_partitions(tmp_path: Path) -> None:
     assert [sum(value in each for each in files) for value in values] == [2, 1]
 
 
+def test_compactions_of_write_only_tables_end_with_their_maintenance(tmp_path: Path) -> None:
+    """As dedicated compaction jobs of Java do; other writers leave expiry to them."""
+    values = ["2024-01-01", dt.date.today().isoformat()]
+    table = days(tmp_path, values, WEEK | {"end-input.check-partition-expire": "true", "write-only": "true"})
+    table.append({"dt": values, "v": [8, 9]})
+    assert left(table) == values
+
+    table.compact(full=True)
+
+    assert left(table) == values[1:]
+
+
 def test_partitions_whose_values_are_too_old_are_dropped(tmp_path: Path) -> None:
     table = days(tmp_path, ["2024-01-09", "2024-01-01", "2024-01-05", "2024-01-06"])
     before = metadata(table).latest_snapshot()

@@ -26,6 +26,7 @@ from morrow.engine.format.binary_row import EPOCH, Value, decode_row, decode_row
 from morrow.engine.format.manifest_entries import DataFileMeta
 from morrow.engine.format.types import DataField, DataType
 from morrow.engine.names import col, cols
+from morrow.engine.units import NANOS_PER_MICRO
 from morrow.readers.masks.ordering import sort_by_key
 from morrow.readers.masks.packed_keys import KeyPacking
 from morrow.writers.target import WriteTarget
@@ -34,15 +35,8 @@ SortedRun: TypeAlias = tuple[DataFileMeta, ...]
 Section: TypeAlias = tuple[SortedRun, ...]
 """Overlapping runs, in no particular order."""
 
-NANOS_PER_MICRO = 1_000
-
 KeyOrder: TypeAlias = Callable[[bytes], Any]
 """A function that converts a stored key to a value that compares as the key; see `make_key_order`."""
-
-
-def measure_run(run: Iterable[DataFileMeta]) -> int:
-    """Return the bytes of a run's files."""
-    return sum(file.file_size for file in run)
 
 
 @dataclass(frozen=True)
@@ -54,7 +48,8 @@ class LevelRun:
 
     @property
     def size(self) -> int:
-        return measure_run(self.files)
+        """The bytes of its files."""
+        return sum(file.file_size for file in self.files)
 
 
 @dataclass(frozen=True)

@@ -69,5 +69,6 @@ def test_without_the_package_the_table_is_refused(warehouse: morrow.Catalog, mon
     assert table.scan().to_polars().equals(pl.DataFrame({"id": [1], "at": [5], "v": ["a"]}).cast({"at": pl.Int32}))
 
     monkeypatch.undo()
+    morrow.clear_caches()
     with pytest.raises(MorrowError, match="oldest"):
         warehouse.table("db.t").scan().to_polars()

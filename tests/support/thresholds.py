@@ -206,7 +206,7 @@ UNTOUCHED: Mapping[str, Mapping[str, str]] = {
         "engine.plan.filter.sql": "MAX_SHORT_TEXT_LENGTH",
         "engine.plan.key_directory": "FILE_BYTES",
         "engine.plan.manifests": "MAX_STORED_BYTES",
-        "engine.plan.metadata": "COLUMN_BYTES MAX_CACHED_ENTRIES _SNAPSHOT_BYTES",
+        "engine.plan.metadata": "COLUMN_BYTES MAX_CACHED_ENTRIES _OPTIONS_BYTES _SNAPSHOT_BYTES",
         "engine.plan.planner": "PLAN_BYTES",
         "readers.masks.section_cache": "MAX_FRAME_BYTES SMALL_FRAME_BYTES",
         "readers.merges.sections": "MAX_CACHED_ROWS",

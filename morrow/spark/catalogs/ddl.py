@@ -401,8 +401,9 @@ def _alter(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
         if all(told["verb"] == "drop column" for told in given):
             raise Unsupported("dropping all columns of a table", where=table.path, hint="drop the table")
         raise Unsupported(
-            "ALTER TABLE ... REPLACE COLUMNS is not supported for Paimon tables. Please use RENAME COLUMN, ALTER "
-            "COLUMN TYPE, DROP COLUMN, and ADD COLUMN instead. A new column without its values"
+            "ALTER TABLE ... REPLACE COLUMNS is not supported for Paimon tables: a column without its values",
+            where=table.path,
+            hint="Please use RENAME COLUMN, ALTER COLUMN TYPE, DROP COLUMN, and ADD COLUMN instead",
         )
     changes = [_CHANGES[told["verb"]](told) for told in given if not _is_done(told, table)]
     if changes:
@@ -462,7 +463,7 @@ def _set_option(told: Mapping[str, Any]) -> SchemaChange:
     check_no_secrets([told["key"]])
     if told["key"] in FIXED_PROPERTIES:
         what = FIXED_PROPERTIES[told["key"]]
-        raise Unsupported(f"ALTER TABLE ... {what} is not supported for Paimon tables. Setting {told['key']!r}")
+        raise Unsupported(f"ALTER TABLE ... {what} is not supported for Paimon tables: setting {told['key']!r}")
     return SetTableComment(told["value"]) if told["key"] == COMMENT_PROPERTY else SetOption(told["key"], told["value"])
 
 

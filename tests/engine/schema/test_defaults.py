@@ -6,7 +6,6 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -112,7 +111,6 @@ def test_types_without_default_values(kind: str) -> None:
         ("DECIMAL(5, 2)", Decimal("1E+2"), "100"),
         ("DATE", date(2024, 1, 2), "2024-01-02"),
         ("TIMESTAMP(6)", datetime(2024, 1, 2, 3, 4, 5, 6), "2024-01-02 03:04:05.000006"),
-        ("TIMESTAMP(9)", pd.Timestamp("2024-01-02 03:04:05.000000006"), "2024-01-02 03:04:05.000000006"),
         ("TIMESTAMP_LTZ(6)", datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC), "2024-01-02 03:04:05"),
         ("TIME(3)", time(1, 2, 3), "01:02:03"),
         ("STRING", "text", "text"),
@@ -121,6 +119,12 @@ def test_types_without_default_values(kind: str) -> None:
 )
 def test_python_values_become_texts(kind: str, given: object, text: str | None) -> None:
     assert check_default(parse_type(kind, "c"), given, "c") == text
+
+
+def test_nanoseconds_of_pandas_are_kept() -> None:
+    pandas = pytest.importorskip("pandas")
+    given = pandas.Timestamp("2024-01-02 03:04:05.000000006")
+    assert check_default(parse_type("TIMESTAMP(9)", "c"), given, "c") == str(given)
 
 
 def test_what_has_no_text() -> None:

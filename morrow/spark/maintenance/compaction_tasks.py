@@ -28,17 +28,8 @@ import pyarrow as pa
 from morrow.engine.errors import MorrowError, StorageError
 from morrow.engine.format.deletion_vectors import INDEX_TYPE
 from morrow.engine.format.manifest_entries import DataFileMeta, IndexFileMeta
+from morrow.spark.job import wire
 from morrow.spark.job.tasks import Run, Work
-from morrow.spark.job.wire import (
-    TableAccess,
-    build_result,
-    decode_frame,
-    decode_value,
-    encode_frame,
-    extract_units,
-    get_attempt_name,
-    is_error,
-)
 from morrow.writers.append.compaction import compact_append_buckets, compact_pack, enable_compaction, load_vectors
 from morrow.writers.append.sort_compaction import (
     Sorter,
@@ -137,7 +128,7 @@ class Compaction:
 class CompactionJob:
     """The data shared by all tasks of a compaction: the table and the settings."""
 
-    table: TableAccess
+    table: wire.TableAccess
     how: Compaction
 
     def target(self) -> WriteTarget:
@@ -191,12 +182,12 @@ class SortJob:
 
 def split(job: SortJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of files, split by range, or the error of a file. Spark retries after errors of the store."""
-    for unit in extract_units(units):
-        file = decode_value(unit, SortedFile)
+    for unit in wire.extract_units(units):
+        file = wire.decode_value(unit, SortedFile)
         groups = job.parts[file.part].groups
         try:
             for chosen, batch, rows in _split_ranges(job, file):
-                yield _make_piece(groups[chosen], chosen, (file.number << FILE_BITS) + batch, encode_frame(rows))
+                yield _make_piece(groups[chosen], chosen, (file.number << FILE_BITS) + batch, wire.encode_frame(rows))
         except StorageError:
             raise
         except MorrowError as error:
@@ -218,14 +209,14 @@ def _make_piece(group: int, chosen: int, place: int, rows: bytes) -> pa.RecordBa
 
 def sort(job: SortJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Sort and write the arriving groups, one after another, and yield one row of `RESULT` for each."""
-    attempt = get_attempt_name()
+    attempt = wire.get_attempt_name()
     target, how = job.compaction.attempt(attempt), job.compaction.how
     sorter = Sorter.of(target, how.order_by, how.strategy)
     place_of = {group: part.place for part in job.parts for group in part.groups}
     for group, found in groupby(_read(batches), key=itemgetter(0)):
-        row = build_result(attempt, partial(_group, target, place_of[group], found, sorter))
+        row = wire.build_result(attempt, partial(_group, target, place_of[group], found, sorter))
         yield row
-        if is_error(row):
+        if wire.is_error(row):
             return
 
 
@@ -250,7 +241,7 @@ def _unpack_piece(chosen: int, rows: bytes) -> pl.DataFrame:
     if chosen == FAILED:
         error: MorrowError = pickle.loads(rows)
         raise error
-    return decode_frame(rows)
+    return wire.decode_frame(rows)
 
 
 Compact = Callable[[WriteTarget, Unit, Compaction], Iterator[CommitMessage]]
@@ -258,9 +249,9 @@ Compact = Callable[[WriteTarget, Unit, Compaction], Iterator[CommitMessage]]
 
 def compact(job: CompactionJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Compact the units of a task and yield one row of `RESULT`. Errors of the table are returned as results."""
-    attempt = get_attempt_name()
-    units = [decode_value(unit, Unit) for unit in extract_units(batches)]
-    yield build_result(attempt, partial(_run_units, job, job.attempt(attempt), units))
+    attempt = wire.get_attempt_name()
+    units = [wire.decode_value(unit, Unit) for unit in wire.extract_units(batches)]
+    yield wire.build_result(attempt, partial(_run_units, job, job.attempt(attempt), units))
 
 
 def _run_units(job: CompactionJob, target: WriteTarget, units: Sequence[Unit]) -> Iterator[CommitMessage]:

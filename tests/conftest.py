@@ -43,6 +43,7 @@ ONLY_LONG = (
     "tests/interop/test_hive.py",
     "tests/interop/test_spark.py",
     "tests/isolation/test_racing.py",
+    "tests/spark/reading/test_golden_read.py",
     "tests/spark/statements/test_execution.py",
     "tests/spark/test_cluster.py",
     "tests/spark/test_guide.py",

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -65,9 +65,8 @@ DATABASE_ROWS = 1 << 16
 
 QUERIES = ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "SHOW", "DESCRIBE", "PRAGMA", "CALL", "EXEC")
 """The first words of statements that return rows."""
-FIRST_WORD = r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(\w+)"
-CHANGE = r"[()]\s*(INSERT|UPDATE|DELETE|MERGE)\s"
-"""A change in or behind the parentheses of WITH."""
+CHANGES = ("INSERT", "UPDATE", "DELETE", "MERGE")
+"""The words of changes, in or behind the parentheses of WITH."""
 
 
 @dataclass(frozen=True)
@@ -356,11 +355,15 @@ def _open_query(source: Any, wanted: Wanted) -> RowSource:
 
 def _check_query(query: str) -> None:
     """Raise `InvalidArgument` for a statement that changes the source."""
-    first = re.match(FIRST_WORD, query, re.DOTALL)
-    change = re.search(CHANGE, query, re.IGNORECASE)
-    if first is None or first[1].upper() not in QUERIES or change is not None:
-        what = f"has {change[1].upper()}" if change else f"begins with {first[1] if first else 'no word'}"
-        raise InvalidArgument(f"query= {what}; an import only reads: give a query ({', '.join(QUERIES)})")
+    from morrow.statements.tokens import split  # imports sqlglot
+
+    statements = [[token.text.upper() for token in each.tokens] for each in split(query)]
+    words = statements[0] if len(statements) == 1 else []
+    first = next((word for word in words if word != "("), None)
+    change = next((word for before, word in pairwise(words) if before in "()" and word in CHANGES), None)
+    if first not in QUERIES or change is not None:
+        what = f"has {change}" if change else f"begins with {first}" if words else f"has {len(statements)} statements"
+        raise InvalidArgument(f"query= {what}; an import only reads: give one query ({', '.join(QUERIES)})")
 
 
 def _open_uri(uri: str, query: str, wanted: Wanted) -> RowSource:

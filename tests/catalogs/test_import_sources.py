@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyroaring
@@ -281,11 +282,23 @@ def test_results_of_a_database(
 
 
 @pytest.mark.parametrize(
-    "query", ["DELETE FROM orders", "-- all\n(drop TABLE orders", "WITH a AS (SELECT 1) DELETE FROM orders", ";"]
+    "query",
+    [
+        "DELETE FROM orders",
+        "-- all\n(drop TABLE orders",
+        "WITH a AS (SELECT 1) DELETE FROM orders",
+        "SELECT 1; DELETE FROM orders",
+        ";",
+    ],
 )
 def test_statements_that_change_a_database_are_refused(catalog: morrow.Catalog, database: str, query: str) -> None:
-    with pytest.raises(InvalidArgument, match="an import only reads: give a query"):
+    with pytest.raises(InvalidArgument, match="an import only reads: give one query"):
         catalog.import_table(database, "db.t", query=query)
+
+
+def test_texts_in_a_query_are_not_read_as_its_words(catalog: morrow.Catalog) -> None:
+    query = "SELECT * FROM (VALUES ('(delete ')) AS t (a);"
+    assert rows(catalog.import_table(duckdb.connect(), "db.t", query=query)) == [("(delete ",)]
 
 
 def test_connections_and_files_of_databases(catalog: morrow.Catalog, database: str) -> None:

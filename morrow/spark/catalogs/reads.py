@@ -7,7 +7,7 @@ answers some aggregates without reading rows, and gives estimates to the planner
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -22,7 +22,10 @@ from morrow.engine.options.declared.table import BRANCH
 from morrow.engine.plan.file_statistics import count_fixed_buckets, estimate_read
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.incremental import ROWKIND_FIELD
+from morrow.engine.plan.metadata import METADATA_CACHE
+from morrow.engine.plan.planner import estimate_plan_bytes
 from morrow.engine.plan.predicate import combine_predicates, find_columns
+from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.structs import replace
 from morrow.queries.incremental import has_change_options, parse_change_options
 from morrow.readers.casts.dtypes import to_arrow_table
@@ -54,7 +57,7 @@ from morrow.tables.format_table import FormatTable, ObjectTable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from morrow.engine.plan.scan_plan import ScanPlan, Section
+    from morrow.engine.plan.scan_plan import Section
     from morrow.engine.plan.time_travel import TravelArguments
     from morrow.scans.system_tables import SystemScan
     from morrow.tables.table import Table
@@ -183,17 +186,15 @@ def read_table(place: TableOpener, question: Question) -> DataFrame:
     return distributed.read_hidden(chosen, columns, place.spark)
 
 
-_PLANS: dict[str, ScanPlan] = {}
-"""The plan of the last read whose buckets were described: at most one. Questions for its rows follow."""
-
-
-def _describe_read(question: Question) -> str:
-    """Return a key for the files of a read: the table, its state and the filters."""
-    return json.dumps([question["table"], question["state"], question["filters"]])
+def _describe_read(question: Question) -> Hashable:
+    """Return the key of a plan in `METADATA_CACHE`: the table, its state and the filters."""
+    return "read by bucket", json.dumps([question["table"], question["state"], question["filters"]])
 
 
 def _get_plan(question: Question) -> ScanPlan | None:
-    return _PLANS.get(_describe_read(question))
+    """Return the plan of a read whose buckets were described; None without one."""
+    found = METADATA_CACHE.get(_describe_read(question))
+    return found if isinstance(found, ScanPlan) else None
 
 
 ALLOWS_FULL_SCAN = f"{PREFIX}{READ_ALLOW_FULL_SCAN.key}"
@@ -427,8 +428,8 @@ def describe_buckets(place: TableOpener, question: Question, _rows: DataFrame | 
         return None
     scan = plan_with_outlines(scan, ManifestTasks(place.spark))  # only of tables that may be read by bucket
     plan = scan.plan
-    _PLANS.clear()
-    _PLANS[_describe_read(question)] = plan
+    of = None if plan.snapshot is None else plan.snapshot.delta_manifest_list
+    METADATA_CACHE.put(_describe_read(question), plan, estimate_plan_bytes(plan), of=of)
     numbers = sorted({section.bucket for section in plan.sections})
     if len(plan.parts) > 1:
         return None

@@ -282,7 +282,7 @@ def read_row_values(target: WriteTarget, data: object) -> pl.DataFrame:
         raise InvalidArgument(f"{target.where}: its rows have no ids; set {ROW_TRACKING_ENABLED} when it is created")
     source = open_source(data, (*target.schema.fields, ROW_ID_FIELD))
     if ROW_ID not in source.names:
-        raise InvalidArgument(f"{target.where}: update by row ids: the rows lack the column {ROW_ID}")
+        raise InvalidArgument(f"{target.where}: update by row ids: the rows lack the {ROW_ID} column")
     names = [name for name in source.names if name not in {field.name for field in TRACKED}]
     if not names:
         raise InvalidArgument(f"{target.where}: update by row ids: the rows have no column to set")
@@ -299,7 +299,7 @@ def read_row_values(target: WriteTarget, data: object) -> pl.DataFrame:
     ordered = rows[ROW_ID].to_numpy()
     twice = np.flatnonzero(ordered[1:] == ordered[:-1])
     if len(twice):
-        raise InvalidArgument(f"{target.where}: update by row ids: {ROW_ID} is {ordered[twice[0]]} twice")
+        raise InvalidArgument(f"{target.where}: update by row ids: the duplicate {ROW_ID} {ordered[twice[0]]}")
     return rows
 
 

@@ -265,11 +265,6 @@ class TableUpdate:
         """Set the chosen columns, or all that the rows have, of rows by ``_ROW_ID``."""
         target, snapshot = self._open()
         chosen = [name for name in table.column_names if name != ROW_ID] if self._columns is None else self._columns
-        if ROW_ID not in table.column_names:
-            raise InvalidArgument(f"{target.where}: the rows lack the _ROW_ID column")
-        ids = table.column(ROW_ID)
-        if len(ids.unique()) < len(ids):
-            raise InvalidArgument(f"{target.where}: the rows have a duplicate {ROW_ID}")
         rows = read_row_values(target, table.select([name for name in (ROW_ID, *chosen) if name in table.column_names]))
         if not rows.height:
             return []
